@@ -1,4 +1,4 @@
-"""Trials that all fail alike, such as those of a command that can't start, end the search."""
+"""Ends the search where every trial fails for one reason, such as a command that can't start."""
 
 from collections.abc import Iterable, Mapping, Set
 
@@ -12,9 +12,10 @@ class AllTrialsFailError(ValueError):
 
 
 class AlikeFailures:
-    """Failures that are held back while no trial has reported a loss, and all may fail alike.
+    """Failures that are not recorded yet, since every trial so far may have failed for one reason.
 
-    Where they do, none of them is recorded: the trials run again once their reason is mended.
+    Once a trial reports a loss or fails for another reason, they are released to be recorded. If
+    all failed for one reason, none is recorded: the trials run again once the reason is mended.
     """
 
     def __init__(self, folder: RunFolder, records: Iterable[TrialRecord]) -> None:
@@ -25,16 +26,18 @@ class AlikeFailures:
 
     @property
     def held(self) -> Set[str]:
-        """The trials whose failures are held back."""
+        """Names of the trials whose failures are not recorded yet."""
         return self._reports.keys()
 
     @property
     def many(self) -> bool:
-        """True if no further trial should start before those that run have shown if they fail."""
+        """True if no further trial should start before the running ones show whether they fail
+        too."""
         return len(self._reports) >= TRIALS_ALIKE
 
     def holds(self, trial: str, report: Report) -> bool:
-        """True if a report is of a failure that may be that of every trial, and is held back."""
+        """Returns True if the report is of a failure that every trial may share; it is kept
+        unrecorded."""
         failed = report.outcome is Outcome.FAILED
         reasons = {NUMBERS.sub("", held.reason) for held in (*self._reports.values(), report)}
         if report.points or (failed and len(reasons) > 1):
@@ -45,7 +48,8 @@ class AlikeFailures:
         return True
 
     def released(self) -> Mapping[str, Report]:
-        """The failures that were held back, once they are known not to be those of every trial."""
+        """Returns the kept failures by trial once another trial has shown that they are not
+        everyone's."""
         if not self._over:
             return {}
         released, self._reports = self._reports, {}

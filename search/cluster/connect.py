@@ -1,4 +1,5 @@
-"""Connects this process to Ray, so that workers import what it imports and signals stay its own."""
+"""Connects this process to Ray, without Ray's handler of SIGTERM and with this search path for
+workers."""
 
 import logging
 import signal
@@ -13,7 +14,8 @@ QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 def connect(**settings: Any) -> None:
-    """Start or join Ray; SIGTERM stays with this process's handler, as Ray's aborts with a dump."""
+    """Starts or joins Ray, and keeps this process's handler of SIGTERM: Ray's aborts with a
+    dump."""
     before = signal.getsignal(signal.SIGTERM)
     environment = settings.get("runtime_env", {}).get("env_vars", {})
     path = SamePath(last=environment.get("PYTHONPATH", ""))
@@ -27,5 +29,5 @@ def connect(**settings: Any) -> None:
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of an error's text, which in a traceback says what happened."""
+    """Returns the last line of an error's text, which in a traceback says what happened."""
     return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()

@@ -12,11 +12,12 @@ from fathom.search.run_folder import UNFINISHED, RunFolder
 from fathom.search.study.hardware.disk import RESERVE, checkpoint_bytes
 
 LOOK_SECONDS = 5.0
-"""Time between two looks at the disk."""
+"""Seconds between two checks of the disk."""
 
 
 class DiskSpace:
-    """Looks at the disk of a run folder, and asks the search to end when it is nearly full."""
+    """Checks the free space of a run folder's disk, and asks the search to end when it is nearly
+    full."""
 
     def __init__(self, folder: RunFolder, interrupt: Interrupt) -> None:
         self._checkpoints, self._interrupt = folder.marker.parent, interrupt
@@ -24,7 +25,7 @@ class DiskSpace:
         self._looked = -LOOK_SECONDS
 
     def tick(self, live: Iterable[TrialRecord], say: Callable[[str], None]) -> None:
-        """Asks the search to end if the trials under way are about to lack the room to save."""
+        """Asks the search to end if the running trials would soon lack the space to save."""
         now = time.monotonic()
         if self._interrupt.requested or now - self._looked < LOOK_SECONDS:
             return
@@ -37,7 +38,8 @@ class DiskSpace:
             self._interrupt.request(self._ending, error)
 
     def _free(self) -> int:
-        """Bytes that are free, with those of checkpoints being written, which replace others."""
+        """Bytes that are free, plus those of unfinished checkpoints, each of which replaces
+        another."""
         unfinished = 0
         for half in self._checkpoints.glob(f"*{UNFINISHED}"):
             try:

@@ -1,5 +1,5 @@
-"""Ctrl-C, SIGTERM or a full disk: all trials save and the search ends; a second Ctrl-C ends it at
-once."""
+"""Lets trials save at Ctrl-C, SIGTERM or a full disk before the search ends; a second Ctrl-C
+ends at once."""
 
 import signal
 import threading
@@ -42,14 +42,13 @@ class Interrupt:
         return self._requested_at is not None
 
     def is_overdue(self, live: Iterable[TrialRecord]) -> bool:
-        """True once the time is over in which the trials under way can save."""
+        """Returns True once the time is over in which the running trials can save."""
         since = self._requested_at
         return since is not None and time.monotonic() - since > seconds_to_save(live)
 
     def request(self, ending: Path, error: OSError | None = None) -> None:
-        """Asks for the end: no trial starts any more, and those under way save, as they see a file
-        `ending` beside their checkpoints.
-        """
+        """Asks for the end: no trial starts any more, and the running ones save when they see
+        the file `ending` beside their checkpoints."""
         if not self.requested:
             self._requested_at, self.error = time.monotonic(), error
         with suppress(OSError):  # of a full disk: then trials go on from older checkpoints
@@ -93,7 +92,8 @@ class Interrupt:
 
 
 def seconds_to_save(live: Iterable[TrialRecord]) -> float:
-    """Time after which trials under way have saved: it grows with their states and their steps."""
+    """Seconds after which running trials have saved; grows with their states' bytes and their
+    steps' seconds."""
     states, step = 0, 0.0
     for record in live:
         states += checkpoint_bytes(record.spec.shape)

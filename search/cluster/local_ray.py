@@ -63,10 +63,11 @@ class _RayProcess(subprocess.Popen[bytes]):
 
 
 def start_here(again: str) -> None:
-    """Start Ray on this machine, with the environment that its workers need; twice if it is slow.
+    """Starts Ray on this machine, with the environment that its workers need; tries twice if it is
+    slow.
 
-    No worker is started ahead: Tune gives its actors a `runtime_env`, which none of those fits.
-    Should Ray die later, this process ends and names `again`, the command that resumes the search.
+    No worker is started ahead: Tune gives its actors a `runtime_env`, which no such worker has.
+    Should Ray die later, this process ends and prints `again`, the command that resumes the search.
 
     Raises:
         OSError: when Ray does not start, mostly for its folder of logs and sockets.
@@ -102,7 +103,7 @@ def _starts_in_time(folder: Path, again: str) -> bool:
 
 
 def _start(again: str) -> None:
-    """Start Ray, and leave nothing of it behind if that fails."""
+    """Starts Ray, and ends all its processes if that fails."""
     started: list[subprocess.Popen[bytes]] = []
     # Elsewhere than on Linux Ray's processes end with this one by their common group.
     kind = _RayProcess if processes_end_with_parent() else subprocess.Popen

@@ -1,7 +1,7 @@
-"""A trial on several GPUs: Ray Train starts a data-parallel worker for each, on any nodes.
+"""Trains a trial on several GPUs: Ray Train starts a data-parallel worker for each, on any nodes.
 
 The actor that Tune knows trains nothing and holds no GPU. It passes on each report of the leading
-worker, which waits for the answer, as a trial on one GPU waits at its reports.
+worker, which waits for the answer as a trial on one GPU does.
 """
 
 import tempfile
@@ -31,14 +31,14 @@ from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.trial import RunningTrial, WorkerLostError
 
 POLL_SECONDS = 1.0
-"""Longest wait for a report before checking whether the workers have ended."""
+"""Longest wait in seconds for a report before checking whether the workers have ended."""
 
 
 class MultiGpuActor(TrialActor):
-    """Tune's side of trials on several GPUs each."""
+    """Actor for a trial on several GPUs, which passes on what its workers report."""
 
     def place(self, objective: Objective) -> None:
-        """Put the data into the object store, for the workers of every trial."""
+        """Puts the data into the object store, for the workers of every trial."""
         self._shared = ray.put(objective)
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
@@ -49,7 +49,8 @@ class MultiGpuActor(TrialActor):
 def data_parallel_reports(
     assignment: Assignment, objective: "ray.ObjectRef[Any]", micro_batches: int = 1
 ) -> Iterator[Report]:
-    """Start workers, which resume the trial from its checkpoint; closing this ends them.
+    """Starts workers, which resume the trial from its checkpoint, and yields the leading one's
+    reports; closing it ends them.
 
     Raises:
         WorkerLostError: when a worker was lost or never came.
@@ -77,8 +78,8 @@ def data_parallel_reports(
 
 
 class _Trainer(TorchTrainer):
-    """Ray Train's run without the actor that ends the workers of a dead controller: Ray 2.60's took
-    a living one for dead on a busy machine. The workers end with the trial anyway."""
+    """Run of Ray Train without the actor that ends the workers of a dead controller: Ray 2.60's
+    took a living controller for dead on a busy machine. The workers end with the trial anyway."""
 
     def _create_default_callbacks(self) -> list[Any]:
         callbacks = super()._create_default_callbacks()  # type: ignore[misc]
@@ -90,7 +91,8 @@ class _Trainer(TorchTrainer):
 
 
 def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
-    """Ray Train's run; it keeps nothing in its storage, for checkpoints are the trial's own."""
+    """Returns Ray Train's run, which keeps nothing in its storage: checkpoints are the trial's
+    own."""
     assignment: Assignment = settings["assignment"]
     resources = assignment.config.resources
     nodes = all_nodes_but(assignment.excluded_nodes)
@@ -113,7 +115,7 @@ def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
 
 
 def _train(settings: dict[str, Any]) -> None:
-    """Train in one data-parallel worker."""
+    """Trains in one data-parallel worker."""
     assignment: Assignment = settings["assignment"]
     torch.set_num_threads(assignment.config.resources.threads)
     device = granted_device(gpus=1)
@@ -153,7 +155,8 @@ def _next(reports: Queue, end: Future[Any]) -> Report | None:
 
 
 def root_cause(error: BaseException) -> Exception:
-    """The error that ended the workers: one that fails ends the others, whose errors say less."""
+    """Returns the error that ended the workers. A worker that fails also ends the others, whose
+    errors say only that it is gone."""
     raised = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
     failures = [
         getattr(failure, "health_check_failure", failure) for failure in raised

@@ -18,7 +18,7 @@ from fathom.search.cluster.ray_internals import PROCESS_TYPE_GCS_SERVER, PROCESS
 
 POLL_SECONDS = 0.2
 VITAL = {PROCESS_TYPE_RAYLET, PROCESS_TYPE_GCS_SERVER}
-"""Programs without which nothing goes on."""
+"""Programs of Ray that a search can't do without."""
 
 
 def end_with_ray(started: Sequence[subprocess.Popen[bytes]], again: str) -> threading.Event:

@@ -70,8 +70,8 @@ def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
 def processes_started_by(
     popen: Callable[..., "subprocess.Popen[bytes]"],
 ) -> Any:
-    """Context in which Ray starts its processes by this function, with `Popen`'s arguments: Ray
-    itself has none that survives a SIGTERM to the whole job, nor a list of what it started."""
+    """Context in which Ray starts its processes by this function, called as `Popen`. Ray itself
+    neither protects them from a SIGTERM to the whole job nor lists them."""
     return _replaced(services, "ConsolePopen", popen)
 
 
@@ -82,15 +82,15 @@ def loopback() -> Any:
 
 
 def silent() -> Any:
-    """Context in which Ray starts no thread that prints pages of its logs; what becomes of a worker
-    is said of its trial."""
+    """Context in which Ray starts no thread that prints pages of its logs; what happens to a
+    worker is told by its trial."""
     return _replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
 
 
 @contextmanager
 def private_token() -> Iterator[None]:
-    """Context in which Ray's file with its token can be read by this user alone, also where it is
-    there already."""
+    """Context in which Ray's file with its token can be read by this user alone, also if it
+    exists already."""
     path: Path = authentication_token_setup._get_default_token_path()
     with suppress(OSError):  # there is none, or it is another user's
         if path.stat().st_mode & 0o077:
@@ -145,7 +145,7 @@ class ActorDeath:
 
 
 def death_of_actor(error: BaseException) -> ActorDeath:
-    """The death of which an error tells; an empty one if it tells of no actor's."""
+    """Returns the death that an error tells of; an empty one if the error is of no dead actor."""
     actor = getattr(error, "actor_id", None)
     cause = ray._private.state.actors(actor).get("DeathCause") if actor else None
     if cause is None:
@@ -162,9 +162,9 @@ class KilledForMemoryError(RayActorError):
 
 @contextmanager
 def memory_kills_as_deaths() -> Iterator[None]:
-    """Context in which Tune takes a worker that the memory monitor has killed for one that died.
+    """Context in which Tune takes a worker killed by the memory monitor for one that died.
 
-    Tune would end the whole search: that error is none of the `RayActorError`s that it expects.
+    Tune would end the whole search otherwise: it expects a `RayActorError` only.
     """
     track = RayEventManager.track_future
 

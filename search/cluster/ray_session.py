@@ -40,9 +40,9 @@ class NotJoinedError(ConfigError):
 
 
 def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = ()) -> None:
-    """Join the Ray cluster that runs here, else start Ray on this machine alone.
+    """Joins the Ray cluster that runs here, else starts Ray on this machine alone.
 
-    `again` is the command that resumes the search, for the case that Ray dies; `own_code` are the
+    `again` is the command that resumes the search, printed should Ray die; `own_code` are the
     places of the user's code that the study names, which is imported already.
     """
     # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
@@ -70,9 +70,10 @@ def cluster_address() -> str | None:
 
 
 def join_cluster(*, own_code: bool = False) -> str | None:
-    """Join the cluster and return its address; None where there is none.
+    """Joins the cluster and returns its address; None where there is none.
 
-    With `own_code`, what the user's code has imported from the working folder goes to every node.
+    With `own_code`, the modules that the user's code has imported from the working folder are sent
+    to every node.
 
     Raises:
         NotJoinedError: when this process can't join it, or nothing listens at `RAY_ADDRESS`: a
@@ -137,7 +138,11 @@ def all_nodes_but(nodes: tuple[str, ...]) -> dict[str, str]:
 
 
 def _check_resources(resources: ResourcesConfig) -> None:
-    """Refuse a trial that asks for more than this machine has: it would wait for ever."""
+    """Checks that this machine has what a trial asks for; it would wait for ever otherwise.
+
+    Raises:
+        ConfigError: when it asks for more.
+    """
     here = ray.cluster_resources()
     for kind, asked, times in (
         ("GPU", gpus_per_trial(resources), 1),

@@ -1,4 +1,4 @@
-"""The time that a search has taken, over all its runs, and the end of it at `--max-hours`."""
+"""Counts the hours of a search over all its runs, and ends it at `--max-hours`."""
 
 import math
 import time
@@ -10,7 +10,7 @@ from fathom.search.formatting import format_hours
 from fathom.search.run_folder import RunFolder, write_atomically
 
 KEEP_SECONDS = 10.0
-"""Time between two notes of the time taken: a run that is killed loses no more of it."""
+"""Seconds between two writes of the time taken, which is the most that a killed run loses of it."""
 
 
 class TimeLimit:
@@ -29,7 +29,7 @@ class TimeLimit:
         self._look()
 
     def tick(self, say: Callable[[str], None]) -> None:
-        """Notes the time now and then, and asks the search to end if it is over."""
+        """Writes the time down every few seconds, and asks the search to end once it is over."""
         if not self.over and self._look() and not self._interrupt.requested:
             say(f"{format_hours(self._most / 3600)} hours are over: trials under way save")
             self._interrupt.request(self._folder.ending)

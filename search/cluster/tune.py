@@ -1,7 +1,7 @@
-"""The one Ray Tune experiment of a study, which holds all budgets and decides nothing.
+"""Runs the trials of a study as a single Ray Tune experiment, which decides nothing by itself.
 
 Ray schedules, places and restarts trials. The scheduler decides which trial is next, which is
-stopped and what an end means; the adapters below only carry its answers to Ray.
+stopped and what an end means; the adapters below pass its answers to Ray.
 """
 
 import logging
@@ -40,14 +40,14 @@ from fathom.search.training.device import DeviceError
 from fathom.search.training.saving.checkpoint import DISK_FULL, DiskFullError
 
 TURN_SECONDS = 0.05
-"""Time that a turn of Tune's loop takes at least while no worker is to start."""
+"""Least seconds of a turn of Tune's loop while no worker is to start."""
 MULTI_GPU_ACTOR_NEEDS = {"memory": 2.0**20}
-"""Resources of a `MultiGpuActor`, next to none, which Tune does not accept: Ray Train holds those
-of its workers."""
+"""Resources of a `MultiGpuActor`: next to none, since Ray Train holds those of its workers, but
+Tune does not accept none."""
 
 
 class Adapter:
-    """Carries answers of the scheduler to Ray, on the driver.
+    """Passes answers of the scheduler to Ray, on the driver.
 
     Ray pickles its adapters, for a way of restoring that Fathom does not use.
     """
@@ -276,14 +276,15 @@ def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGro
 
 
 def _origin(error: BaseException) -> BaseException:
-    """The exception that an adapter above raised, which Tune's own error has only as text."""
+    """Returns the exception that an adapter above raised; Tune's own error has it only as text."""
     while isinstance(error, TuneError) and (error.__cause__ or error.__context__):
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
     return error
 
 
 def _error_of(trial: Trial) -> BaseException:
-    """The last error of a trial, from this machine: the run's folder has it only at the end."""
+    """Returns the last error of a trial, from Ray's folder on this machine: the run's folder has
+    it only at the end."""
     path = trial.pickled_error_file
     if path is None:
         return TuneError("unknown")

@@ -1,4 +1,4 @@
-"""Ray's side of a trial, in a worker, which imports nothing that decides."""
+"""Actors in which Ray trains trials, each in a worker process; they decide nothing."""
 
 import socket
 import threading
@@ -29,17 +29,17 @@ from fathom.search.training.trial import (
 )
 
 DRAIN_POLL_SECONDS = 2.0
-"""Time between two questions to Ray whether this node is being drained; clouds give notice half a
-minute to two minutes before."""
+"""Seconds between two questions to Ray whether this node is being drained; clouds give notice
+half a minute to two minutes before."""
 LONGEST_WAIT_SECONDS = 60
-"""Longest wait for the marker file, in a folder to which other hosts write."""
+"""Longest wait in seconds for the marker file, in a folder to which other hosts write."""
 
 
 class TrialActor(tune.Trainable):
-    """Ray's side of a trial; the actor outlives it and takes the next, as starting one is slow."""
+    """Actor that trains a trial and then the next, as starting an actor is slow."""
 
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
-        """Place the data once, then start the trial."""
+        """Puts the data on the device once, then starts the trial."""
         assert objective is not None
         torch.set_num_threads(config["assignment"].config.resources.threads)
         watch_for_leaving(ray.get_runtime_context().get_node_id())
@@ -51,7 +51,7 @@ class TrialActor(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Start another trial in the same process."""
+        """Starts another trial in the same process."""
         self.cleanup()
         self._leaves = False
         self._assignment: Assignment = new_config["assignment"]
@@ -72,11 +72,11 @@ class TrialActor(tune.Trainable):
         return {"trial": trial, "report": report, "done": report.outcome is not None}
 
     def cleanup(self) -> None:
-        """Free the model, before the process ends or the next model is made."""
+        """Frees the model, before the process ends or the next model is made."""
         self._reports = iter(())
 
     def place(self, objective: Objective) -> None:
-        """Put the data where trials use it: on this worker's device."""
+        """Puts the data where trials use it: on this worker's device."""
         self._device = granted_device(granted_gpus())
         self._objective = objective.to(self._device)
 
@@ -97,10 +97,10 @@ class TrialActor(tune.Trainable):
 
 
 class CommandActor(TrialActor):
-    """Ray's side of trials that the user's own command trains, on devices of its own choice."""
+    """Actor for trials that the user's own command trains, on devices of the command's choice."""
 
     def place(self, objective: Objective) -> None:
-        """Keep the objective, which has no data."""
+        """Keeps the objective, which has no data."""
         self._objective, self._device = objective, torch.device("cpu")
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
@@ -110,8 +110,8 @@ class CommandActor(TrialActor):
 
 
 def watch_for_leaving(node: str) -> None:
-    """Has the trials of this process save once Ray drains its node, as it does when it is told that
-    the machine will be taken away (`ray drain-node`, a pod that is deleted)."""
+    """Starts a thread that tells the trials of this process to save once Ray drains its node, as
+    it does when the machine will be taken away (`ray drain-node`, a pod that is deleted)."""
 
     def watch() -> None:
         while node not in draining_nodes():
@@ -122,8 +122,8 @@ def watch_for_leaving(node: str) -> None:
 
 
 def granted_gpus() -> int:
-    """Number of GPUs that Ray granted this worker, whatever it can see: Ray hides no GPU from a
-    trial without one."""
+    """Number of GPUs that Ray granted this worker. It may see more: Ray hides no GPU from a
+    trial that asked for none."""
     return len(ray.get_runtime_context().get_accelerator_ids().get("GPU", []))
 
 
@@ -132,7 +132,7 @@ class StorageError(ValueError):
 
 
 def refuse_unseen_checkpoints(assignment: Assignment) -> None:
-    """Refuse a node with checkpoints of its own, where trials would begin anew.
+    """Checks that this node sees the run's checkpoints; trials would begin anew otherwise.
 
     Raises:
         StorageError: when the run's marker is not beside the checkpoint, or is another run's.

@@ -1,7 +1,7 @@
-"""Workers that die under a trial or never start, and whether the trial is resumed.
+"""Decides what becomes of a trial whose worker dies or never starts.
 
-Ray could start them again by itself, but its Tune 2.60 fails a trial for good whose worker died
-idle, before the trial came to it.
+Ray could start workers again by itself, but Ray Tune 2.60 fails a trial for good if its idle worker
+died before the trial came to it.
 """
 
 import re
@@ -27,7 +27,8 @@ MAX_DEATHS = 4
 HOST = re.compile(r"\bip(?:: |=)([^\s,]+)")
 """Address of the worker's host, in Ray's message of its death."""
 TRIALS_ALIKE = 3
-"""Number of trials that, lost alike in a row and without a report of any other, end the search."""
+"""Number of trials lost for one reason in a row, with no report in between, at which the search
+ends."""
 NUMBERS = re.compile("[0-9a-f]{8,}|[0-9]+")
 """Numbers of processes and actors in Ray's message of a death."""
 PLACE = re.compile(r'File "([^"]+)", line (\d+)')
@@ -36,15 +37,15 @@ MAX_CANCELLED = 10
 """Pauses after cancelled starts, without a report in between, that end the search: about
 two minutes."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds without a start, after the first one that Ray has cancelled in a row and at most."""
+"""Seconds of the first pause, which doubles at every further one, and of the longest."""
 
 
 class AllWorkersDieError(ValueError):
-    """Every worker dies for the same reason, so that the search can't go on."""
+    """No worker can train, for one reason, so that the search can't go on."""
 
 
 class WorkerFailures:
-    """Worker failures of each trial."""
+    """Counts the failures of workers by trial, and those in a row."""
 
     def __init__(self, needs: Mapping[str, float]) -> None:
         """`needs` are the resources of a trial by Ray's names, such as `CPU`."""
@@ -65,17 +66,18 @@ class WorkerFailures:
         return self._starts.pauses
 
     def reported(self, trial: str) -> None:
-        """Notes that workers live, and that this trial has found a node."""
+        """Records that a worker of this trial lives."""
         self.restricted.discard(trial)
         self._in_a_row.clear()
         self._hosts_in_a_row.clear()
         self._starts = CancelledStarts()
 
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
-        """Outcome and reason of a trial that this failure ends; None if it is to be resumed.
+        """Returns outcome and reason of a trial that this failure ends; None if the trial is to be
+        resumed.
 
         Raises:
-            AllWorkersDieError: when it is not this trial's alone.
+            AllWorkersDieError: when every worker fails so.
         """
         self.restricted.discard(trial)
         reason = last_line(error)
@@ -103,9 +105,11 @@ class WorkerFailures:
         return Outcome.FAILED, f"its worker died {MAX_DEATHS} times: {reason}"
 
     def _all_die(self, *, starting: bool) -> bool:
-        """True if no worker lives: all die alike, and none has reported since the first of them.
+        """Returns True if no worker lives: all died for one reason, and none has reported since the
+        first.
 
-        One that dies while it starts dies of no trial, so a few are enough, on every node.
+        Where they die as they start, no trial is the cause, so a few deaths on every node are
+        enough.
         """
         deaths = self._in_a_row.total()
         if len(self._in_a_row) > 1 or deaths < MAX_DEATHS:
@@ -124,9 +128,11 @@ class WorkerFailures:
         ]
 
     def excluded_nodes(self, trial: str) -> tuple[str, ...]:
-        """Ids of the nodes on which the trial has lost a worker; none if it can run on no other.
+        """Ids of the nodes on which the trial has lost a worker; none if no other node could run
+        it.
 
-        Where a disk is full every worker dies that starts, and Ray starts the next one there too.
+        Where a disk is full every worker dies as it starts, and Ray would start the next one there
+        too.
         """
         hosts = self._hosts[trial]
         if not hosts:
@@ -154,8 +160,8 @@ class CancelledStarts:
         return time.monotonic() < self._until
 
     def add(self) -> bool:
-        """Records a cancelled start; True once there were too many. Those during a pause were on
-        their way before it, and count as one."""
+        """Records a cancelled start; returns True once there were too many. Starts that are
+        cancelled during a pause were asked for before it, and are not counted."""
         if not self.pauses:
             self._pauses += 1
             seconds = SHORTEST_PAUSE * 2 ** min(self._pauses - 1, 10)
@@ -164,12 +170,12 @@ class CancelledStarts:
 
 
 def _leaves(error: BaseException) -> bool:
-    """True if a worker has ended since its machine will be taken away."""
+    """Returns True if a worker has ended because its machine will be taken away."""
     return isinstance(getattr(error, "cause", None), MachineLeavesError)
 
 
 def _line(error: BaseException, deaths: int) -> str:
-    """The line for a search of which no worker lives."""
+    """Returns the message for a search in which no worker lives."""
     places = PLACE.findall(str(error))
     place = f" at {places[-1][0]}, line {places[-1][1]}" if places else ""
     return (
@@ -180,7 +186,7 @@ def _line(error: BaseException, deaths: int) -> str:
 
 
 def _cancelled_line(death: ActorDeath) -> str:
-    """The line for a search of which Ray starts no worker."""
+    """Returns the message for a search in which Ray starts no worker."""
     return (
         f"Ray must start workers, but has cancelled every start in {MAX_CANCELLED} attempts: "
         f"{death.reason[:300]} `fathom doctor` looks for the reason; once it is mended, the "

@@ -21,7 +21,8 @@ from fathom.search.training.saving.trial_log import name_of
 GPU_KIND = "accelerator_type:"
 """Prefix of Ray's resource with the type of a node's GPUs."""
 MEASURED_SECONDS = 180.0
-"""Longest wait for a worker that measures, most of it for one that is free and imports PyTorch."""
+"""Longest wait in seconds for a worker that measures, mostly for a free one that imports
+PyTorch."""
 
 
 def cluster_machine(config: StudyConfig, gpu: str | None = None) -> Machine | None:
@@ -51,8 +52,8 @@ def cluster_machine(config: StudyConfig, gpu: str | None = None) -> Machine | No
 def measure_on_worker(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective
 ) -> Rate | None:
-    """The speed of a training on a worker, with the resources of a trial, which is kept by the type
-    of its device; None if none was free in time.
+    """Measures the speed of a training on a worker with a trial's resources, and keeps it by the
+    type of the worker's device; None if no worker was free in time.
 
     The process ends with the task, and with it what it held of the device.
     """

@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from mlflow import MlflowClient
 
 from fathom.search.run_folder import RunFolder, read_lines, read_records
 from tests.support.running import COMMAND, SearchProcess
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.drill, pytest.mark.timeout(1500)]
 
@@ -107,11 +109,10 @@ class Search:
             for record in read_records(self.folder.records)
         )
 
-    def processes(self) -> list[psutil.Process]:
-        """Those of its runs that are left, a minute after them."""
+    def wait_until_alone(self) -> None:
+        """Waits until no process of its runs is left, as Ray's end when they hear of its death."""
         children = [child for run in self.runs for child in run.children]
-        left = psutil.wait_procs(children, timeout=60)[1]
-        return [process for process in left if process.is_running()]
+        wait_until(lambda: not psutil.wait_procs(children, 0)[1], f"{children} outlive a search")
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +128,10 @@ def workers(run: SearchProcess) -> list[psutil.Process]:
     found: list[psutil.Process] = []
 
     def look() -> bool:
-        children = psutil.Process(run.process.pid).children(recursive=True)
-        found[:] = [child for child in children if " ".join(child.cmdline()).startswith(ACTORS)]
+        for child in psutil.Process(run.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if " ".join(child.cmdline()).startswith(ACTORS):
+                    found.append(child)
         return bool(found)
 
     run.wait_until(look)
@@ -141,7 +144,7 @@ def assert_same(search: Search, calm: Search) -> None:
     assert set(search.ends().values()) == {1}, "no trial ended twice"
     assert Counter(name for name, _ in search.mlflow() if name) == search.ends()
     assert "RUNNING" not in {status for _, status in search.mlflow()}
-    assert not search.processes(), "Ray outlives a search"
+    search.wait_until_alone()
 
 
 def test_a_killed_worker_and_a_killed_search_cost_nothing_but_time(
@@ -153,7 +156,7 @@ def test_a_killed_worker_and_a_killed_search_cost_nothing_but_time(
     run.wait_until(lambda: search.ends())
     run.process.kill()
     run.end()
-    assert not search.processes(), "workers outlive their search"
+    search.wait_until_alone()
     assert search.ends().total() < calm.ends().total()
 
     run = search.resumed()

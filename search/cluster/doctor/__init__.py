@@ -1,1 +1,1 @@
-"""`fathom doctor`: whether a search would work here, looked at before any of it is spent."""
+"""Checks of `fathom doctor`: what on this machine or cluster would make a search fail."""

@@ -1,4 +1,5 @@
-"""Findings about storage and tracking, and about who else can reach Ray and MLflow. Pure."""
+"""Findings about storage and tracking, and about who else can reach Ray and MLflow, from facts
+alone."""
 
 from rich.filesize import decimal
 

@@ -1,4 +1,4 @@
-"""Findings from the facts of the nodes. Pure: no Ray, no file, no clock."""
+"""Findings about the nodes of a cluster, from their facts alone."""
 
 from collections.abc import Callable, Iterable
 
@@ -18,11 +18,12 @@ from fathom.search.cluster.doctor.facts import (
 )
 
 ESSENTIAL = {"ray", "fathom", "fathom's sources"}
-"""Packages that must be the same on every node; with another torch a trial just differs."""
+"""Packages that must be the same on every node; another torch only changes a loss's last digits."""
 SAME_SOFTWARE = "install one set on every node (constraints.txt), sync the sources, restart Ray"
 
 CLOCK_SECONDS = 5.0
-"""Skew of clocks that muddles the times of records and logs; no decision depends on a clock."""
+"""Difference of clocks in seconds from which times in records and logs mislead; no decision
+depends on a clock."""
 RAY_DISK_FULL = 0.95
 """Used fraction of a disk at which Ray stops to spill objects: `local_fs_capacity_threshold`.
 Measured: a search whose objects fit in shared memory still works at 97 %, with 11 MB free; with

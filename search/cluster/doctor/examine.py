@@ -1,4 +1,4 @@
-"""The run of `fathom doctor`: gather facts everywhere, then judge them."""
+"""Runs `fathom doctor`: gathers the facts of every node, then judges them."""
 
 import json
 import secrets
@@ -156,7 +156,7 @@ def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tupl
 
 
 def ask_tracking(uri: str) -> Finding:
-    """Ask MLflow's store, and return the finding about it."""
+    """Asks MLflow's store for an answer; returns the finding about it."""
     shown = without_credentials(uri)
     try:
         check_form(uri)

@@ -1,4 +1,4 @@
-"""Gathers the facts of a node. Runs on every node; needs neither Ray nor a study."""
+"""Gathers the facts of the node on which it runs; needs neither Ray nor a study."""
 
 import hashlib
 import ipaddress

@@ -1,6 +1,7 @@
-"""Imports what a worker of a search imports: `python -m`, with the names of modules.
+"""Imports the modules that a worker needs, in a process of its own, and prints what fails.
 
-Prints file, line and error of the first that fails, and nothing if all can be imported.
+`python -m fathom.search.cluster.doctor.imports MODULE...` prints file, line and error of the first
+failure, and nothing if all can be imported.
 """
 
 import importlib

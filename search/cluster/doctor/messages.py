@@ -1,4 +1,4 @@
-"""Shows findings to people and to programs."""
+"""Prints the findings of `fathom doctor` as a table, and returns them as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +19,7 @@ def would_work(findings: Sequence[Finding]) -> bool:
 
 
 def print_findings(findings: Sequence[Finding], console: Console) -> None:
-    """Print one row per finding with its remedy, then the verdict."""
+    """Prints one row per finding with its remedy, then the verdict."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

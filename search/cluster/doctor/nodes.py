@@ -1,4 +1,5 @@
-"""Asks every node of a cluster by a Ray task; without a cluster no Ray is started."""
+"""Asks every node of a cluster for its facts by a Ray task, or this machine where there is no
+cluster."""
 
 import time
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""A file in the folder of a run's checkpoints for a moment, written as a search would, and the
-answers of nodes beside it.
-"""
+"""Writes a file beside a run's checkpoints and checks that every node can read it and answer."""
 
 import os
 import secrets
