@@ -20,7 +20,6 @@ from ray.tune.search import Searcher
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
-from fathom.search.cluster.alike_failures import AlikeFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
 from fathom.search.cluster.ray_internals import memory_kills_as_deaths
@@ -30,6 +29,7 @@ from fathom.search.cluster.ray_session import (
     gpus_per_trial,
     start_ray,
 )
+from fathom.search.cluster.shared_failures import SharedFailures
 from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
 from fathom.search.cluster.worker_failures import WorkerFailures
 from fathom.search.records import Report, TrialSpec
@@ -53,12 +53,12 @@ class Adapter:
     """
 
     def __init__(
-        self, scheduler: Scheduler, failures: WorkerFailures, alike: AlikeFailures,
+        self, scheduler: Scheduler, failures: WorkerFailures, shared: SharedFailures,
         interrupt: Interrupt, tick: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         """`tick` is called at every turn of Tune's loop."""
         super().__init__()
-        self._scheduler, self._failures, self._alike = scheduler, failures, alike
+        self._scheduler, self._failures, self._shared = scheduler, failures, shared
         self._interrupt, self._tick = interrupt, tick
 
     def __getstate__(self) -> dict[str, Any]:
@@ -68,10 +68,10 @@ class Adapter:
         """Passes on a report; True if the trial continues. Without room to note it, the search
         pauses.
         """
-        if self._alike.holds(trial, report):
+        if self._shared.holds(trial, report):
             return False
         try:
-            for name, held in self._alike.released().items():
+            for name, held in self._shared.released().items():
                 self._scheduler.report(name, held)
             return self._scheduler.report(trial, report)
         except OSError as error:
@@ -94,16 +94,16 @@ class SearcherAdapter(Adapter, Searcher):
         return {"assignment": self._assignment(spec)} if spec else None
 
     def _next_trial(self) -> TrialSpec | None:
-        scheduler, alike = self._scheduler, self._alike
+        scheduler, shared = self._scheduler, self._shared
         if self._failures.pauses:
             time.sleep(TURN_SECONDS)  # with no worker, Tune's loop would wait for nothing
             return None
-        if alike.many:
-            alike.check(scheduler.live)
+        if shared.many:
+            shared.check(scheduler.live)
         running = {name for search in scheduler.budgets.values() for name in search.running}
-        spec = None if alike.many and running - alike.held else scheduler.next_trial()
+        spec = None if shared.many and running - shared.held else scheduler.next_trial()
         if spec is None:
-            alike.check(scheduler.live)
+            shared.check(scheduler.live)
         return spec
 
     def _assignment(self, spec: TrialSpec) -> Assignment:
@@ -206,7 +206,7 @@ def run_trials(
         UnseenDataError: when a node does not see the data.
         DeviceError: when a node's PyTorch can't use the GPU that a trial was granted.
         AllWorkersDieError: when no worker lives long enough to report.
-        AllTrialsFailError: when all trials fail alike.
+        AllTrialsFailError: when all trials fail for one reason.
         OSError: when the run folder can't be written, for another reason than a full disk; of that
             `interrupt.error` tells.
     """
@@ -235,14 +235,14 @@ def _tuner(
     config, folder = scheduler.config, scheduler.folder
     actor, needs, actor_needs = _actor(config)
     failures = WorkerFailures(needs)
-    alike = AlikeFailures(folder, (*scheduler.records, *scheduler.live.values()))
+    shared = SharedFailures(folder, (*scheduler.records, *scheduler.live.values()))
     return tune.Tuner(
         tune.with_resources(
             tune.with_parameters(actor, objective=objective), partial(_place, actor_needs)
         ),
         tune_config=tune.TuneConfig(
-            search_alg=SearcherAdapter(scheduler, failures, alike, interrupt),
-            scheduler=SchedulerAdapter(scheduler, failures, alike, interrupt, tick),
+            search_alg=SearcherAdapter(scheduler, failures, shared, interrupt),
+            scheduler=SchedulerAdapter(scheduler, failures, shared, interrupt, tick),
             num_samples=-1,
             max_concurrent_trials=concurrent_trials(config.resources),
             reuse_actors=True,

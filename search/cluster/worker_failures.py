@@ -26,7 +26,7 @@ MAX_DEATHS = 4
 """Number of dead workers at which a trial fails."""
 HOST = re.compile(r"\bip(?:: |=)([^\s,]+)")
 """Address of the worker's host, in Ray's message of its death."""
-TRIALS_ALIKE = 3
+TRIALS_IN_A_ROW = 3
 """Number of trials lost for one reason in a row, with no report in between, at which the search
 ends."""
 NUMBERS = re.compile("[0-9a-f]{8,}|[0-9]+")
@@ -116,7 +116,7 @@ class WorkerFailures:
             return False
         if starting:
             return {node["NodeManagerAddress"] for node in self._able()} <= self._hosts_in_a_row
-        return deaths >= MAX_DEATHS * TRIALS_ALIKE
+        return deaths >= MAX_DEATHS * TRIALS_IN_A_ROW
 
     def _able(self) -> list[dict[str, Any]]:
         """The nodes that have the resources of a trial."""
@@ -179,7 +179,7 @@ def _line(error: BaseException, deaths: int) -> str:
     places = PLACE.findall(str(error))
     place = f" at {places[-1][0]}, line {places[-1][1]}" if places else ""
     return (
-        f"every worker must live to train, but all {deaths} so far died alike{place}: "
+        f"every worker must live to train, but all {deaths} so far died for one reason{place}: "
         f"{last_line(error)[:300]}; mend that (`fathom doctor` looks for it), and the same command "
         "goes on: nothing is lost"
     )

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
-from fathom.search.cluster.alike_failures import AllTrialsFailError
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import join_cluster, start_ray
+from fathom.search.cluster.shared_failures import AllTrialsFailError
 from fathom.search.cluster.tune import run_trials
 from fathom.search.cluster.worker import StorageError
 from fathom.search.cluster.worker_failures import AllWorkersDieError
@@ -358,7 +358,9 @@ def test_trials_that_all_fail_alike_end_the_search_and_run_again_once_that_is_me
     mended = tmp_path / "mended"
     broken = Broken(np.arange(4096) % 256, dies_once=str(mended))
     search = scheduler(tmp_path, ONE_AT_A_TIME)
-    with pytest.raises(AllTrialsFailError, match=r"all [34] so far failed alike: .*column 0"):
+    with pytest.raises(
+        AllTrialsFailError, match=r"all [34] so far failed for one reason: .*column 0"
+    ):
         run_trials(search, broken)
     assert not search.records
     assert len(search.live) <= 4, "not all trials were tried"

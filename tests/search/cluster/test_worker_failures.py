@@ -10,10 +10,10 @@ from ray import cloudpickle
 from ray.exceptions import RayActorError
 
 from fathom.search.cluster import worker_failures
-from fathom.search.cluster.alike_failures import AlikeFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_internals import ActorDeath, KilledForMemoryError
 from fathom.search.cluster.ray_session import all_nodes_but
+from fathom.search.cluster.shared_failures import SharedFailures
 from fathom.search.cluster.tune import SchedulerAdapter, SearcherAdapter
 from fathom.search.cluster.worker_failures import AllWorkersDieError, WorkerFailures
 from fathom.search.records import Outcome
@@ -46,7 +46,9 @@ def test_three_trials_lost_alike_end_the_search_unless_another_has_reported() ->
         failures.reported("c")
     lose(failures, "d")
     lose(failures, "e")
-    with pytest.raises(AllWorkersDieError, match=r"all 12 so far died alike: Process 3 has crash"):
+    with pytest.raises(
+        AllWorkersDieError, match=r"all 12 so far died for one reason: Process 3 has crash"
+    ):
         lose(failures, "f")
 
 
@@ -67,7 +69,9 @@ def test_workers_that_can_not_start_on_one_node_end_no_search(
     for trial in "abcdefgh":
         assert failures.end_of(trial, not_started("10.0.0.1")) is None
         assert failures.excluded_nodes(trial) == ("10.0.0.1",)
-    with pytest.raises(AllWorkersDieError, match="all 9 so far died alike: ImportError: x"):
+    with pytest.raises(
+        AllWorkersDieError, match="all 9 so far died for one reason: ImportError: x"
+    ):
         failures.end_of("a", not_started("10.0.0.2"))
 
 
@@ -147,9 +151,9 @@ class Adapters:
 
     def __init__(self, search: Scheduler, aside: Path) -> None:
         failures = WorkerFailures({"CPU": 1.0})
-        alike = AlikeFailures(search.folder, search.records)
-        self.searcher = SearcherAdapter(search, failures, alike, Interrupt())
-        self.scheduler = SchedulerAdapter(search, failures, alike, Interrupt(), lambda: None)
+        shared = SharedFailures(search.folder, search.records)
+        self.searcher = SearcherAdapter(search, failures, shared, Interrupt())
+        self.scheduler = SchedulerAdapter(search, failures, shared, Interrupt(), lambda: None)
         self.path = aside / "error.pkl"
         self.assignment = self.suggest()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Set
 
-from fathom.search.cluster.worker_failures import NUMBERS, TRIALS_ALIKE
+from fathom.search.cluster.worker_failures import NUMBERS, TRIALS_IN_A_ROW
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder
 
@@ -11,7 +11,7 @@ class AllTrialsFailError(ValueError):
     """Every trial fails for the same reason, so that the search can't go on."""
 
 
-class AlikeFailures:
+class SharedFailures:
     """Failures that are not recorded yet, since every trial so far may have failed for one reason.
 
     Once a trial reports a loss or fails for another reason, they are released to be recorded. If
@@ -33,7 +33,7 @@ class AlikeFailures:
     def many(self) -> bool:
         """True if no further trial should start before the running ones show whether they fail
         too."""
-        return len(self._reports) >= TRIALS_ALIKE
+        return len(self._reports) >= TRIALS_IN_A_ROW
 
     def holds(self, trial: str, report: Report) -> bool:
         """Returns True if the report is of a failure that every trial may share; it is kept
@@ -56,7 +56,7 @@ class AlikeFailures:
         return released
 
     def check(self, live: Iterable[str]) -> None:
-        """Checks that not all trials under way have failed alike.
+        """Checks that not all trials under way have failed for one reason.
 
         Raises:
             AllTrialsFailError: when they have.
@@ -69,6 +69,6 @@ class AlikeFailures:
         log = self._folder.checkpoint(trial).with_suffix(".log")
         where = f" ({log} has all it printed)" if log.exists() else ""
         raise AllTrialsFailError(
-            f"some trial must train, but all {len(self._reports)} so far failed alike: "
+            f"some trial must train, but all {len(self._reports)} so far failed for one reason: "
             f"{report.reason}{where}; mend that, and the same command goes on: nothing is lost"
         )
