@@ -66,21 +66,21 @@ def with_run(
         "minutes": minutes,
     }
     where = f"{asked.machine}, Python {platform.python_version()}, {date.today().isoformat()}"
-    row, earlier = [where, *map(cell, budgets)], before["table"]["rows"]
+    row = [where, *map(cell, budgets)]
+    earlier = [other for other in before["table"]["rows"] if not other[0].startswith(where)]
     if asked.recorded:
         earlier = [[other[0].removesuffix(RECORDED), *other[1:]] for other in earlier]
-        row[0] = where = where + RECORDED
+        row[0] += RECORDED
         recorded = "; ".join(
             f"{name}: {text}" for name, text in zip(COLUMNS[1:], row[1:], strict=True)
         )
         figures |= {"recorded": figure(recorded, "as in the answer"), "recorded_minutes": minutes}
-    rows = [row, *(other for other in earlier if other[0] != where)]
     return {
         **before,
         "date": date.today().isoformat(),
         "machine": asked.machine,
         "figures": figures,
-        "table": before["table"] | {"rows": rows},
+        "table": before["table"] | {"rows": [row, *earlier]},
     }
 
 
