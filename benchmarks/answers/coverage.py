@@ -6,7 +6,7 @@ python -m benchmarks.answers.coverage --studies 10     # a quicker look
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import exp, log
 
@@ -183,6 +183,14 @@ CASES: dict[str, tuple[Callable[[Generator], Planted], Kind, str]] = {
 }  # fmt: skip
 
 
+IDENTIFIED = Kind.IDENTIFIED
+MISLEADING = {
+    "two humps": "two_humps",
+    "wide notch": "wide_notch",
+    "narrow notch": "narrow_notch",
+    "plateau and cliff": "cliff",
+}
+"""Kinds of worlds with several minima or a step, and their names among the figures."""
 COLUMNS = {
     "planted": "",
     "expected": "",
@@ -203,9 +211,13 @@ def main() -> None:
     add_json_option(parser)
     arguments = parser.parse_args()
     table = PrintedTable(COLUMNS, arguments.json)
+    answers: dict[str, list[tuple[Planted, Optimum]]] = {}
     for name in [arguments.only] if arguments.only else CASES:
         numbers = range(arguments.first, arguments.first + arguments.studies)
-        table.add(*row(name, studies(name, numbers)))
+        answers[name] = studies(name, numbers)
+        table.add(*row(name, answers[name]))
+    for name, (value, unit) in figures_of(answers).items():
+        table.figure(name, value, unit)
 
 
 def studies(name: str, numbers: Iterable[int]) -> list[tuple[Planted, Optimum]]:
@@ -233,6 +245,38 @@ def row(name: str, found: list[tuple[Planted, Optimum]]) -> list[object]:
     text = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
     right = round(verdicts[expected] / len(found), 3)
     return [name, str(expected), right, *shares, text]
+
+
+def figures_of(
+    answers: Mapping[str, list[tuple[Planted, Optimum]]],
+) -> dict[str, tuple[int, str]]:
+    """Returns the counts of answers that the pages name, by their ids, with their units."""
+    kinds = [name for name in answers if CASES[name][1] is IDENTIFIED]
+    one_minimum = [pair for name in kinds for pair in answers[name]]
+    others = [pair for name in MISLEADING if name in answers for pair in answers[name]]
+    figures = {
+        "one_minimum": len(one_minimum),
+        "one_minimum_identified": len(_identified(one_minimum)),
+        "one_minimum_covered": sum(covers(p, o) for p, o in _identified(one_minimum)),
+        "one_minimum_wrong": _wrong(one_minimum),
+        "others_identified": len(_identified(others)),
+        "others_covered": sum(covers(p, o) for p, o in _identified(others)),
+        "others_wrong": _wrong(others),
+    }
+    of_kind = {
+        f"{figure}_wrong": (_wrong(answers[name]), f"worlds of {len(answers[name])}")
+        for name, figure in MISLEADING.items()
+        if name in answers
+    }
+    return {name: (value, "answers") for name, value in figures.items()} | of_kind
+
+
+def _identified(found: list[tuple[Planted, Optimum]]) -> list[tuple[Planted, Optimum]]:
+    return [(planted, optimum) for planted, optimum in found if optimum.kind is IDENTIFIED]
+
+
+def _wrong(found: list[tuple[Planted, Optimum]]) -> int:
+    return sum(not nearly_best(planted, optimum) for planted, optimum in _identified(found))
 
 
 def covers(planted: Planted, optimum: Optimum) -> bool:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.answers.coverage import CASES, covers_exactly, nearly_best, row, studies
+from benchmarks.answers.coverage import CASES, covers_exactly, figures_of, nearly_best, row, studies
+from benchmarks.pages import measured
 from fathom.search.analysis.verdict import Kind
 
 ONE_HUMP = [name for name, (_, verdict, _) in CASES.items() if verdict is Kind.IDENTIFIED]
@@ -23,3 +24,17 @@ def test_the_verdict_shows_that_there_is_no_optimum(name: str) -> None:
     found = studies(name, range(3))
     right = sum(optimum.kind is CASES[name][1] for _, optimum in found)
     assert right >= 2, row(name, found)
+
+
+def test_the_figures_of_the_pages_count_the_answers() -> None:
+    found = {name: studies(name, range(1)) for name in ("symmetric", "wide notch")}
+
+    figures = figures_of(found)
+
+    assert figures["one_minimum"] == (1, "answers")
+    identified = sum(o.kind is Kind.IDENTIFIED for _, o in found["wide notch"])
+    assert figures["others_identified"] == (identified, "answers")
+    assert figures["wide_notch_wrong"][1] == "worlds of 1"
+    assert set(measured("coverage")["figures"]) == set(figures_of({name: [] for name in CASES})), (
+        "what the pages show can be written anew"
+    )
