@@ -36,6 +36,7 @@ def checked(scheme: Scheme, axis: SizeAxis) -> CoordinateCheck:
     return coordinate_check(study(scheme), axis)
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("axis", TWO_STACKS)
 def test_activations_change_alike_at_any_size_under_completep(axis: SizeAxis) -> None:
     found = checked(Scheme.COMPLETEP, axis)
@@ -43,6 +44,7 @@ def test_activations_change_alike_at_any_size_under_completep(axis: SizeAxis) ->
     assert found.flat, found.exponents
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("axis", [SizeAxis.ENCODER_DEPTH, SizeAxis.DECODER_DEPTH])
 def test_over_neither_depth_under_mup(axis: SizeAxis) -> None:
     assert not checked(Scheme.MUP, axis).flat
