@@ -77,6 +77,29 @@ def fit(
             best=best, shape=shape, architecture=architecture, centred=centred, with_weights=weights
         )
 
+    _check_own_model(best, name, weights=weights)
+    if exact := _first(architectures, best.shape):
+        return built(exact, best.shape)
+    rms = replace(best.shape, norm=Normalization.RMS)
+    other = None if best.shape.norm_biases else _first(architectures, rms)
+    if other is None:
+        raise ConfigError(_refusal(name, architectures, best.shape))
+    if weights and best.shape.tied:
+        raise ConfigError(
+            f"`--format {name}` has no `model.norm: layer` without biases, and no weights can make "
+            "up for that with `model.tied: true`; leave `--weights` out, or search with "
+            "`model.norm: rms`"
+        )
+    if not (weights or nearest):
+        raise ConfigError(
+            f"`--format {name}` has no `model.norm: layer` without biases; add `--nearest` to have "
+            "RMSNorm there, of as many parameters, or search with `model.norm: rms`"
+        )
+    return built(other, rms, centred=weights)
+
+
+def _check_own_model(best: BestShape, name: str, *, weights: bool) -> None:
+    """Raises `ConfigError` for a model or weights that no format can have."""
     if best.config.train.command:
         raise ConfigError(
             f"`--format {name}` is for Fathom's own model, and `train.command` trained this shape; "
@@ -96,24 +119,6 @@ def fit(
             f"`parametrization.scheme: {scheme.value}` has; leave `--weights` out, or search with "
             "`standard`"
         )
-    if exact := _first(architectures, best.shape):
-        return built(exact, best.shape)
-    rms = replace(best.shape, norm=Normalization.RMS)
-    other = None if best.shape.norm_biases else _first(architectures, rms)
-    if other is None:
-        raise ConfigError(_refusal(name, architectures, best.shape))
-    if weights and best.shape.tied:
-        raise ConfigError(
-            f"`--format {name}` has no `model.norm: layer` without biases, and no weights can make "
-            "up for that with `model.tied: true`; leave `--weights` out, or search with "
-            "`model.norm: rms`"
-        )
-    if not (weights or nearest):
-        raise ConfigError(
-            f"`--format {name}` has no `model.norm: layer` without biases; add `--nearest` to have "
-            "RMSNorm there, of as many parameters, or search with `model.norm: rms`"
-        )
-    return built(other, rms, centred=weights)
 
 
 def _first(architectures: Sequence[Architecture], shape: Shape) -> Architecture | None:

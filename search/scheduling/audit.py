@@ -45,12 +45,11 @@ class RungAudit:
     pairs: int
     """Number of those pairs."""
     depth_bias: float | None
-    """Rank correlation of depth with the places gained from here to the end.
-
-    Above 0, deep trials catch up later: the rung ranks them too low.
+    """Rank correlation of depth with the number of places that a trial gains from this rung to the
+    end. Above 0, deep trials catch up later: the rung ranks them too low.
     """
     place_of_best: int | None
-    """Places at this rung, from 1, of the trial that ends best."""
+    """Place at this rung, from 1, of the trial that ends best."""
     audit_trials: int
     """Finished exploring trials that are never paused."""
     audit_trials_pruned: int
@@ -67,7 +66,7 @@ class RungAudit:
     stopped_depths: tuple[int, ...]
     """Depths of the stopped trials."""
     cut_depths: tuple[int, ...]
-    """Depths of which trials stopped here and none trained further."""
+    """Depths of which some trials stopped at this rung and none trained beyond it."""
     undecided: int = 0
     """Number of trials promoted only because their forecasts were too close to the best one."""
     later: int | None = None
@@ -108,11 +107,11 @@ class RungAudit:
 
     @property
     def wait(self) -> str:
-        """That stopping waited here, and for what; empty if it did not."""
+        """Text that says why stopping waited at this rung; empty if it did not."""
         if not self.undecided:
             return ""
         trials = f"{self.undecided} trial{'s were' if self.undecided > 1 else ' was'}"
-        return f"stopping waited: {trials} too close to the best to tell and trained on"
+        return f"stopping waited: {trials} too close to the best to tell, and kept training"
 
     @property
     def why(self) -> str:
@@ -208,7 +207,7 @@ def _spearman_rho(x: Array, y: Array) -> float:
 
 
 def _places(values: Array) -> Array:
-    """The place of each value, from 1 for the lowest; equal values share their mean place."""
+    """Returns the rank of each value, from 1 for the lowest; ties have the mean of their ranks."""
     below = (values < values[:, None]).sum(axis=1)
     equal = (values == values[:, None]).sum(axis=1)
     place: Array = below + (equal + 1) / 2
@@ -216,7 +215,7 @@ def _places(values: Array) -> Array:
 
 
 def _chance_difference(noise: float) -> float:
-    """The difference of two single losses that chance explains, nats."""
+    """Returns the largest difference of two losses that seeds alone explain, nats."""
     return CHANCE * sqrt(2) * noise
 
 
@@ -266,5 +265,5 @@ def _advice(audit: RungAudit) -> str:
         return "raise `stopping.always_finish`" if few else ""
     if not audit.stopped:
         return "no trial was stopped here"
-    remedy = f"set {audit.remedy}, or go on with `fathom run --extend`"
+    remedy = f"set {audit.remedy}, or continue with `fathom run --extend`"
     return f"stopping here can't be trusted; {remedy}"

@@ -1,4 +1,4 @@
-"""The confirming stage of a budget: whole trainings, each where it tells most about the best depth.
+"""The confirming stage of a budget: trainings to the end, each where it tells most about the depth.
 
 It goes in batches. Each is planned from all records and asks for what the answer still lacks: a
 paused depth that may be the best, a depth beyond the lowest one, other learning rates, a repeat

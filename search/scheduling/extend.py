@@ -1,4 +1,4 @@
-"""`fathom run --extend`: in budgets whose audit failed, the first rung moves later.
+"""`fathom run --extend`: moves the first rung of budgets whose audit failed to more tokens.
 
 The study file does not change: an extension is a line in the journal, from which the scheduler
 resumes the stopped trials. It is decided by the audit of the records so far.

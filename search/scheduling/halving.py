@@ -1,7 +1,7 @@
 """Successive halving of one budget, by the loss forecast at each rung.
 
-Every trial pauses at a rung until all that will come there have come: then one in `eta` of them is
-promoted, and so is each whose forecast is too close to the best one to tell them apart. Waiting
+Every trial pauses at a rung until no more will reach it: then one in `eta` of them is promoted, and
+so is each whose forecast is too close to the best one to tell them apart. Waiting
 costs no tokens, since a trial resumes from its checkpoint. Two things differ from the usual
 halving, which is unfair to deep shapes:
 
@@ -55,8 +55,8 @@ class HalvingRule:
         return trial.spec.prunable and rung >= self.first_rung
 
     def resumed(self, exploring: Sequence[TrialRecord]) -> tuple[str, ...]:
-        """Names of the paused trials that are promoted now that no trial trains and none is to
-        come: those of the earliest rung that has any."""
+        """Names of the paused trials to resume once no exploring trial trains any more: the
+        promoted ones of the earliest rung that has any."""
         at = {r.spec.trial: max(r.rungs) for r in exploring if r.outcome is Outcome.STOPPED}
         for rung in sorted(set(at.values())):
             promoted = self.promoted(exploring, rung)

@@ -41,7 +41,7 @@ RETRY_SECONDS = 5.0
 CLOSE_SECONDS = 20.0
 """Longest time for the last writes to a database."""
 LOCK = 0x46617468
-"""PostgreSQL's number of the lock under which tables are made: two runs may start at once."""
+"""Number of the lock in PostgreSQL under which tables are made: two runs may start at once."""
 METRIC_NAMES = "study:metric_names"
 """Optuna's attribute of a study with the names of its values, which dashboards show."""
 FAILURES = (OptunaError, SQLAlchemyError, KeyError)
@@ -53,7 +53,7 @@ class Studies(ABC):
 
     @abstractmethod
     def update(self, study: str, contents: StudyContents) -> None:
-        """Adds what a study lacks of these contents."""
+        """Adds the contents that a study does not have yet."""
 
     @abstractmethod
     def close(self) -> None:
@@ -159,10 +159,10 @@ class Copy:
         self._open()
 
     def write(self, contents: StudyContents) -> None:
-        """Adds what the study lacks, and brings paused trials to where they have come.
+        """Adds missing trials, and updates those that are paused.
 
-        The study is made anew where it holds another end of an ended trial, as when a search was
-        extended, or a trial twice: Optuna changes no trial that has ended.
+        Optuna changes no trial that has ended. So the study is made anew if it holds another end
+        of a trial, as after an extension of the search, or a trial twice.
         """
         wanted = {
             record.spec.trial: trial_end(record, contents.done) for record in contents.records

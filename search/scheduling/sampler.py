@@ -192,8 +192,8 @@ def _startup_trials(config: StudyConfig, shapes: tuple[Shape, ...]) -> int:
 
 
 def comparable_ladder(shapes: Sequence[Shape], number: int, ratio: float) -> list[Shape]:
-    """So many shapes by depth, one a depth and both ends among them: depths about evenly spaced in
-    log, at ratios near `ratio`."""
+    """Returns `number` shapes of different depths, about evenly spaced in log from the least to the
+    greatest, with feed-forward ratios near `ratio`."""
     low, high = (f(shape.depth for shape in shapes) for f in (min, max))
     ends = [[shape for shape in shapes if shape.depth == depth] for depth in (low, high)]
     found = {end[0].depth: min(end, key=lambda s: s.off_ratio(ratio)) for end in ends}

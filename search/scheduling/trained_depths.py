@@ -29,7 +29,7 @@ from fathom.search.study.planning.shapes import comparable_shape
 SAME_RATIO = 0.25
 """Difference of ln feed-forward ratios that is not worth another training."""
 WORSE = 3
-"""Standard errors of a difference from which on a depth gets no more trainings."""
+"""Standard errors behind the best depth from which on a depth gets no more trainings."""
 STEP = 2
 """Depths about this factor apart enclose the best one. By a lesser one their losses differ by less
 than seeds do, by a larger one no curve holds between them."""
@@ -46,7 +46,8 @@ NARROW = 0.24
 """Width of an interval, in ln depth, below which nothing more is trained: about a quarter of the
 depth itself."""
 FRESH_SEEDS_FROM = 1000
-"""Seeds below this number explore, so that no confirming trial repeats a run that got it chosen."""
+"""First seed of confirming trials; exploring ones have lower seeds, so that no shape is confirmed
+by the run for which it was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +286,7 @@ def _unsettled(optimum: Optimum) -> Located | None:
 
 
 def choice_of(record: TrialRecord) -> Choice:
-    """The choice that runs a trial again, or resumes it."""
+    """Returns the choice with the shape, seed and rate of a trial."""
     return Choice(record.spec.shape, record.spec.seed, record.spec.rate_scale)
 
 

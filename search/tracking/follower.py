@@ -206,7 +206,7 @@ def follow(link: Connection) -> None:
 
 
 def _next(link: Connection) -> Conclusion | DataSet | Close:
-    """The next message; of a search that was killed, the last one: no run shall seem to go on."""
+    """Returns the next message; `Close` if the search was killed, so that no run looks alive."""
     try:
         message: Conclusion | DataSet | Close = link.recv()
     except (EOFError, ConnectionError):

@@ -30,7 +30,7 @@ RUN_NOTE_CHARACTERS = 8000
 EXPERIMENT_NOTE_CHARACTERS = 20_000
 """Most characters that MLflow takes in a tag of an experiment."""
 MODE = "?workflowType=machine_learning"
-"""Ends of every address; without it MLflow opens on traces of language-model calls."""
+"""End of every address; without it MLflow opens on traces of language-model calls."""
 UNDER_WAY = (
     "Search under way; the answer will stand here. The study file is `config.yaml` in Artifacts."
 )

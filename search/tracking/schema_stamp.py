@@ -30,7 +30,6 @@ def stamp(path: Path) -> None:
 
 
 def _stamp(database: sqlite3.Connection) -> int:
-    """Returns a number of 31 bits, which is another for another version of MLflow or of its
-    schema."""
+    """Returns a number of 31 bits that depends on the versions of MLflow and of its schema."""
     schema = database.execute("SELECT version_num FROM alembic_version").fetchall()
     return zlib.crc32(f"{version('mlflow')} {schema}".encode()) >> 1

@@ -226,7 +226,7 @@ def study_key(folder: Path) -> str:
 
 
 def _is_complete(run: TrackedRun, record: TrialRecord) -> bool:
-    """True if the run has all of the record; one cut short opens again with its next loss."""
+    """True if the run has all of the record, so that nothing is written."""
     outcome = record.outcome.value if record.outcome else INTERRUPTED
     return (
         run.status == (pages.STATUS[record.outcome] if record.outcome else "KILLED")

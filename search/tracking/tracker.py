@@ -1,4 +1,4 @@
-"""The search's end of its MLflow mirror: starts the process that follows the run folder.
+"""Starts the process that mirrors a run folder into MLflow, and hands it the answers.
 
 `follower.py` is the other end. It reads what the search writes to its run folder anyway, so a
 search pays nothing for it; whatever becomes of that process, the search goes on, and what was not
@@ -29,8 +29,8 @@ from fathom.search.tracking.schema_stamp import is_stamped
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 20.0
-"""Longest time that a store known to be good waits for the first loss of a trial: until then there
-is little to write, and the machine is busy with starting the workers."""
+"""Longest wait for the first loss of a trial before the follower starts, if the store is known to
+be good: there is little to write until then, and the machine is busy with starting the workers."""
 GRACE_SECONDS = 30.0
 """Time of the other process to start and to end, beside its last writes."""
 

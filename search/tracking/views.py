@@ -22,7 +22,7 @@ EVERYTHING = {
     "modelVersionFilter": "All Runs",
     "runsHiddenMode": "SHOW_ALL",
 }
-"""Of any view: no run is left out beside those that its filter leaves out."""
+"""Settings of every view: its filter alone decides which runs are shown."""
 ANSWERS = "fathom-answers"
 """Name of the view of the budgets: a row for each, with its answer as columns."""
 NODE_TAG = "fathom.node"

@@ -213,7 +213,7 @@ class Training:
         }
 
     def whole_state(self) -> dict[str, Any]:
-        """The same with everything that a state may have, though training has not begun."""
+        """Returns a state with every tensor that a saved state may have, to read one into."""
         if isinstance(self.optimizer, ClippedAdamW):
             self.optimizer.make_moments()
         weights = {name: weight.clone() for name, weight in self.model.state_dict().items()}

@@ -36,9 +36,10 @@ from fathom.search.training.saving.trial_log import ReportSchedule, TrialLog
 from fathom.search.training.state import Measurement, Training, TrainPlan
 
 MULTIPLES = (1, 2, 4, 8, 16)
-"""Multiples of the micro-batches that a trial begins with and, without memory, begins anew with."""
+"""Multiples of the planned micro-batches with which a trial is tried, one after another, until its
+memory suffices."""
 AFTER_A_KILL = 4
-"""The multiple with which a trial begins whose worker was killed for memory."""
+"""First multiple of a trial whose worker was killed for memory."""
 
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
@@ -84,7 +85,7 @@ def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str)
 
 
 class WorkerLostError(Exception):
-    """The process ended and not the trial, which another worker resumes."""
+    """The process of a trial has ended before the trial; another worker resumes it."""
 
 
 class MachineLeavesError(WorkerLostError):
@@ -250,8 +251,9 @@ memory of its device asks for."""
 def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Report]:
     """All reports of a trial; where memory runs out, it is resumed with smaller micro-batches.
 
-    A trial in one process gets to their end by itself; several processes wait for each other, and
-    so begin anew. The gradients of the micro-batches add up to that of the whole batch.
+    A trial in one process halves its micro-batches by itself (`loop.advance`); several processes
+    wait for each other, so that all must begin anew. The gradients of the micro-batches add up to
+    that of the whole batch.
     """
     first = AFTER_A_KILL if out_of_memory else 1
     for multiple in MULTIPLES[MULTIPLES.index(first) :]:

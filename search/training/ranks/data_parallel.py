@@ -34,7 +34,7 @@ class Ranks:
         return self.rank == 0
 
     def network(self, model: SearchedModel, *, shards: str = "") -> Model:
-        """The model, so wrapped that gradients become the mean over all ranks (Li et al. 2020).
+        """Returns the model, whose gradients become the mean over all ranks (Li et al. 2020).
 
         With `shards`, a kind of device, each rank keeps only its part of every weight there (FSDP,
         Zhao et al. 2023).

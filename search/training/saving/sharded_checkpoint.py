@@ -20,7 +20,7 @@ from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.saving import checkpoint
 
 FOLDER, PART = "folder of parts", "in parts"
-"""Key of the folder's name in a state, and what stands there in place of each parted tensor."""
+"""Key of the name of the folder in a state, and the value that replaces each tensor in parts."""
 State = dict[str, Any]
 
 

@@ -41,7 +41,7 @@ AGREE_SECONDS = 2.0
 
 
 class TrialLog:
-    """The measurements of one trial."""
+    """The measurements of a trial: its reports, and the checkpoint that keeps them."""
 
     def __init__(
         self, assignment: Assignment, device: torch.device, sharded: Ranks | None = None
@@ -182,10 +182,10 @@ class ReportSchedule:
         self._looked: tuple[int, float] | None = None
 
     def due(self, step: int | None) -> tuple[bool, bool]:
-        """True after an evaluation at which the trial waits for an answer, once its state is on
-        disk; and True if a report is due.
+        """Returns whether the trial must save its state and wait for an answer, and whether a
+        report is due.
 
-        It waits at rungs and at an interrupt, where `step` may be None, between evaluations.
+        It waits at rungs and at an interrupt; `step` is None at an interrupt between evaluations.
         """
         now = time.monotonic()
         waits = step is None or step in self._rungs or self.interrupted()
