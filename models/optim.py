@@ -82,10 +82,8 @@ class ClippedAdamW(torch.optim.AdamW):
 
     def _update(self, gradients: list[list[Tensor]], excess: Tensor) -> None:
         """Updates weights and moments in place, like PyTorch's `step` with `grad_scale`."""
-        for group, group_gradients, moments in zip(
-            self.param_groups, gradients, self._moments, strict=True
-        ):
-            means, squares, steps = moments
+        of_groups = zip(self.param_groups, gradients, self._moments, strict=True)
+        for group, group_gradients, (means, squares, steps) in of_groups:
             torch._foreach_add_(steps, 1)
             torch._fused_adamw_(
                 self.own(group["params"]),
@@ -135,8 +133,7 @@ class ShardedAdamW(ClippedAdamW):
         """Loads a state with parted moments."""
         parts = {
             index: {
-                name: moment if name == "step" else moment.to_local()
-                for name, moment in moments.items()
+                name: part if name == "step" else part.to_local() for name, part in moments.items()
             }
             for index, moments in state_dict["state"].items()
         }

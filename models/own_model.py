@@ -134,12 +134,11 @@ def embeddings(recipe: OwnRecipe, shape: Shape) -> frozenset[str]:
     """Names of the weights whose size follows the vocabulary or the context, without numbers."""
     larger = replace(shape, vocab_size=shape.vocab_size + 1, context=shape.context + 1)
     with torch.device("meta"):
-        weights, larger_weights = (trained(built(recipe, tried)) for tried in (shape, larger))
-    differ = (
-        name
-        for name in weights
-        if name in larger_weights and weights[name].shape != larger_weights[name].shape
-    )
+        shapes, others = (
+            {name: weight.shape for name, weight in trained(built(recipe, tried)).items()}
+            for tried in (shape, larger)
+        )
+    differ = (name for name in shapes if name in others and shapes[name] != others[name])
     return frozenset(map(_numberless, differ))
 
 

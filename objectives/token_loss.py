@@ -47,21 +47,16 @@ def masked_loss(model: Model, batch: Batch) -> Tensor:
 
 def _smoothing(model: Model) -> float:
     """Label smoothing of a model that trains; 0 for one that is evaluated."""
-    module: Any = getattr(model, "module", model)
-    return (
-        module.label_smoothing
-        if getattr(module, "label_smoothing", 0.0) and module.training
-        else 0.0
-    )
+    inner: Any = getattr(model, "module", model)  # the model of this rank, if there are several
+    return getattr(inner, "label_smoothing", 0.0) if getattr(inner, "training", False) else 0.0
 
 
 def _chunk(model: Model) -> int | None:
     """Number of tokens whose logits may exist at once; None for a model that returns logits only,
     so that all of them exist."""
-    module: Any = getattr(model, "module", model)  # the model of this rank, if there are several
-    return (
-        logit_tokens(module.shape.vocab_size) if getattr(module, "computes_loss", False) else None
-    )
+    inner: Any = getattr(model, "module", model)
+    computes = getattr(inner, "computes_loss", False)
+    return logit_tokens(inner.shape.vocab_size) if computes else None
 
 
 def _chunked(model: Any, batch: Batch, weights_N: Tensor, chunk: int) -> Tensor:

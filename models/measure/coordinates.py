@@ -38,9 +38,7 @@ class Coordinates:
     def mean(cls, several: Sequence[Self]) -> Self:
         """Mean of several `Coordinates`, field by field."""
         names = [field.name for field in fields(cls)]
-        return cls(
-            **{name: fmean(getattr(measured, name) for measured in several) for name in names}
-        )
+        return cls(**{name: fmean(getattr(each, name) for each in several) for name in names})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +154,5 @@ def _activations(model: Transformer, stack: Transformer, tokens: Tensor) -> Acti
 
 
 def _sizes(activations: tuple[Tensor, ...]) -> Coordinates:
-    stream, features, logits = (
-        float(activation.square().mean().sqrt()) for activation in activations
-    )
+    stream, features, logits = (float(x.square().mean().sqrt()) for x in activations)
     return Coordinates(stream=stream, features=features, logits=logits)

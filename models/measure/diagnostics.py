@@ -3,12 +3,13 @@
 Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, L layers, P parameters.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from fathom.models.network.attention import apart, of_each_query, pattern
 from fathom.models.network.blocks import Attention
@@ -188,14 +189,12 @@ def _attentions(model: Transformer) -> list[Attention]:
     return [block.attention for _, block in model.named_blocks()]
 
 
-@contextmanager
-def _hooks(handles: Iterator[Any]) -> Iterator[None]:
-    hung = list(handles)
-    try:
-        yield
-    finally:
-        for handle in hung:
-            handle.remove()
+def _hooks(handles: Iterable[RemovableHandle]) -> ExitStack:
+    """A context at whose end the hooks of all handles are removed."""
+    stack = ExitStack()
+    for handle in handles:
+        stack.enter_context(handle)
+    return stack
 
 
 def _stacked(rows: list[Measures]) -> dict[str, Tensor]:

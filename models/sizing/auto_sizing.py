@@ -140,18 +140,13 @@ def families(model: nn.Module, part: SizedPart) -> Iterator[GroupFamily]:
         elif isinstance(module, FeedForward):
             if part is SizedPart.NEURONS:
                 into = module.into.parameters()
-                yield GroupFamily(
-                    part, tuple((weight, neurons(module, weight.detach())) for weight in into)
-                )
+                yield GroupFamily(part, tuple((w, neurons(module, w.detach())) for w in into))
         elif part is SizedPart.HEADS:
             views = [(weight, view) for weight, parts in heads(module) for view in parts]
             yield GroupFamily(part, tuple(views))
         elif part is SizedPart.ATTENTION_ROWS:
             for linear in linears(module)[:-1]:
-                rows = [
-                    (weight, weight.detach().view(len(weight), -1))
-                    for weight in linear.parameters()
-                ]
+                rows = [(w, w.detach().view(len(w), -1)) for w in linear.parameters()]
                 yield GroupFamily(part, tuple(rows))
 
 

@@ -149,12 +149,8 @@ def compact_model(
         return small
     both = EncoderDecoder(shape, parametrization)
     first, scales, depth = both.encoder, both.scales, shape.encoder_depth
-    first.blocks = nn.ModuleList(
-        CompactBlock(alone, first.scales, layer) for layer in sizes[:depth]
-    )
-    both.blocks = nn.ModuleList(
-        CompactDecoderBlock(alone, scales, layer) for layer in sizes[depth:]
-    )
+    first.blocks = nn.ModuleList(CompactBlock(alone, first.scales, it) for it in sizes[:depth])
+    both.blocks = nn.ModuleList(CompactDecoderBlock(alone, scales, it) for it in sizes[depth:])
     return both
 
 
@@ -199,10 +195,8 @@ def _left_of_feed_forward(module: FeedForward) -> dict[str, Tensor]:
     """The weights of a feed-forward that differ in the compact model, by their names in it."""
     left_f = neurons_left(module)
     kept = {
-        f"into.{name}": neurons(module, weight)[left_f]
-        .transpose(0, 1)
-        .reshape(-1, *weight.shape[1:])
-        for name, weight in module.into.named_parameters()
+        f"into.{name}": neurons(module, w)[left_f].transpose(0, 1).reshape(-1, *w.shape[1:])
+        for name, w in module.into.named_parameters()
     }
     return kept | {"out.weight": module.out.weight[:, left_f]}
 

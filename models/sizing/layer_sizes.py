@@ -28,28 +28,23 @@ class LayerSizes:
 
 def whole_layers(shape: Shape) -> list[LayerSizes]:
     """Sizes of the layers of a shape that have weights of their own, the encoder's first."""
-    self_alone = LayerSizes(shape.n_heads, shape.d_ff)
-    cross = replace(self_alone, cross_heads=shape.n_heads if shape.encoder_depth else 0)
-    return [self_alone] * shape.encoder_depth + [cross] * (shape.blocks - shape.encoder_depth)
+    plain = LayerSizes(shape.n_heads, shape.d_ff)
+    cross = replace(plain, cross_heads=shape.n_heads if shape.encoder_depth else 0)
+    return [plain] * shape.encoder_depth + [cross] * (shape.blocks - shape.encoder_depth)
 
 
 def params_left(shape: Shape, sizes: Iterable[LayerSizes]) -> int:
     """Number of parameters of a model of `shape` whose layers have `sizes` instead."""
-    whole, left = (
-        sum(_layer_params(shape, layer) for layer in layers)
-        for layers in (whole_layers(shape), sizes)
-    )
-    return shape.params_total - whole + left
+    whole = sum(_layer_params(shape, layer) for layer in whole_layers(shape))
+    return shape.params_total - whole + sum(_layer_params(shape, layer) for layer in sizes)
 
 
 def _layer_params(shape: Shape, sizes: LayerSizes) -> int:
     """Number of parameters of a layer that can be removed: all but, in post-norm layers, its norms
     and skip connections."""
-    attention = sum(
-        _attention_params(shape, n_heads) for n_heads in (sizes.n_heads, sizes.cross_heads)
-    )
     single = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, d_ff=sizes.d_ff)
-    params = attention + single.parameter_groups["feed_forward"]
+    params = single.parameter_groups["feed_forward"]
+    params += sum(_attention_params(shape, heads) for heads in (sizes.n_heads, sizes.cross_heads))
     if not shape.post_norm:
         params += sizes.branches * shape.d_model * (2 if shape.norm_biases else 1)
     return params

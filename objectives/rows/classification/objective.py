@@ -93,10 +93,8 @@ class Classification:
     def prepare(cls, keys: ClassificationConfig) -> Self:
         """The objective with its texts read, or drawn, and encoded."""
         texts, vocabulary = keys.read()
-        splits = {
-            name: TextSplit.of(labelled, vocabulary, keys.context)
-            for name, labelled in texts.items()
-        }
+        context = keys.context
+        splits = {name: TextSplit.of(rows, vocabulary, context) for name, rows in texts.items()}
         return cls(
             train=splits.pop("train"),
             dev=splits.pop("dev"),
@@ -104,7 +102,7 @@ class Classification:
             classes=vocabulary.classes,
             first_class=vocabulary.first_class,
             pooling=keys.pooling,
-            context=keys.context,
+            context=context,
             eval_examples=keys.eval_examples,
             data_digest=digest_of(parts_of(texts)),
         )

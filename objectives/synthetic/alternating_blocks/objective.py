@@ -43,10 +43,7 @@ class Blocks(SyntheticObjective):
         return (
             {"loss": tallies[0].nats / tallies[0].asked}
             | {f"error/{name}": tally.wrong / tally.counted for name, tally in named.items()}
-            | {
-                f"exact_match/{name}": tally.exact / tally.sequences
-                for name, tally in named.items()
-            }
+            | {f"exact_match/{name}": it.exact / it.sequences for name, it in named.items()}
         )
 
     def draw(

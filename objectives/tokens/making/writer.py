@@ -23,7 +23,6 @@ from fathom.objectives.tokens.shards import (
 
 PROGRESS = "progress.json"
 SHARD_TOKENS = 100_000_000
-READ_BYTES = 1 << 22
 
 
 class SplitProgress(Group):
@@ -76,11 +75,9 @@ class ShardWriter:
         for name, added in block.splits.items():
             before = splits.get(name, SplitProgress())
             follows = continues and block.first == name == self.progress.last
-            ids = (
-                added.ids
-                if follows or not before.tokens
-                else np.concatenate((self._end, added.ids))
-            )
+            ids = added.ids
+            if before.tokens and not follows:
+                ids = np.concatenate((self._end, ids))
             splits[name] = self._written(name, before, ids).model_copy(
                 update={
                     "documents": before.documents + added.documents,
@@ -194,8 +191,5 @@ def _name(split: str, number: int) -> str:
 
 
 def _sha256(file: Path) -> str:
-    found = hashlib.sha256()
     with file.open("rb", buffering=0) as opened:
-        while part := opened.read(READ_BYTES):
-            found.update(part)
-    return found.hexdigest()
+        return hashlib.file_digest(opened, "sha256").hexdigest()
