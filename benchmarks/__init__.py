@@ -1,1 +1,4 @@
-"""Commands behind the figures of the README: `python -m benchmarks.FOLDER.NAME` runs one."""
+"""Commands behind the figures of the README, the docs and the results page.
+
+`python -m benchmarks.FOLDER.NAME` runs one.
+"""

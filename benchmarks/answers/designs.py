@@ -179,7 +179,7 @@ def times_the_limit(answer: DesignAnswer) -> float:
 
 def mean(found: Sequence[DesignAnswer], value: Callable[[DesignAnswer], float]) -> str:
     """The mean over the answers as a cell."""
-    return f"{np.mean([value(own) for own in found]):.3f}" if found else "-"
+    return f"{np.mean([value(answer) for answer in found]):.3f}" if found else "-"
 
 
 def main() -> None:

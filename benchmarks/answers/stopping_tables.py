@@ -232,7 +232,7 @@ def _sizes(some: SizeClass, count: str) -> str:
 
 
 def _passed(found: Sequence[StoppingOutcome]) -> str:
-    return f"{sum(one.passed for one in found)} of {len(found)}"
+    return f"{sum(outcome.passed for outcome in found)} of {len(found)}"
 
 
 def _yes(holds: bool) -> str:
