@@ -104,18 +104,18 @@ def _study(path: Path, confidence: float) -> ComparedStudy:
     return ComparedStudy(config=config, data=fingerprint.data if fingerprint else "", best=best)
 
 
-def _check_alike(one: ComparedStudy, other: ComparedStudy) -> None:
+def _check_alike(first: ComparedStudy, second: ComparedStudy) -> None:
     """Raises `ConfigError` if two studies differ in what their losses are measured on."""
     for key in ALIKE:
-        if getattr(one.config, key) != getattr(other.config, key):
+        if getattr(first.config, key) != getattr(second.config, key):
             raise ConfigError(
                 f"studies that are compared must have the same `{key}`, which "
-                f"{one.config.study} and {other.config.study} have not; run one of them again"
+                f"{first.config.study} and {second.config.study} have not; run one of them again"
             )
-    if one.data != other.data:
+    if first.data != second.data:
         raise ConfigError(
-            f"studies that are compared must have the same data, which {one.config.study} and "
-            f"{other.config.study} have not; run one of them again"
+            f"studies that are compared must have the same data, which {first.config.study} and "
+            f"{second.config.study} have not; run one of them again"
         )
 
 

@@ -202,7 +202,7 @@ def test_predict_prints_the_contracts_json() -> None:
 
 def typed_in(page: Path) -> list[str]:
     """The blocks of shell that do not say why no test runs them."""
-    return [own.text for own in blocks_of(page) if own.language == "sh" and not own.note]
+    return [block.text for block in blocks_of(page) if block.language == "sh" and not block.note]
 
 
 TYPED = [page for page in sorted((ROOT / "docs").rglob("*.md")) if typed_in(page)]

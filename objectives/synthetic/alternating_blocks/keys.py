@@ -28,9 +28,8 @@ class BlocksConfig(SyntheticConfig):
             if not self.blocks <= low <= high:
                 raise RuleError(
                     "train_lengths",
-                    "and `test_lengths` must be [low, high] with room for "
-                    f"{self.blocks} blocks, got [{low}, {high}]; use low >= {self.blocks} and "
-                    "high >= low",
+                    f"and `test_lengths` must be [low, high] with room for {self.blocks} blocks, "
+                    f"got [{low}, {high}]; use low >= {self.blocks} and high >= low",
                 )
         if len(set(self.ranges)) < len(self.ranges):
             raise RuleError("test_lengths", f"must all differ, got {list(map(list, self.ranges))}")

@@ -252,9 +252,8 @@ class StudyConfig(Group):
         if train.patience and self.prunes:
             raise RuleError(
                 "train.patience",
-                "can't be combined with stopping, which ranks trials by their "
-                f"current loss and not by their lowest, got {train.patience}; add "
-                "`stopping: {enabled: false}`",
+                "can't be combined with stopping, which ranks trials by their current loss and not "
+                f"by their lowest, got {train.patience}; add `stopping: {{enabled: false}}`",
             )
         if self.objective.pretraining_tokens and self.prunes:
             raise RuleError(
@@ -266,9 +265,8 @@ class StudyConfig(Group):
         if self.prunes and chosen and self.stopping.first_rung > 1 - train.cooldown:
             raise RuleError(
                 "stopping.first_rung",
-                "must come before the cool-down, which starts at "
-                f"{1 - train.cooldown:g} of the training tokens, got {self.stopping.first_rung}; "
-                "lower it or `train.cooldown`",
+                f"must come before the cool-down, which starts at {1 - train.cooldown:g} of the "
+                f"training tokens, got {self.stopping.first_rung}; lower it or `train.cooldown`",
             )
         return self
 

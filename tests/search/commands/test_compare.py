@@ -19,14 +19,14 @@ from fathom.search.study.planning.shapes import feasible_shapes
 
 def run_of(folder: Path, split: str, best: float, **keys: Any) -> Path:
     """A run folder whose depths lose more, the further they are from 4."""
-    own = {
+    values = {
         "study": f"s{split}",
         "objective": {"name": "tests.support.reversal:Reversal", "context": 8},
         "budgets": ["40k"],
         "tokens": "10k",
         "space": {"split": split, "depth": [2, 9], "n_heads": 2},
     } | keys
-    config = parse(json.dumps(own))
+    config = parse(json.dumps(values))
     [budget] = expand_budgets(config)
     shapes = {shape.depth: shape for shape in feasible_shapes(config, budget, 10)}
     records: list[TrialRecord] = []

@@ -42,8 +42,8 @@ def test_the_help_has_every_verb_in_its_group() -> None:
 def test_no_option_is_cut_short_on_a_narrow_terminal(verb: str) -> None:
     shown = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": str(LEAST_WIDTH)}).stdout
     assert "\u2026" not in shown
-    for own in PROGRAM.commands[verb].params:
-        assert all(option in shown for option in own.opts if option.startswith("--"))
+    for parameter in PROGRAM.commands[verb].params:
+        assert all(option in shown for option in parameter.opts if option.startswith("--"))
 
 
 def test_a_study_that_fathom_brings_is_found_by_its_name(

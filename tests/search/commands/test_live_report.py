@@ -70,12 +70,12 @@ def test_the_report_follows_the_records_and_says_that_the_search_runs(
 
 def test_only_runs_are_served_and_only_to_this_machine(address: str, run: RunFolder) -> None:
     host = urlsplit(address).netloc
-    own = run.path.name
+    name_of_run = run.path.name
     for path, name in (
-        (f"/../{own}/", host),
-        (f"/{own}/config.yaml/", host),
+        (f"/../{name_of_run}/", host),
+        (f"/{name_of_run}/config.yaml/", host),
         ("/%2e%2e/", host),
-        (f"/{own}/", "elsewhere.example:5001"),
+        (f"/{name_of_run}/", "elsewhere.example:5001"),
     ):
         connection = HTTPConnection(host, timeout=60)
         connection.request("GET", path, headers={"Host": name})

@@ -94,8 +94,10 @@ def test_a_run_without_a_size_gives_its_budgets_measured_and_by_its_law(
 
     found = table["rows"]
     assert [row["budget"] for row in found] == list(BUDGETS)
-    assert [row["measured_depth"] for row in found] == [own.optimal_depth for own in optima]
-    assert [row["depth"] for row in found] == [best.predict(own.budget).depth for own in optima]
+    assert [row["measured_depth"] for row in found] == [optimum.optimal_depth for optimum in optima]
+    assert [row["depth"] for row in found] == [
+        best.predict(optimum.budget).depth for optimum in optima
+    ]
     assert {row["law"] for row in found} == {best.name}
     assert not any(row["extrapolated"] for row in found)
     assert all(row["fitted"] for row in found)
@@ -165,7 +167,7 @@ def test_a_run_of_too_few_budgets_has_no_law_and_says_how_many_it_needs(
 def test_a_run_whose_budgets_are_no_parameters_has_no_law_and_says_why(
     study: list[TrialRecord], tmp_path: Path
 ) -> None:
-    heads = [replace(own, spec=replace(own.spec, count=Count.HEADS)) for own in study]
+    heads = [replace(record, spec=replace(record.spec, count=Count.HEADS)) for record in study]
 
     with pytest.raises(ConfigError, match="a law is over parameters, and the budgets are heads"):
         predict_size("1M", run_of(tmp_path, heads))

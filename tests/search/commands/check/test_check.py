@@ -282,10 +282,10 @@ def result_of(*axes: AxisCheck) -> CheckResult:
 
 @pytest.mark.parametrize("far", [-0.9, 0.0, 0.9])
 def test_a_best_rate_that_stays_carries_over(far: float) -> None:
-    one = axis_check(far=far)
-    assert one.carries_over
-    assert one.log2_shift == pytest.approx(far / 2)
-    assert "per doubling" in reason(one, Scheme.COMPLETEP)
+    checked_axis = axis_check(far=far)
+    assert checked_axis.carries_over
+    assert checked_axis.log2_shift == pytest.approx(far / 2)
+    assert "per doubling" in reason(checked_axis, Scheme.COMPLETEP)
 
 
 @pytest.mark.parametrize("axis", ONE_STACK)
@@ -293,9 +293,9 @@ def test_a_best_rate_that_stays_carries_over(far: float) -> None:
 def test_a_best_rate_that_shifts_does_not_carry_over_and_the_reason_has_factor_limit_and_remedy(
     far: float, axis: SizeAxis
 ) -> None:
-    one = axis_check(far=far, axis=axis)
-    assert not one.carries_over
-    words = reason(one, Scheme.STANDARD)
+    checked_axis = axis_check(far=far, axis=axis)
+    assert not checked_axis.carries_over
+    words = reason(checked_axis, Scheme.STANDARD)
     for part in (
         f"x{2 ** (far / 2):.2f} per doubling",
         axis.value,
@@ -306,16 +306,16 @@ def test_a_best_rate_that_shifts_does_not_carry_over_and_the_reason_has_factor_l
 
 
 def test_a_best_rate_that_stays_does_not_make_up_for_activations_that_do_not() -> None:
-    one = axis_check(coordinates=STEEP)
-    assert one.rate_stays
-    assert not one.carries_over
-    assert "depth^1.10" in reason(one, Scheme.MUP)
+    checked_axis = axis_check(coordinates=STEEP)
+    assert checked_axis.rate_stays
+    assert not checked_axis.carries_over
+    assert "depth^1.10" in reason(checked_axis, Scheme.MUP)
 
 
 def test_a_best_rate_that_was_not_enclosed_does_not_carry_over() -> None:
-    one = axis_check(far=9)
-    assert not one.carries_over
-    assert "above x16" in reason(one, Scheme.STANDARD)
+    checked_axis = axis_check(far=9)
+    assert not checked_axis.carries_over
+    assert "above x16" in reason(checked_axis, Scheme.STANDARD)
     assert "above x16" in rate_text(result_of(axis_check(base=9)))
 
 

@@ -21,7 +21,7 @@ SHORT = Probe(steps=4, tokens_per_step=16, seeds=1, depths=(1, 2), width=8, wide
 
 
 def study(scheme: Scheme = Scheme.COMPLETEP) -> StudyConfig:
-    own = {
+    values = {
         "study": "two-stacks",
         "objective": {"name": "tests.support.reversal:Reversal", "context": 8},
         "budgets": ["40k"],
@@ -29,7 +29,7 @@ def study(scheme: Scheme = Scheme.COMPLETEP) -> StudyConfig:
         "space": {"split": "1-1", "depth": [1, 12], "n_heads": 2},
         "model": {"parametrization": {"scheme": scheme.value}},
     }
-    return parse(json.dumps(own))
+    return parse(json.dumps(values))
 
 
 def checked(scheme: Scheme, axis: SizeAxis) -> CoordinateCheck:
@@ -55,7 +55,7 @@ def test_a_check_sweeps_each_depth_and_the_width(monkeypatch: pytest.MonkeyPatch
         "fathom.search.commands.check.check.coordinate_check", lambda config, axis: None
     )
     result = check_on(study(), Reversal(), lambda *_: None, SHORT)
-    sizes = [(one.shape.encoder_depth, one.shape.decoder_depth) for one in result.sweeps]
+    sizes = [(sweep.shape.encoder_depth, sweep.shape.decoder_depth) for sweep in result.sweeps]
     assert sizes == [(1, 1), (2, 1), (1, 2), (1, 1)]
     assert result.sweeps[3].shape.d_model == 2 * result.base.shape.d_model
     assert [axis["axis"] for axis in check_json(result)["axes"]] == list(map(str, TWO_STACKS))

@@ -16,14 +16,14 @@ OBJECTIVE = '"tests.support.reversal:Reversal"'
 
 
 def study(**keys: Any) -> StudyConfig:
-    own = {
+    values = {
         "study": "two-stacks",
         "objective": {"name": "tests.support.reversal:Reversal", "context": 8},
         "budgets": ["40k"],
         "tokens": "10k",
         "space": {"split": "1-1", "depth": [1, 12]},
     } | keys
-    return parse(json.dumps(own))
+    return parse(json.dumps(values))
 
 
 @pytest.mark.parametrize("split", ["1-1", "3-1", "12-1", "1-2"])
@@ -32,7 +32,7 @@ def test_each_stack_is_within_half_a_layer_of_the_split(split: str) -> None:
     for depth in range(1, 60):
         layers = encoder_layers(split, depth)
         exact = depth * encoder / (encoder + decoder)
-        nearest = [one for one in range(1, depth) if abs(one - exact) < 0.5]
+        nearest = [layer for layer in range(1, depth) if abs(layer - exact) < 0.5]
         assert [layers] == (nearest or [0])
 
 

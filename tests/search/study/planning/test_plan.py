@@ -55,8 +55,8 @@ def test_the_time_is_that_of_training_evaluations_and_starts() -> None:
 def test_deep_models_of_a_size_take_longer_where_layers_have_a_cost() -> None:
     (plan, _), machine = plans(study()), replace(MACHINE, speed=Speed(1e10, 1e-3))
     shallow, deep = (next(s for s in plan.shapes if s.depth == depth) for depth in (1, 12))
-    seconds = [machine.speed.step_seconds(one, EVAL_CHUNK_TOKENS) for one in (shallow, deep)]
-    flops = [one.train_flops_per_token for one in (shallow, deep)]
+    seconds = [machine.speed.step_seconds(shape, EVAL_CHUNK_TOKENS) for shape in (shallow, deep)]
+    flops = [shape.train_flops_per_token for shape in (shallow, deep)]
     assert seconds[1] / seconds[0] > 1.02 * flops[1] / flops[0]
 
 

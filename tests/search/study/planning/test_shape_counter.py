@@ -41,12 +41,12 @@ def study(function: str, **changes: Any) -> StudyConfig:
 
 def shapes_of(config: StudyConfig) -> list[Shape]:
     budgets = expand_budgets(config)
-    return [shape for own in budgets for shape in feasible_shapes(config, own, VOCABULARY)]
+    return [shape for budget in budgets for shape in feasible_shapes(config, budget, VOCABULARY)]
 
 
 def parameters(config: StudyConfig, shape: Shape) -> int:
     model = build_model(shape, recipe_of(config.model), seed=0, device=torch.device("cpu"))
-    return sum(one.numel() for one in model.parameters())
+    return sum(weight.numel() for weight in model.parameters())
 
 
 @pytest.mark.parametrize("function", ["build", "anything", "with_heads"])
@@ -58,8 +58,8 @@ def test_every_shape_has_the_parameters_that_were_counted(function: str) -> None
     assert len({shape.depth for shape in shapes}) > 3
     assert all(parameters(config, shape) == shape.params_total for shape in shapes)
     for budget in expand_budgets(config):
-        own = feasible_shapes(config, budget, VOCABULARY)
-        assert all(abs(budget.count_error(shape)) <= config.tolerance for shape in own)
+        of_budget = feasible_shapes(config, budget, VOCABULARY)
+        assert all(abs(budget.count_error(shape)) <= config.tolerance for shape in of_budget)
 
 
 def test_what_follows_the_vocabulary_is_not_counted_without_embeddings() -> None:

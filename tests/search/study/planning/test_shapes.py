@@ -107,11 +107,11 @@ def test_all_shapes_are_built_with_the_size_the_space_says(budget: str, count: s
     # A model is its outside and `depth` equal blocks, so one block more is one difference more.
     _, first, shapes = walk(budget, f"count: {count}")
     for shape in shapes:
-        one, two = (
+        single, two = (
             built_size(replace(shape, depth=depth), counts_outside=count == "total")
             for depth in (1, 2)
         )
-        assert shape.size(first.count) == one + (shape.depth - 1) * (two - one)
+        assert shape.size(first.count) == single + (shape.depth - 1) * (two - single)
 
 
 VARIANTS = (
