@@ -172,8 +172,12 @@ def audit_budgets(
 ) -> dict[int, tuple[RungAudit, ...]]:
     """Budget -> audit of its early stopping, for each budget that has records."""
     rule = halving_rule(config.stopping)
-    own = by_budget(records)
-    return {budget: audit_stopping(own[budget], rule) for budget in config.budgets if budget in own}
+    of_budget = by_budget(records)
+    return {
+        budget: audit_stopping(of_budget[budget], rule)
+        for budget in config.budgets
+        if budget in of_budget
+    }
 
 
 def best_law(optima: Sequence[Optimum], run: Path) -> Law:
@@ -190,10 +194,12 @@ def best_law(optima: Sequence[Optimum], run: Path) -> Law:
 
 def why_no_law(optima: Sequence[Optimum]) -> str:
     """The reason why no law was fitted, as the second half of a sentence."""
-    for own in optima:
-        if not own.count.of_parameters:
-            return f"a law is over parameters, and the budgets are {own.count.unit}"
-    verdicts = ", ".join(f"{format_count(own.budget)} {own.kind.value}" for own in optima)
+    for optimum in optima:
+        if not optimum.count.of_parameters:
+            return f"a law is over parameters, and the budgets are {optimum.count.unit}"
+    verdicts = ", ".join(
+        f"{format_count(optimum.budget)} {optimum.kind.value}" for optimum in optima
+    )
     return (
         "it takes three budgets whose optimum is identified, a plateau or an edge, and "
         "edges alone do not hold a line; "

@@ -44,21 +44,21 @@ def best_loss(estimates: DepthEstimates, *, confidence: float = 0.95) -> BestLos
         return None
     freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
     errors = float(stdtrit(freedom, 1 - (1 - confidence) / (2 * len(depths))))
-    best = min(depths, key=lambda own: own.loss)
+    best = min(depths, key=lambda estimate: estimate.loss)
     return BestLoss(
         depth=best.depth,
         loss=best.loss,
-        low=min(own.loss - errors * own.standard_error for own in depths),
-        high=min(own.loss + errors * own.standard_error for own in depths),
+        low=min(estimate.loss - errors * estimate.standard_error for estimate in depths),
+        high=min(estimate.loss + errors * estimate.standard_error for estimate in depths),
     )
 
 
-def loss_difference(one: BestLoss, other: BestLoss) -> LossDifference:
+def loss_difference(first: BestLoss, other: BestLoss) -> LossDifference:
     """The difference of two best losses of independent searches, from their own intervals (the
     method of variance estimates recovery, Zou & Donner 2008)."""
-    difference = one.loss - other.loss
+    difference = first.loss - other.loss
     return LossDifference(
         difference=difference,
-        low=difference - hypot(one.loss - one.low, other.high - other.loss),
-        high=difference + hypot(one.high - one.loss, other.loss - other.low),
+        low=difference - hypot(first.loss - first.low, other.high - other.loss),
+        high=difference + hypot(first.high - first.loss, other.loss - other.low),
     )

@@ -50,8 +50,8 @@ def better_measured(found: Fit, depth: int, interval: tuple[int, int]) -> int:
         return depth
     lowest = int(np.where(inside, points.losses, np.inf).argmin())
     loss, error = found.power(depth), points.errors[lowest]
-    for own in np.flatnonzero(points.depths == depth).tolist():
-        loss, error = points.losses[own], points.joint_errors[own, lowest]
+    for place in np.flatnonzero(points.depths == depth).tolist():
+        loss, error = points.losses[place], points.joint_errors[place, lowest]
     better = loss - points.losses[lowest] > error
     return int(points.depths[lowest]) if better else depth
 

@@ -126,10 +126,10 @@ class PowerFit:
 
     def _solve(self, design: Array, columns: tuple[int, ...]) -> tuple[Array, Array]:
         """Solves for the coefficients (0 where a term is left out) and the sums of squares."""
-        own = design[..., columns]
+        column_pair = design[..., columns]
         found = np.zeros((len(design), 3, self._weighted.shape[1]))
-        found[:, columns] = np.linalg.pinv(own) @ self._weighted
-        missed = own @ found[:, columns] - self._weighted
+        found[:, columns] = np.linalg.pinv(column_pair) @ self._weighted
+        missed = column_pair @ found[:, columns] - self._weighted
         return found, (missed**2).sum(axis=1)
 
     def _leave_a_side_out(self, design: Array) -> None:

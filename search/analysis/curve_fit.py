@@ -101,8 +101,8 @@ class Draws:
 def points_of(estimates: DepthEstimates) -> DepthPoints:
     """Depth estimates as points (depth, loss, covariance) to fit curves to."""
     return DepthPoints(
-        depths=np.array([own.depth for own in estimates.depths], dtype=np.int64),
-        losses=np.array([own.loss for own in estimates.depths], dtype=np.float64),
+        depths=np.array([estimate.depth for estimate in estimates.depths], dtype=np.int64),
+        losses=np.array([estimate.loss for estimate in estimates.depths], dtype=np.float64),
         covariance=estimates.covariance,
     )
 
@@ -155,9 +155,9 @@ def draw(found: Fit, generator: Generator, *, draws: int, degrees_of_freedom: in
     chosen = generator.choice(len(EXPONENTS), draws, p=found.plausible)
     for pair in np.unique(chosen):
         mine = chosen == pair
-        own = PowerFit(points, white, [EXPONENTS[pair]], losses[:, mine])
-        lowest, inside = own.lowest()
-        optima[mine], heights[mine] = lowest[0], own.heights(whole, lowest)[0]
+        curves = PowerFit(points, white, [EXPONENTS[pair]], losses[:, mine])
+        lowest, inside = curves.lowest()
+        optima[mine], heights[mine] = lowest[0], curves.heights(whole, lowest)[0]
         dropped += int((~inside).sum())
     return Draws(int(whole[0]), np.exp(optima), heights, dropped / draws)
 

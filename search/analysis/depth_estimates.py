@@ -152,10 +152,10 @@ def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shap
     }
     brackets = rate_brackets(records)
     for shape in sorted(seeds, key=lambda shape: shape.depth):
-        own = list(seeds[shape].values())
+        by_seed = list(seeds[shape].values())
         first = next(record for record in records if record.spec.shape == shape)
-        loss, weight = mean_at_best_rate(own)
-        if brackets and not any(len(losses) > 1 for losses in own):
+        loss, weight = mean_at_best_rate(by_seed)
+        if brackets and not any(len(losses) > 1 for losses in by_seed):
             gain, more = granted_gain(log(shape.depth), brackets)
             loss, weight = loss - gain, weight + more
         yield ShapeLoss(
@@ -164,7 +164,7 @@ def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shap
             log(first.size / first.spec.budget),
             loss,
             noise**2 * weight,
-            sum(map(len, own)),
+            sum(map(len, by_seed)),
         )
 
 
@@ -195,13 +195,13 @@ class _Regression:
         """The estimate of one group of trials; its best shape is chosen by losses shrunk towards
         the fit."""
         depth, stage = self.groups[group]
-        own = [s for s in self.shapes if (s.shape.depth, s.stage) == (depth, stage)]
+        shapes = [s for s in self.shapes if (s.shape.depth, s.stage) == (depth, stage)]
         return DepthEstimate(
             depth=depth,
             loss=float(self.levels[group]),
             standard_error=sqrt(self.covariance[group, group]),
-            trials=sum(s.trials for s in own),
-            shape=min(own, key=self._shrunk_loss).shape,
+            trials=sum(s.trials for s in shapes),
+            shape=min(shapes, key=self._shrunk_loss).shape,
         )
 
     def best_ratio(self) -> float:

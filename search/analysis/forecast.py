@@ -76,11 +76,11 @@ def forecasts(
     found = []
     for tokens in sorted({trial.tokens for trial in trials}, reverse=True):
         line = _Line(tokens, trials, ends)
-        for trial in (own for own in trials if own.tokens == tokens):
+        for trial in (each for each in trials if each.tokens == tokens):
             loss, error = trial.end(line)
             ends.append((trial, loss))
             found.append(trial.shape_loss(loss, sqrt(noise**2 + error**2)))
-    return sorted(found, key=lambda own: own.shape.depth)
+    return sorted(found, key=lambda forecast: forecast.shape.depth)
 
 
 def forecast_ranking(

@@ -96,7 +96,8 @@ def interim_answer(
         verdict=optimum.kind if optimum else None,
         loss=optimum.loss if optimum else None,
         lowest_loss=min(point.loss for record in evaluated for point in record.curve),
-        trials={own.value: outcomes[own] for own in Outcome} | {"running": outcomes[None]},
+        trials={outcome.value: outcomes[outcome] for outcome in Outcome}
+        | {"running": outcomes[None]},
     )
 
 

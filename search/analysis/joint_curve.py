@@ -70,7 +70,7 @@ def with_ruled_out_ends(finished: DepthPoints, joint: Fit) -> tuple[DepthPoints,
 def _leading(records: Sequence[TrialRecord]) -> int | None:
     """The depth with the lowest forecast loss, for budgets with too few depths for a curve."""
     shapes = forecasts(forecastable(records))
-    return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
+    return min(shapes, key=lambda forecast: forecast.loss).shape.depth if shapes else None
 
 
 def finished_depths(records: Sequence[TrialRecord]) -> set[int]:

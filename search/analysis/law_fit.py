@@ -206,10 +206,10 @@ def leave_one_out(
 ) -> float | None:
     """Mean miss of ln depth when each point is predicted from the others; None when a fit fails."""
     missed = []
-    for others, own in points.left_out():
+    for others, point in points.left_out():
         found = fitted(others)
         if found is None:
             return None
         form, fit = found
-        missed.append(abs(float(own.misses(np.log(form(fit.constants, own.params)[0]))[0])))
+        missed.append(abs(float(point.misses(np.log(form(fit.constants, point.params)[0]))[0])))
     return float(np.mean(missed))

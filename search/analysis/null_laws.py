@@ -75,7 +75,7 @@ def fit_null_laws(optima: Sequence[Optimum]) -> tuple[NullLaw, ...]:
         return ()
     layer, embedding = _parameters_by_width(usable(optima))
     names = [SAME_DEPTH, CUBE_ROOT, *([SAME_ASPECT_RATIO] if embedding else [])]
-    alone = all(own.count is not Count.TOTAL for own in usable(optima))
+    alone = all(optimum.count is not Count.TOTAL for optimum in usable(optima))
     laws = [
         replace(law, whole_layers=alone)
         for name in names
@@ -94,8 +94,10 @@ def as_good(law: Law, null_laws: Sequence[NullLaw]) -> tuple[NullLaw, ...]:
     error = law.leave_one_out_error
     if error is None:
         return ()
-    tested = [own for own in null_laws if own.leave_one_out_error is not None]
-    return tuple(own for own in tested if round((own.leave_one_out_error or 0.0) - error, 2) <= 0)
+    tested = [null for null in null_laws if null.leave_one_out_error is not None]
+    return tuple(
+        null for null in tested if round((null.leave_one_out_error or 0.0) - error, 2) <= 0
+    )
 
 
 def _null_law(name: str, points: SizedDepths, layer: float, embedding: float) -> NullLaw | None:
@@ -124,9 +126,9 @@ def _parameters_by_width(optima: Sequence[Optimum]) -> tuple[float, float]:
     """Parameters of a layer over `d_model**2`, and of the embedding, as far as it counts, over
     `d_model`: means over the best shapes; (0, 0) without any."""
     found = []
-    for own in optima:
-        if (shape := _best_shape(own)) is not None:
-            size, width = shape.size(own.count), shape.d_model
+    for optimum in optima:
+        if (shape := _best_shape(optimum)) is not None:
+            size, width = shape.size(optimum.count), shape.d_model
             beside = max(0, size - shape.params_non_embedding)
             beside = beside if beside > SMALLEST_SHARE * size else 0
             found.append(((size - beside) / (shape.depth * width**2), beside / width))
@@ -136,10 +138,10 @@ def _parameters_by_width(optima: Sequence[Optimum]) -> tuple[float, float]:
     return layer, embedding
 
 
-def _best_shape(own: Optimum) -> Shape | None:
+def _best_shape(optimum: Optimum) -> Shape | None:
     """The best shape, which in a table is that of the depth with the lowest measured loss."""
-    lowest = (depth.shape for depth in own.depths if depth.depth == own.lowest_depth)
-    return own.shape or next(lowest, None)
+    lowest = (depth.shape for depth in optimum.depths if depth.depth == optimum.lowest_depth)
+    return optimum.shape or next(lowest, None)
 
 
 def _form(name: str, layer: float, embedding: float) -> Form:

@@ -46,8 +46,8 @@ def analysis_facts(analysis: Analysis) -> dict[str, str]:
         "Columns": columns_text(analysis),
         "Assumed": "; ".join(analysis.notes),
         "Noise between seeds": "; ".join(
-            f"{format_count(own.budget)}: {noise_text(found, own, analysis.noise)}"
-            for own in found.optima
+            f"{format_count(optimum.budget)}: {noise_text(found, optimum, analysis.noise)}"
+            for optimum in found.optima
         ),
     }
 

@@ -32,7 +32,7 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
     """Yields what the best depth of a budget, its interval and its curve leave open."""
     if verdict_limit := _verdict_limit(optimum):
         yield verdict_limit
-    tested = [own.depth for own in optimum.depths]
+    tested = [estimate.depth for estimate in optimum.depths]
     if isinstance(optimum, Located) and optimum.kind is not Kind.EDGE:
         ends = open_ends(optimum.interval, tested, optimum.least_depth)
         if ends:
@@ -79,7 +79,7 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
     """Yields what the trials of a budget were too few to show."""
     records = conclusion.records_of(optimum.budget)
     tried = {record.spec.shape.depth for record in records}
-    if unseen := sorted(tried - {own.depth for own in optimum.depths}):
+    if unseen := sorted(tried - {estimate.depth for estimate in optimum.depths}):
         depths = f"depth{'' if len(unseen) == 1 else 's'} {ranges(unseen)}"
         yield f"any loss at the horizon for {depths}; none of their trials finished."
     finished = [record for record in records if record.outcome is Outcome.FINISHED]

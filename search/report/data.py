@@ -67,7 +67,7 @@ def report_json(conclusion: Findings) -> dict[str, Any]:
     laws = conclusion.laws
     return {
         "study": conclusion.title,
-        "budgets": [_budget_json(own, conclusion) for own in conclusion.optima],
+        "budgets": [_budget_json(optimum, conclusion) for optimum in conclusion.optima],
         "law": asdict(laws[0]) if laws else None,
         "null_laws": [asdict(law) for law in conclusion.null_laws],
         **asdict(conclusion.papers),
@@ -84,7 +84,9 @@ def _budget_json(optimum: Optimum, conclusion: Findings) -> dict[str, Any]:
             # Four outcomes are promised; running out of memory is one way to fail.
             "failed": counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
         },
-        "depths": [{name: getattr(own, name) for name in DEPTH.split()} for own in optimum.depths],
+        "depths": [
+            {name: getattr(estimate, name) for name in DEPTH.split()} for estimate in optimum.depths
+        ],
         **(asdict(optimum.curves) if optimum.curves else {"power": None, "parabola": None}),
         "rungs": [asdict(audit) for audit in conclusion.audits_of(optimum.budget)],
     }
@@ -108,9 +110,9 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
         ],
         "optima": [_optimum(optimum, conclusion.reason(optimum)) for optimum in optima],
         "depths": [
-            {"budget": optimum.budget, **_columns(own, DEPTH)}
+            {"budget": optimum.budget, **_columns(estimate, DEPTH)}
             for optimum in optima
-            for own in optimum.depths
+            for estimate in optimum.depths
         ],
         "rungs": [
             {"budget": budget, **_columns(audit, RUNG)}
@@ -194,27 +196,27 @@ def _papers(papers: PaperFindings) -> dict[str, list[Row]]:
         "crossing_law": [_columns(found.law, CROSSING_LAW)] if found else [],
         "required_depth": [
             {
-                **_columns(own, "budget metric"),
+                **_columns(required, "budget metric"),
                 "difficulty": need.difficulty,
-                "limit": own.rule.limit,
+                "limit": required.rule.limit,
                 **_columns(need, "depth soonest_depth=soonest surest_depth=surest"),
-                **_columns(own, "tested_depths=depths trials"),
-                "gained_in": "log2(difficulty)" if own.rule.doubling else "difficulty",
+                **_columns(required, "tested_depths=depths trials"),
+                "gained_in": "log2(difficulty)" if required.rule.doubling else "difficulty",
                 **_columns(
-                    own, "gained_each_layer=gained gained_each_layer_interval=gained_interval"
+                    required, "gained_each_layer=gained gained_each_layer_interval=gained_interval"
                 ),
             }
-            for own in papers.required_depths
-            for need in own.needs
+            for required in papers.required_depths
+            for need in required.needs
         ],
         "matched": [
             {
-                **_columns(own, MATCHED),
-                "shallow_trials": own.trials[0],
-                "deep_trials": own.trials[1],
+                **_columns(comparison, MATCHED),
+                "shallow_trials": comparison.trials[0],
+                "deep_trials": comparison.trials[1],
                 **_columns(level, LEVEL),
             }
-            for own in papers.matched
-            for level in own.levels
+            for comparison in papers.matched
+            for level in comparison.levels
         ],
     }

@@ -41,7 +41,7 @@ class DepthStanding:
 
 def depth_standings(records: Sequence[TrialRecord], optimum: Optimum) -> list[DepthStanding]:
     """Returns the standing of every depth that was tried, ascending."""
-    measured = {own.depth: own for own in optimum.depths}
+    measured = {estimate.depth: estimate for estimate in optimum.depths}
     tried: dict[int, list[TrialRecord]] = {depth: [] for depth in measured}
     for record in records:
         tried.setdefault(record.spec.shape.depth, []).append(record)
@@ -49,16 +49,16 @@ def depth_standings(records: Sequence[TrialRecord], optimum: Optimum) -> list[De
 
 
 def _standing(
-    depth: int, records: Sequence[TrialRecord], own: DepthEstimate | None, optimum: Optimum
+    depth: int, records: Sequence[TrialRecord], estimate: DepthEstimate | None, optimum: Optimum
 ) -> DepthStanding:
     possible = _inside(depth, optimum) or depth in optimum.plateau
     out = optimum.kind in DECIDED and not possible
-    gap = own.loss - optimum.loss if own and optimum.loss is not None else None
-    error = own.standard_error if own and own.standard_error < float("inf") else 0.0
+    gap = estimate.loss - optimum.loss if estimate and optimum.loss is not None else None
+    error = estimate.standard_error if estimate and estimate.standard_error < float("inf") else 0.0
     return DepthStanding(
         depth=depth,
         finished=sum(record.outcome is Outcome.FINISHED for record in records),
-        loss=own.loss if own else None,
+        loss=estimate.loss if estimate else None,
         error=error,
         gap=gap,
         ruled_out=out,
@@ -100,20 +100,24 @@ def _inside(depth: int, optimum: Optimum) -> bool:
 
 def ruled_out_text(standings: Sequence[DepthStanding]) -> str:
     """Returns which depths are ruled out and why, in one line; empty where none is."""
-    out = [own for own in standings if own.ruled_out]
-    parts = [f"{own.depth} ({own.gap:+.3f} nats)" for own in out if own.gap is not None]
-    if stopped := [own.depth for own in out if own.gap is None]:
+    out = [standing for standing in standings if standing.ruled_out]
+    parts = [
+        f"{standing.depth} ({standing.gap:+.3f} nats)"
+        for standing in out
+        if standing.gap is not None
+    ]
+    if stopped := [standing.depth for standing in out if standing.gap is None]:
         parts.append(f"{ranges(stopped)} (stopped early)")
     return f"Ruled out: depth {', '.join(parts)}." if parts else ""
 
 
-def standing_row(own: DepthStanding) -> dict[str, str]:
+def standing_row(standing: DepthStanding) -> dict[str, str]:
     """Returns heading -> text of a depth, for a table."""
-    error = f" ± {own.error:.4f}" if own.error else ""
+    error = f" ± {standing.error:.4f}" if standing.error else ""
     return {
-        "depth": str(own.depth),
-        "finished": counted(own.finished, "trial"),
-        "loss (nats)": "" if own.loss is None else f"{own.loss:.4f}{error}",
-        "above the best": "" if own.gap is None or own.best else f"{own.gap:+.4f}",
-        "standing": own.why,
+        "depth": str(standing.depth),
+        "finished": counted(standing.finished, "trial"),
+        "loss (nats)": "" if standing.loss is None else f"{standing.loss:.4f}{error}",
+        "above the best": "" if standing.gap is None or standing.best else f"{standing.gap:+.4f}",
+        "standing": standing.why,
     }

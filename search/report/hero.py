@@ -24,8 +24,8 @@ def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
 def strip_charts(conclusion: Findings) -> list[Chart | None]:
     """Returns the small chart of each budget; None for one without a final loss."""
     return [
-        strip_chart(depth_standings(conclusion.records_of(own.budget), own), own)
-        for own in conclusion.optima
+        strip_chart(depth_standings(conclusion.records_of(optimum.budget), optimum), optimum)
+        for optimum in conclusion.optima
     ]
 
 

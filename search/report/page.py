@@ -121,7 +121,7 @@ def _predictions(laws: Sequence[Law], optima: Sequence[Optimum]) -> list[dict[st
     """Returns one row a size, heading -> text: the measured depth beside each law's prediction."""
     if not laws:
         return []
-    measured = {own.budget: own for own in optima}
+    measured = {optimum.budget: optimum for optimum in optima}
     largest = laws[0].params_range[1]
     sizes = sorted({*measured, *(multiple * largest for multiple in BEYOND)})
     return [_prediction_row(size, measured.get(size), laws) for size in sizes]
@@ -161,7 +161,7 @@ def _budget(
         "heading": f"{label} {optimum.count.unit}",
         "answer": text.answer(optimum),
         "certainty": certainty(optimum),
-        "depths": [standing_row(own) for own in depth_standings(records, optimum)],
+        "depths": [standing_row(standing) for standing in depth_standings(records, optimum)],
         "figures": [figure for figure in figures if figure.chart.budget == optimum.budget],
         "metrics": metrics_values(conclusion.papers, optimum.budget),
         "sentences": [text.sentence(rung.sentence) for rung in rungs],

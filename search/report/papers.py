@@ -32,9 +32,14 @@ def papers_lines(papers: PaperFindings) -> list[str]:
         named = [pair for pair in papers.crossings.pairs if pair.neighbours and pair.params]
         lines += [f"crossing: {crossing_text(pair)}" for pair in named]
         lines.append(f"crossings: {crossing_law_text(papers.crossings.law)}")
-    lines += [f"{format_count(own.budget)}: {needs_text(own)}" for own in papers.required_depths]
-    lines += [metric_text(own) for own in papers.depth_metrics]
-    unlearned = {(own.budget, own.name) for own in papers.depth_metrics if own.nothing_learned}
+    lines += [
+        f"{format_count(required.budget)}: {needs_text(required)}"
+        for required in papers.required_depths
+    ]
+    lines += [metric_text(metric) for metric in papers.depth_metrics]
+    unlearned = {
+        (metric.budget, metric.name) for metric in papers.depth_metrics if metric.nothing_learned
+    }
     for title, pairs in matched_groups(papers.matched):
         if (pairs[0].budget, pairs[0].metric) in unlearned:
             continue
@@ -71,14 +76,16 @@ def crossing_law_text(law: CrossingLaw) -> str:
     return f"the data do not support a law {through}; {law.reason} (a = {a}, b = {b})"
 
 
-def needs_text(own: RequiredDepth) -> str:
+def needs_text(required: RequiredDepth) -> str:
     """Returns the limit of the metric and the difficulty gained by one more layer."""
-    limit = f"at {'most' if own.rule.at_most else 'least'} {own.rule.limit:g}"
-    text = f"{own.metric} {limit} in the mean of {counted(own.trials, 'trial')} or more of a depth"
-    if own.gained is None or own.gained_interval is None:
+    limit = f"at {'most' if required.rule.at_most else 'least'} {required.rule.limit:g}"
+    trials = counted(required.trials, "trial")
+    text = f"{required.metric} {limit} in the mean of {trials} or more of a depth"
+    if required.gained is None or required.gained_interval is None:
         return f"{text}; no slope, as too few difficulties ask for depths of their own"
-    unit = "doublings of the difficulty" if own.rule.doubling else "steps of difficulty"
-    return f"{text}; a layer more gains {span(own.gained, own.gained_interval, '{:.2f}')} {unit}"
+    unit = "doublings of the difficulty" if required.rule.doubling else "steps of difficulty"
+    gained = span(required.gained, required.gained_interval, "{:.2f}")
+    return f"{text}; a layer more gains {gained} {unit}"
 
 
 def need_text(need: DifficultyDepth) -> str:
@@ -94,20 +101,22 @@ def matched_groups(
     matched: Sequence[MatchedComparison],
 ) -> Iterator[tuple[str, list[MatchedComparison]]]:
     """Yields the compared pairs of depths of each metric, after a title."""
-    for _, group in groupby(matched, key=lambda own: (own.budget, own.metric, own.yardstick)):
+    for _, group in groupby(
+        matched, key=lambda comparison: (comparison.budget, comparison.metric, comparison.yardstick)
+    ):
         pairs = list(group)
-        own = pairs[0]
-        equal = "validation loss" if own.yardstick == LOSS else own.yardstick
-        yield f"{format_count(own.budget)}: {own.metric} at equal {equal}", pairs
+        first = pairs[0]
+        equal = "validation loss" if first.yardstick == LOSS else first.yardstick
+        yield f"{format_count(first.budget)}: {first.metric} at equal {equal}", pairs
 
 
-def verdict(own: MatchedComparison) -> str:
+def verdict(comparison: MatchedComparison) -> str:
     """Returns the verdict on the deeper model at the furthest common level."""
-    if not own.levels:
+    if not comparison.levels:
         return "not comparable (curves do not overlap)"
-    if own.levels[0].shallow.mean == own.levels[0].deep.mean == 0:
+    if comparison.levels[0].shallow.mean == comparison.levels[0].deep.mean == 0:
         return "nothing learned (0 for both)"
-    found = own.levels[0].difference
+    found = comparison.levels[0].difference
     if found.interval is None:
         return f"{found.mean:+.3f} (one trial each, so no error is known)"
     low, high = found.interval
@@ -115,14 +124,14 @@ def verdict(own: MatchedComparison) -> str:
     return f"{word} ({span(found.mean, found.interval, '{:+.3f}')})"
 
 
-def metric_text(own: DepthMetric) -> str:
+def metric_text(metric: DepthMetric) -> str:
     """Returns the means of a metric by depth, or that nothing was learned."""
-    how = "by" if own.is_score else "on"
-    title = f"{format_count(own.budget)}: {metric_name(own.kind)} {how} {own.split}"
-    if own.nothing_learned:
+    how = "by" if metric.is_score else "on"
+    title = f"{format_count(metric.budget)}: {metric_name(metric.kind)} {how} {metric.split}"
+    if metric.nothing_learned:
         return f"{title}: 0 at every depth, nothing learned"
-    (first, mean), *others = ((d, fmean(values)) for d, values in own.values.items())
-    form = _metric_form(own)
+    (first, mean), *others = ((d, fmean(values)) for d, values in metric.values.items())
+    form = _metric_form(metric)
     means = [f"{form.format(mean)} at depth {first}"]
     means += [f"{form.format(mean)} at {depth}" for depth, mean in others]
     return f"{title}: {', '.join(means)}"
@@ -131,9 +140,9 @@ def metric_text(own: DepthMetric) -> str:
 def metrics_by_kind(papers: PaperFindings, budget: int) -> dict[str, list[DepthMetric]]:
     """Returns kind, such as `exact_match` -> its metrics at a budget, one for each split."""
     kinds: dict[str, list[DepthMetric]] = {}
-    for own in papers.depth_metrics:
-        if own.budget == budget:
-            kinds.setdefault(own.kind, []).append(own)
+    for metric in papers.depth_metrics:
+        if metric.budget == budget:
+            kinds.setdefault(metric.kind, []).append(metric)
     return kinds
 
 
@@ -144,10 +153,10 @@ def metrics_values(papers: PaperFindings, budget: int) -> list[dict[str, Any]]:
             "title": f"{metric_title(kind)} by depth",
             "rows": [_metric_row(depth, metrics) for depth in metrics[0].values],
             "unlearned": [
-                f"{metric_title(kind)} on {own.split} is 0 at every depth: nothing learned, so it"
-                " can't compare them; raise `tokens` or `budgets`."
-                for own in metrics
-                if own.nothing_learned
+                f"{metric_title(kind)} on {metric.split} is 0 at every depth: nothing learned, so"
+                " it can't compare them; raise `tokens` or `budgets`."
+                for metric in metrics
+                if metric.nothing_learned
             ],
         }
         for kind, metrics in metrics_by_kind(papers, budget).items()
@@ -155,7 +164,7 @@ def metrics_values(papers: PaperFindings, budget: int) -> list[dict[str, Any]]:
 
 
 def _metric_row(depth: int, metrics: Sequence[DepthMetric]) -> dict[str, str]:
-    cells = {own.split: own.values[depth] for own in metrics}
+    cells = {metric.split: metric.values[depth] for metric in metrics}
     form = _metric_form(metrics[0])
     return {
         "depth": str(depth),
@@ -169,8 +178,8 @@ def _metric_row(depth: int, metrics: Sequence[DepthMetric]) -> dict[str, str]:
     }
 
 
-def _metric_form(own: DepthMetric) -> str:
-    return "{:.1f}" if own.is_score else "{:.3f}"
+def _metric_form(metric: DepthMetric) -> str:
+    return "{:.1f}" if metric.is_score else "{:.3f}"
 
 
 def span(value: float, interval: Interval, form: str) -> str:
@@ -184,7 +193,7 @@ def papers_values(papers: PaperFindings) -> dict[str, Any]:
     """Returns the values of these sections for the page; `papers_sections` has those to show."""
     values = {
         "crossings": _crossings(papers.crossings) if papers.crossings else None,
-        "needed": [_needed(own) for own in papers.required_depths],
+        "needed": [_needed(required) for required in papers.required_depths],
         "matched": [
             {"title": title, "rows": [_matched_row(pair) for pair in pairs]}
             for title, pairs in matched_groups(papers.matched)
@@ -216,25 +225,25 @@ def _pair_row(pair: Crossing) -> dict[str, str]:
     }
 
 
-def _needed(own: RequiredDepth) -> dict[str, Any]:
+def _needed(required: RequiredDepth) -> dict[str, Any]:
     return {
-        "summary": sentence(f"{format_count(own.budget)}: {needs_text(own)}"),
+        "summary": sentence(f"{format_count(required.budget)}: {needs_text(required)}"),
         "rows": [
             {"difficulty": str(need.difficulty), "depth needed": need_text(need)}
-            for need in own.needs
+            for need in required.needs
         ],
-        "depths": ", ".join(map(str, own.depths)),
+        "depths": ", ".join(map(str, required.depths)),
     }
 
 
-def _matched_row(own: MatchedComparison) -> dict[str, str]:
-    best = own.levels[0] if own.levels else None
+def _matched_row(comparison: MatchedComparison) -> dict[str, str]:
+    best = comparison.levels[0] if comparison.levels else None
     return {
-        "depths": f"{own.shallow}, {own.deep}",
+        "depths": f"{comparison.shallow}, {comparison.deep}",
         "level": f"{best.level:.4f}" if best else "",
         "shallower": _estimate(best.shallow) if best else "",
         "deeper": _estimate(best.deep) if best else "",
-        "the deeper one is": verdict(own),
+        "the deeper one is": verdict(comparison),
     }
 
 

@@ -43,7 +43,7 @@ def provenance(conclusion: Findings) -> dict[str, str]:
     return {
         "Source": f"records.jsonl, {counted(len(records), 'trial')}",
         "Horizon": "; ".join(
-            f"{own.tokens:,} tokens at {format_count(own.budget)}" for own in optima
+            f"{known.tokens:,} tokens at {format_count(known.budget)}" for known in optima
         ),
         "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
         **_from_records(records),

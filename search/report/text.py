@@ -38,14 +38,14 @@ def finding(optimum: Optimum) -> str:
 
 def summary(optima: Sequence[Optimum]) -> str:
     """Returns the answers of all budgets as one sentence; a second names those that are open."""
-    settled = [own for own in optima if own.kind in SETTLED and own.optimal_depth]
-    others = [own for own in optima if own not in settled]
+    settled = [optimum for optimum in optima if optimum.kind in SETTLED and optimum.optimal_depth]
+    others = [optimum for optimum in optima if optimum not in settled]
     sentences = []
     if settled:
-        depths = joined([_depth_at(own) for own in settled])
+        depths = joined([_depth_at(optimum) for optimum in settled])
         sentences.append(f"The best depth is {depths} {settled[0].count.unit}.")
     if others:
-        names = [f"{format_count(own.budget)} ({own.kind.value})" for own in others]
+        names = [f"{format_count(optimum.budget)} ({optimum.kind.value})" for optimum in others]
         sentences.append(f"{'Not settled' if settled else 'No best depth is settled yet'}:")
         sentences.append(f"{joined(names)}.")
     return " ".join(sentences)
@@ -144,8 +144,8 @@ def next_steps(conclusion: Findings, source: str) -> list[str]:
 
 def to_train(conclusion: Findings) -> Optimum | None:
     """Returns the largest budget whose depth is settled and whose shape is known."""
-    known = [own for own in conclusion.optima if own.kind in SETTLED and own.shape]
-    return max(known, key=lambda own: own.budget, default=None)
+    known = [optimum for optimum in conclusion.optima if optimum.kind in SETTLED and optimum.shape]
+    return max(known, key=lambda optimum: optimum.budget, default=None)
 
 
 def trials(optimum: Optimum) -> str:
@@ -221,7 +221,7 @@ def shape_text(shape: Shape) -> str:
 def shape_elsewhere(optimum: Optimum) -> str:
     """Returns a sentence if no shape of the best depth was trained to the end; else empty."""
     depth, shape = optimum.optimal_depth, optimum.shape
-    trained = [shape.depth] if shape else [own.depth for own in optimum.depths]
+    trained = [shape.depth] if shape else [estimate.depth for estimate in optimum.depths]
     if depth is None or depth in trained:
         return ""
     known = f"; the best trained shape has depth {shape.depth}" if shape else ""

@@ -70,9 +70,9 @@ def make_charts(conclusion: Findings, *, of_trials: bool = True) -> tuple[Chart,
         loss_against_size(conclusion.optima, conclusion.papers.crossings),
     ]
     for optimum in conclusion.optima:
-        own = conclusion.records_of(optimum.budget)
+        records = conclusion.records_of(optimum.budget)
         charts += [
-            loss_against_depth(own, optimum),
+            loss_against_depth(records, optimum),
             *(
                 metric_against_depth(metrics, optimum)
                 for metrics in metrics_by_kind(conclusion.papers, optimum.budget).values()
@@ -80,9 +80,9 @@ def make_charts(conclusion: Findings, *, of_trials: bool = True) -> tuple[Chart,
         ]
         if of_trials:
             charts += [
-                learning_curves(own, optimum),
-                loss_against_step_time(own, optimum),
-                loss_against_flops(own, optimum),
+                learning_curves(records, optimum),
+                loss_against_step_time(records, optimum),
+                loss_against_flops(records, optimum),
             ]
     return tuple(chart for chart in charts if chart is not None)
 

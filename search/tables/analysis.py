@@ -214,7 +214,7 @@ def _classes(
     for fewest in (ENOUGH_DEPTHS, 2):
         classes = size_classes(runs, count, question.width, fewest=fewest, kind=attrgetter("depth"))
         if classes:
-            return {_middle(own, count): own for own in classes}
+            return {_middle(members, count): members for members in classes}
     depths = sorted({run.depth for run in runs})
     raise TableError(
         f"{label} must have models of several depths at one size, within {question.width:.0%}, got "

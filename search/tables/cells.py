@@ -78,7 +78,7 @@ def read_cells(table: OpenTable, columns: Columns) -> Cells:
     if rows == blank:
         lack = "none" if not rows else f"{rows} without a depth or a loss"
         raise TableError(f"{table.label} must have a row for each run or evaluation, got {lack}")
-    values = {ours: np.frombuffer(own, dtype=np.float64) for ours, own in found.items()}
+    values = {ours: np.frombuffer(column, dtype=np.float64) for ours, column in found.items()}
     return Cells(rows=rows, values=values, blank=blank)
 
 

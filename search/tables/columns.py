@@ -111,7 +111,7 @@ def choose_columns(names: Sequence[str], told: Mapping[str, str], table: str) ->
     factors: dict[str, float] = {}
     passed_over: dict[str, Sequence[str]] = {}
     for ours in (name for name in NAMES if name not in taken):
-        found = [own for tier in NAMES[ours] if (own := _matches(plain, ours, tier))]
+        found = [match for tier in NAMES[ours] if (match := _matches(plain, ours, tier))]
         if not found:
             continue
         same = found[0] if ours not in found[0] else [ours]
@@ -121,7 +121,7 @@ def choose_columns(names: Sequence[str], told: Mapping[str, str], table: str) ->
                 f"with --map {as_argument(same[0])}={ours}"
             )
         taken[ours] = same[0]
-        if others := [name for own in found for name in own if name != same[0]]:
+        if others := [name for match in found for name in match if name != same[0]]:
             passed_over[ours] = others
     for ours in SCALED:
         if ours in taken and (unit := _unit(_plain(taken[ours]))):
@@ -198,10 +198,10 @@ def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:
     """The names that a tier has for a column of ours, in the order of the tier."""
     known = tier.split()
     found = []
-    for name, own in plain.items():
-        stem = own.rpartition("_")[0] if ours in SCALED and _unit(own) else own
-        if own in known or stem in known:
-            found.append((known.index(own if own in known else stem), name))
+    for name, plain_name in plain.items():
+        stem = plain_name.rpartition("_")[0] if ours in SCALED and _unit(plain_name) else plain_name
+        if plain_name in known or stem in known:
+            found.append((known.index(plain_name if plain_name in known else stem), name))
     return [name for _, name in sorted(found, key=lambda place: place[0])]
 
 

@@ -35,7 +35,7 @@ def group_runs(cells: Cells, label: str) -> Runs:
             f"{label} must have a loss that is a number in some row with a depth and a size, got "
             f"none of {cells.rows}"
         )
-    kept = {name: own[has_size] for name, own in values.items()}
+    kept = {name: column[has_size] for name, column in values.items()}
     time = _time(kept)
     runs: list[Run] = []
     for rows in _groups(kept, time, notes):
@@ -95,8 +95,8 @@ def _codes(keys: list[Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A whole number for each row, equal where all keys are equal, and how often each comes."""
     codes = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
-        _, own = np.unique(np.nan_to_num(key, nan=-1.0), return_inverse=True)
-        _, codes = np.unique(codes * (int(own.max()) + 1) + own, return_inverse=True)
+        _, numbers = np.unique(np.nan_to_num(key, nan=-1.0), return_inverse=True)
+        _, codes = np.unique(codes * (int(numbers.max()) + 1) + numbers, return_inverse=True)
     return codes, np.bincount(codes)
 
 
@@ -111,8 +111,8 @@ def _runs_of(values: Mapping[str, Array], rows: NDArray[np.int64], time: str) ->
     known = np.isfinite(tokens) & (tokens > 0)
     rows, tokens, losses = rows[known], tokens[known], losses[known]
     if len(rows):
-        for own in _seeds(tokens, losses):
-            yield _run(values, rows, tokens[own], losses[own])
+        for of_seed in _seeds(tokens, losses):
+            yield _run(values, rows, tokens[of_seed], losses[of_seed])
 
 
 def _seeds(tokens: Array, losses: Array) -> Iterator[NDArray[np.int64]]:
@@ -128,12 +128,12 @@ def _seeds(tokens: Array, losses: Array) -> Iterator[NDArray[np.int64]]:
     often, count = Counter(times.values()).most_common(1)[0]
     seeds = often if count >= MOSTLY * len(times) else 1
     turn: Counter[float] = Counter()
-    own: list[dict[float, int]] = [{} for _ in range(seeds)]
+    seed_rows: list[dict[float, int]] = [{} for _ in range(seeds)]
     for row, at in enumerate(tokens.tolist()):
-        own[min(turn[at], seeds - 1)][at] = row
+        seed_rows[min(turn[at], seeds - 1)][at] = row
         turn[at] += 1
     seen: set[bytes] = set()
-    for found in own:
+    for found in seed_rows:
         rows = np.array([row for _, row in sorted(found.items())], dtype=np.int64)
         copy = losses[rows].tobytes()
         if copy not in seen:  # else rows that were copied, to the last digit

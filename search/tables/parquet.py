@@ -29,7 +29,9 @@ def open_parquet(path: Path) -> OpenTable:
         if getattr(error, "errno", None) is not None:
             raise
         raise unreadable(label, error) from None
-    columns = [[None if own is pd.NA else own for own in frame[name].tolist()] for name in frame]
+    columns = [
+        [None if value is pd.NA else value for value in frame[name].tolist()] for name in frame
+    ]
 
     def rows() -> Iterator[tuple[int, Sequence[object]]]:
         return enumerate(zip(*columns, strict=True), 1)

@@ -79,8 +79,8 @@ def size_classes(
         if most < fewest:
             break
         start = starts[numbers.index(most)]
-        own = {id(run) for run in left[start : ends[start]]}
-        classes.append(tuple(run for run in runs if id(run) in own))
+        chosen = {id(run) for run in left[start : ends[start]]}
+        classes.append(tuple(run for run in runs if id(run) in chosen))
         left = left[:start] + left[ends[start] :]
     return sorted(classes, key=lambda some: min(run.params(count) for run in some))
 

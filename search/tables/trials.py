@@ -136,8 +136,8 @@ def _reference_rates(runs: Sequence[Run]) -> dict[object, float]:
         if run.learning_rate:
             rates[run.shape].append(run.learning_rate)
     found = {}
-    for shape, own in rates.items():
-        times = Counter(own)
+    for shape, of_shape in rates.items():
+        times = Counter(of_shape)
         most = sorted(rate for rate in times if times[rate] == max(times.values()))
         found[shape] = most[len(most) // 2]
     return found

@@ -120,14 +120,14 @@ def find_crossings(
         return None
     generator = np.random.default_rng([seed, len("crossings")])
     sized = [
-        _sized(estimate_depths(own), budget, generator, draws)
-        for budget, own in by_budget(records).items()
+        _sized(estimate_depths(of_budget), budget, generator, draws)
+        for budget, of_budget in by_budget(records).items()
     ]
     repeated = _repeated(sized)
     beside = set(pairwise(repeated))
     found = []
     for pair in combinations(repeated, 2):
-        shared = [own for own in sized if own.row.keys() >= set(pair)]
+        shared = [size for size in sized if size.row.keys() >= set(pair)]
         if len(shared) > 1:
             found.append(_cross(shared, *pair, neighbours=pair in beside))
     if not any(pair.neighbours for pair, _ in found):
@@ -143,14 +143,14 @@ def find_crossings(
 
 def _repeated(sized: Sequence[_Sized]) -> list[int]:
     """The depths that two budgets or more have, ascending."""
-    depths = sorted({depth for own in sized for depth in own.row})
-    return [depth for depth in depths if sum(depth in own.row for own in sized) > 1]
+    depths = sorted({depth for size in sized for depth in size.row})
+    return [depth for depth in depths if sum(depth in size.row for size in sized) > 1]
 
 
 def _sized(estimates: DepthEstimates, budget: int, generator: Generator, draws: int) -> _Sized:
     points, freedom = points_of(estimates), max(estimates.degrees_of_freedom, KNOWN_NOISE)
     noise = draw_noise(points, generator, draws=draws, degrees_of_freedom=freedom)
-    row = {own.depth: place for place, own in enumerate(estimates.depths)}
+    row = {estimate.depth: place for place, estimate in enumerate(estimates.depths)}
     return _Sized(budget, row, points, points.losses[:, None] + noise)
 
 
@@ -174,7 +174,7 @@ def _cross(
         shallow=shallow,
         deep=deep,
         kind=kind,
-        budgets=tuple(own.budget for own in shared),
+        budgets=tuple(size.budget for size in shared),
         neighbours=neighbours,
         params=exp(float(_zeros(grid, (curve @ gap.measured)[:, None])[0])) if crossed else None,
         interval=(low, high) if crossed else None,
@@ -184,13 +184,13 @@ def _cross(
 
 def _gap(shared: Sequence[_Sized], shallow: int, deep: int) -> _Gap:
     measured, drawn, variance = [], [], []
-    for own in shared:
-        i, j = own.row[shallow], own.row[deep]
-        losses, error = own.points.losses, own.points.covariance
+    for size in shared:
+        i, j = size.row[shallow], size.row[deep]
+        losses, error = size.points.losses, size.points.covariance
         measured.append(losses[j] - losses[i])
-        drawn.append(own.drawn[j] - own.drawn[i])
+        drawn.append(size.drawn[j] - size.drawn[i])
         variance.append(error[i, i] + error[j, j] - 2 * error[i, j])
-    log_params = np.log([own.budget for own in shared])
+    log_params = np.log([size.budget for size in shared])
     return _Gap(log_params, np.array(measured), np.array(drawn), np.sqrt(variance))
 
 

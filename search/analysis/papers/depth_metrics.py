@@ -41,8 +41,8 @@ class DepthMetric:
 def find_depth_metrics(records: Sequence[TrialRecord]) -> tuple[DepthMetric, ...]:
     """The metrics by budget and name, of those that every trial of the budget measured."""
     found: list[DepthMetric] = []
-    for budget, own in by_budget(records).items():
-        trials = metric_trials(own)
+    for budget, of_budget in by_budget(records).items():
+        trials = metric_trials(of_budget)
         ends = {depth: [r.curve[-1].metrics for r in each] for depth, each in trials.items()}
         measured = [set(metrics) for each in ends.values() for metrics in each]
         for name in sorted(set.intersection(*measured)) if measured else ():

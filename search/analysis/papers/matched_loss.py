@@ -76,10 +76,10 @@ def find_matched(records: Sequence[TrialRecord]) -> tuple[MatchedComparison, ...
     found: list[MatchedComparison] = []
     for budget, of_budget in by_budget(records).items():
         trials = metric_trials(of_budget)
-        for metric, yardstick in _questions([own for each in trials.values() for own in each]):
+        for metric, yardstick in _questions([trial for each in trials.values() for trial in each]):
             paths = {
-                depth: [_path(record, metric, yardstick) for record in own]
-                for depth, own in trials.items()
+                depth: [_path(record, metric, yardstick) for record in of_depth]
+                for depth, of_depth in trials.items()
             }
             found += [
                 MatchedComparison(
@@ -109,7 +109,7 @@ def _questions(trials: Sequence[TrialRecord]) -> Iterator[tuple[str, str]]:
         if _is_of_training(metric):
             continue
         yield metric, LOSS
-        yield from ((metric, own) for own in of_training if _kind(own) == _kind(metric))
+        yield from ((metric, trained) for trained in of_training if _kind(trained) == _kind(metric))
 
 
 def _kind(metric: str) -> str:

@@ -95,8 +95,8 @@ def find_required_depths(records: Sequence[TrialRecord], *, seed: int) -> tuple[
     """The required depths of each budget and metric; empty for fewer than two depths or
     difficulties."""
     found = []
-    for budget, own in by_budget(records).items():
-        trials = metric_trials(own)
+    for budget, of_budget in by_budget(records).items():
+        trials = metric_trials(of_budget)
         for metric, measured in _by_metric(trials).items():
             if len(measured) > 1 and len(trials) > 1:
                 rule = RULES[metric.split("/")[0]]
@@ -110,14 +110,14 @@ def fit_required_depth(
 ) -> RequiredDepth:
     """The required depth of every difficulty and the line through them; the same seed gives the
     same result."""
-    needs = tuple(_need(difficulty, own, rule) for difficulty, own in measured.items())
+    needs = tuple(_need(difficulty, by_depth, rule) for difficulty, by_depth in measured.items())
     gained, interval = _slope(measured, rule, needs, np.random.default_rng([seed, budget]))
     return RequiredDepth(
         budget=budget,
         metric=metric,
         rule=rule,
-        depths=tuple(sorted({depth for own in measured.values() for depth in own})),
-        trials=min(len(values) for own in measured.values() for values in own.values()),
+        depths=tuple(sorted({depth for by_depth in measured.values() for depth in by_depth})),
+        trials=min(len(values) for by_depth in measured.values() for values in by_depth.values()),
         needs=needs,
         gained=gained,
         gained_interval=interval,
@@ -132,18 +132,22 @@ def _by_metric(
     found: dict[str, dict[int, dict[int, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
-    for depth, own in trials.items():
-        for record in own:
+    for depth, of_depth in trials.items():
+        for record in of_depth:
             for name, value in record.curve[-1].metrics.items():
                 match = NAMED.fullmatch(name)
                 if match and match["kind"] in RULES and int(match["difficulty"]):
                     found[match["metric"]][int(match["difficulty"])][depth].append(value)
-    return {metric: dict(sorted(own.items())) for metric, own in sorted(found.items())}
+    return {metric: dict(sorted(column.items())) for metric, column in sorted(found.items())}
 
 
-def _need(difficulty: int, own: Mapping[int, Sequence[float]], rule: DepthRule) -> DifficultyDepth:
-    passed = {depth: [rule.passes(value) for value in own[depth]] for depth in sorted(own)}
-    means = (depth for depth in passed if rule.passes(float(np.mean(own[depth]))))
+def _need(
+    difficulty: int, by_depth: Mapping[int, Sequence[float]], rule: DepthRule
+) -> DifficultyDepth:
+    passed = {
+        depth: [rule.passes(value) for value in by_depth[depth]] for depth in sorted(by_depth)
+    }
+    means = (depth for depth in passed if rule.passes(float(np.mean(by_depth[depth]))))
     return DifficultyDepth(
         difficulty=difficulty,
         depth=next(means, None),
@@ -166,7 +170,7 @@ def _slope(
     if layers is None or layers[0] <= 0:
         return None, None
     slope, misses, spread = layers
-    drawn = [_line(own, rule) for own in _redrawn(measured, rule, generator)]
+    drawn = [_line(points_drawn, rule) for points_drawn in _redrawn(measured, rule, generator)]
     seeds = float(np.std([line[0] for line in drawn if line])) if any(drawn) else 0.0
     freedom = len(points) - 2
     off = max(ROUNDING, sqrt(misses / freedom)) / spread
@@ -179,7 +183,7 @@ def _usable(needs: Sequence[tuple[int, int | None]]) -> list[tuple[int, int]]:
     met = [(difficulty, depth) for difficulty, depth in needs if depth is not None]
     shallowest = min((depth for _, depth in met), default=0)
     hardest = max((difficulty for difficulty, depth in met if depth == shallowest), default=0)
-    return [own for own in met if own[1] > shallowest or own[0] == hardest]
+    return [point for point in met if point[1] > shallowest or point[0] == hardest]
 
 
 def _line(points: Sequence[tuple[int, int]], rule: DepthRule) -> tuple[float, float, float] | None:
@@ -199,9 +203,12 @@ def _redrawn(
 ) -> list[list[tuple[int, int]]]:
     """Returns the usable points of each draw of the trials, with replacement."""
     met: list[list[tuple[int, int | None]]] = [[] for _ in range(DRAWS)]
-    for difficulty, own in measured.items():
-        depths = sorted(own)
-        means = [generator.choice(own[depth], (DRAWS, len(own[depth]))).mean(1) for depth in depths]
+    for difficulty, by_depth in measured.items():
+        depths = sorted(by_depth)
+        means = [
+            generator.choice(by_depth[depth], (DRAWS, len(by_depth[depth]))).mean(1)
+            for depth in depths
+        ]
         for draw, values in zip(met, np.stack(means, axis=1).tolist(), strict=True):
             enough = (d for d, value in zip(depths, values, strict=True) if rule.passes(value))
             draw.append((difficulty, next(enough, None)))

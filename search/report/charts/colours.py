@@ -50,13 +50,13 @@ def depth_hue(depth: int, depths: Sequence[int]) -> Hue:
     if len(ranked) <= len(DEPTHS):
         return DEPTHS[round(position)]
     index = min(int(position), last - 1)
-    one, other = DEPTHS[index], DEPTHS[index + 1]
+    first, other = DEPTHS[index], DEPTHS[index + 1]
     part = position - index
-    return Hue(_mixed(one.light, other.light, part), _mixed(one.dark, other.dark, part))
+    return Hue(_mixed(first.light, other.light, part), _mixed(first.dark, other.dark, part))
 
 
-def _mixed(one: str, other: str, part: float) -> str:
-    pairs = zip(_channels(one), _channels(other), strict=True)
+def _mixed(colour: str, other: str, part: float) -> str:
+    pairs = zip(_channels(colour), _channels(other), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in pairs)
 
 

@@ -97,8 +97,8 @@ def _by_depth(
     named = legend_depths(records)
     depths = [record.spec.shape.depth for record in records]
     for depth in sorted(set(depths)):
-        own = [record for record in records if record.spec.shape.depth == depth]
-        inside, above = inside_and_above(own, y)
+        of_these = [record for record in records if record.spec.shape.depth == depth]
+        inside, above = inside_and_above(of_these, y)
         for part, marker, first in (
             (inside, chart.Marker.DOT, True),
             (above, chart.Marker.ABOVE, not inside),

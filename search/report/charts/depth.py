@@ -42,7 +42,7 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> char
     if not losses:
         return None
     x = chart.depth_axis([record.spec.shape.depth for record in records])
-    bars = [own.loss - own.standard_error for own in optimum.depths]
+    bars = [estimate.loss - estimate.standard_error for estimate in optimum.depths]
     y = loss_axis(losses, floor=min(bars, default=math.inf))
     return chart.Chart(
         key=f"loss-against-depth-{optimum.budget}",
@@ -160,8 +160,8 @@ def _best(optimum: Optimum) -> list[chart.Mark]:
 def _finished(finished: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
     marks: list[chart.Mark] = []
     for kind, (hue, marker) in FINISHED.items():
-        own = [record for record in finished if _kind(record.spec) == kind]
-        marks += _inside_and_above(kind, own, hue, marker, y)
+        of_these = [record for record in finished if _kind(record.spec) == kind]
+        marks += _inside_and_above(kind, of_these, hue, marker, y)
     return marks
 
 

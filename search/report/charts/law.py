@@ -115,7 +115,9 @@ def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[chart.M
     sizes = [params * float(share) for params, share in zip(grid, shares, strict=True)]
     at = dict(zip(sizes, grid, strict=True))
     levine = _predictions(levine2020, sizes)
-    curve = [(at[own.params], own.depth, own.extrapolated) for own in levine]
+    curve = [
+        (at[prediction.params], prediction.depth, prediction.extrapolated) for prediction in levine
+    ]
     deep, constant, shallow = (
         tuple(depth_at_width_per_layer(size, width) for size in sizes)
         for width in (COMPLETEP_WIDTHS[0], ASPECT_RATIO, COMPLETEP_WIDTHS[1])

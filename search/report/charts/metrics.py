@@ -13,33 +13,33 @@ HUES = (colours.ACCENT, colours.ORANGE, colours.GREEN, colours.PINK, colours.INK
 
 def metric_against_depth(metrics: Sequence[DepthMetric], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of one kind of metric on each split; None where nothing was learned."""
-    if all(own.nothing_learned for own in metrics):
+    if all(metric.nothing_learned for metric in metrics):
         return None
-    one = metrics[0]
-    name, title = metric_name(one.kind), metric_title(one.kind)
-    of = "way of decoding" if one.is_score else "split"
-    highest = max(value for own in metrics for each in own.values.values() for value in each)
-    high = min(100.0 if one.is_score else 1.0, 1.25 * highest)
+    first = metrics[0]
+    name, title = metric_name(first.kind), metric_title(first.kind)
+    of = "way of decoding" if first.is_score else "split"
+    highest = max(value for metric in metrics for each in metric.values.values() for value in each)
+    high = min(100.0 if first.is_score else 1.0, 1.25 * highest)
     return chart.Chart(
-        key=f"{one.kind.replace('_', '-')}-against-depth-{optimum.budget}",
+        key=f"{first.kind.replace('_', '-')}-against-depth-{optimum.budget}",
         title=f"{title} against depth",
         question=question(optimum),
         caption=f"{title} of each {of} at the end of training. A point is a trial, a line joins the"
         " means of the depths. Trials are those of the answer: confirming ones where a depth has"
         " any, each at its best learning rate.",
-        x=chart.depth_axis([depth for own in metrics for depth in own.values]),
+        x=chart.depth_axis([depth for metric in metrics for depth in metric.values]),
         y=chart.Axis(
-            label=f"{name} (0 to 100)" if one.is_score else f"{name} (share of the rows)",
+            label=f"{name} (0 to 100)" if first.is_score else f"{name} (share of the rows)",
             low=-0.03 * high,
             high=1.04 * high,
             ticks=chart.linear_ticks(0, high),
             quantity=name,
-            form=chart.Form.PLAIN if one.is_score else chart.Form.FIXED,
+            form=chart.Form.PLAIN if first.is_score else chart.Form.FIXED,
         ),
         marks=tuple(
             mark
-            for index, own in enumerate(metrics)
-            for mark in _marks(own, HUES[index % len(HUES)])
+            for index, metric in enumerate(metrics)
+            for mark in _marks(metric, HUES[index % len(HUES)])
         ),
         budget=optimum.budget,
         legend_title=of,
@@ -47,22 +47,22 @@ def metric_against_depth(metrics: Sequence[DepthMetric], optimum: Optimum) -> ch
     )
 
 
-def _marks(own: DepthMetric, hue: colours.Hue) -> list[chart.Mark]:
-    points = [(depth, value) for depth, each in own.values.items() for value in each]
+def _marks(metric: DepthMetric, hue: colours.Hue) -> list[chart.Mark]:
+    points = [(depth, value) for depth, each in metric.values.items() for value in each]
     x, y = zip(*points, strict=True)
     return [
         chart.Line(
-            name=own.split,
-            x=tuple(own.values),
-            y=tuple(map(fmean, own.values.values())),
+            name=metric.split,
+            x=tuple(metric.values),
+            y=tuple(map(fmean, metric.values.values())),
             hue=hue,
-            hover=f"mean, {own.split}",
+            hover=f"mean, {metric.split}",
         ),
         chart.Points(
-            name=own.split,
+            name=metric.split,
             x=x,
             y=y,
-            hover=tuple(f"a trial, {own.split}" for _ in points),
+            hover=tuple(f"a trial, {metric.split}" for _ in points),
             hue=hue,
             marker=chart.Marker.DOT,
             in_legend=False,

@@ -175,13 +175,13 @@ def point_values(points: Points, chart: Chart) -> list[list[str]]:
     values = points.values or tuple(zip(points.x, points.y, strict=True))
     shown = []
     for (x, y), bar in zip(values, points.bars or [None] * len(values), strict=True):
-        own = [f"{chart.x.quantity} {chart.x.form.text(x)}"]
+        facts = [f"{chart.x.quantity} {chart.x.form.text(x)}"]
         if y is not None:
             off = "" if chart.y.low <= y <= chart.y.high else " (off scale)"
-            own.append(f"{chart.y.quantity} {chart.y.form.text(y)}{off}")
+            facts.append(f"{chart.y.quantity} {chart.y.form.text(y)}{off}")
         if bar:
-            own.append(f"bar {chart.y.form.text(bar[0])} to {chart.y.form.text(bar[1])}")
-        shown.append(own)
+            facts.append(f"bar {chart.y.form.text(bar[0])} to {chart.y.form.text(bar[1])}")
+        shown.append(facts)
     return shown
 
 

@@ -25,7 +25,9 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
     """Returns the chart of each depth's loss above the best; None without crossings."""
     if crossings is None or not optima[0].count.of_parameters:
         return None
-    known = sorted((own for own in optima if own.depths), key=lambda own: own.budget)
+    known = sorted(
+        (optimum for optimum in optima if optimum.depths), key=lambda optimum: optimum.budget
+    )
     courses = _courses(known)
     heights = [height for course in courses.values() for _, height, _ in course]
     ends = known[0].budget / MARGIN, known[-1].budget * MARGIN
@@ -56,10 +58,10 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
 def _courses(known: Sequence[Optimum]) -> Courses:
     courses: Courses = {}
     for optimum in known:
-        best = min(own.loss for own in optimum.depths)
-        for own in optimum.depths:
-            courses.setdefault(own.depth, []).append(
-                (optimum.budget, own.loss - best, drawn_error(own))
+        best = min(estimate.loss for estimate in optimum.depths)
+        for estimate in optimum.depths:
+            courses.setdefault(estimate.depth, []).append(
+                (optimum.budget, estimate.loss - best, drawn_error(estimate))
             )
     return {depth: courses[depth] for depth in sorted(courses) if len(courses[depth]) > 1}
 
@@ -99,8 +101,8 @@ def _crossings(crossings: Crossings, courses: Courses) -> chart.Points:
     named = [pair for pair in crossings.pairs if pair.neighbours and pair.params]
     heights = []
     for pair in named:
-        budgets, own, _ = zip(*courses[pair.shallow], strict=True)
-        heights.append(float(np.interp(np.log(pair.params or 0), np.log(budgets), own)))
+        budgets, course, _ = zip(*courses[pair.shallow], strict=True)
+        heights.append(float(np.interp(np.log(pair.params or 0), np.log(budgets), course)))
     return chart.Points(
         name="crossing",
         x=tuple(pair.params for pair in named if pair.params),

@@ -18,7 +18,7 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
     """Returns the chart of the depths' means, the curve and the interval; None without a mean."""
     if not optimum.depths or optimum.loss is None:
         return None
-    x = chart.depth_axis([own.depth for own in standings])
+    x = chart.depth_axis([standing.depth for standing in standings])
     y = _scale(optimum)
     return chart.Chart(
         key=f"answer-{optimum.budget}",
@@ -40,9 +40,9 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
 
 def _scale(optimum: Optimum) -> chart.Axis:
     """Returns an axis on which the good depths lie apart; far worse ones lie above it."""
-    losses = [own.loss - drawn_error(own) for own in optimum.depths]
+    losses = [estimate.loss - drawn_error(estimate) for estimate in optimum.depths]
     low = min([*losses, *([optimum.loss] if isinstance(optimum, Located) else [])])
-    heights = [own.loss + drawn_error(own) - low for own in optimum.depths]
+    heights = [estimate.loss + drawn_error(estimate) - low for estimate in optimum.depths]
     room = max(3 * median(heights), 0.01)
     high = low + min(room, max(heights))
     pad = 0.2 * (high - low)
@@ -84,18 +84,25 @@ def _curve(optimum: Optimum) -> list[chart.Mark]:
 
 
 def _means(standings: Sequence[DepthStanding], y: chart.Axis) -> list[chart.Mark]:
-    inside = [own for own in standings if own.loss is not None and own.loss <= _edge(y)]
-    above = [own for own in standings if own.loss is not None and own.loss > _edge(y)]
-    unknown = [own for own in standings if own.loss is None]
+    inside = [
+        standing
+        for standing in standings
+        if standing.loss is not None and standing.loss <= _edge(y)
+    ]
+    above = [
+        standing for standing in standings if standing.loss is not None and standing.loss > _edge(y)
+    ]
+    unknown = [standing for standing in standings if standing.loss is None]
     return [
         chart.Points(
             name="mean loss of a depth",
-            x=tuple(own.depth for own in inside),
-            y=tuple(own.loss or math.nan for own in inside),
+            x=tuple(standing.depth for standing in inside),
+            y=tuple(standing.loss or math.nan for standing in inside),
             bars=tuple(
-                ((own.loss or 0) - own.error, (own.loss or 0) + own.error) for own in inside
+                ((standing.loss or 0) - standing.error, (standing.loss or 0) + standing.error)
+                for standing in inside
             ),
-            hover=tuple(own.text for own in inside),
+            hover=tuple(standing.text for standing in inside),
             hue=colours.INK,
             marker=chart.Marker.DOT,
         ),
@@ -113,10 +120,10 @@ def _at_the_edge(
 ) -> chart.Points:
     return chart.Points(
         name=name,
-        x=tuple(own.depth for own in standings),
+        x=tuple(standing.depth for standing in standings),
         y=(_edge(y),) * len(standings),
-        hover=tuple(own.text for own in standings),
-        values=tuple((own.depth, own.loss) for own in standings),
+        hover=tuple(standing.text for standing in standings),
+        values=tuple((standing.depth, standing.loss) for standing in standings),
         hue=hue,
         marker=marker,
     )
@@ -142,17 +149,21 @@ def _gaps(standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis) -> c
 
     Of depths whose texts would touch, those nearest to the interval have theirs.
     """
-    inside = [own.depth for own in standings if not own.ruled_out]
-    out = [own for own in standings if own.ruled_out and own.gap and own.gap > 0]
-    out.sort(key=lambda own: min((abs(own.depth - depth) for depth in inside), default=0))
+    inside = [standing.depth for standing in standings if not standing.ruled_out]
+    out = [
+        standing
+        for standing in standings
+        if standing.ruled_out and standing.gap and standing.gap > 0
+    ]
+    out.sort(key=lambda standing: min((abs(standing.depth - depth) for depth in inside), default=0))
     named: list[DepthStanding] = []
-    for own in out:
-        if all(abs(x.place(own.depth) - x.place(other.depth)) > ROOM for other in named):
-            named.append(own)
+    for standing in out:
+        if all(abs(x.place(standing.depth) - x.place(other.depth)) > ROOM for other in named):
+            named.append(standing)
     return chart.Labels(
-        x=tuple(own.depth for own in named),
-        y=tuple(min((own.loss or math.inf) + own.error, _edge(y)) for own in named),
-        texts=tuple(f"+{own.gap:.3f}" for own in named),
+        x=tuple(standing.depth for standing in named),
+        y=tuple(min((standing.loss or math.inf) + standing.error, _edge(y)) for standing in named),
+        texts=tuple(f"+{standing.gap:.3f}" for standing in named),
         hues=(colours.INK,) * len(named),
         above=True,
     )

@@ -116,7 +116,7 @@ def _ends(
     x, y = axes
     ended = [record for record in records if record.outcome is outcome and record.tokens]
     tokens = [record.tokens for record in ended]
-    places = [max(x.low, own) for own in tokens]
+    places = [max(x.low, count) for count in tokens]
     losses = [min(last_loss(record), y.edge) for record in ended]
     return trial_points(name, ended, places, losses, hue, marker, values=tokens)
 
@@ -133,9 +133,9 @@ def _names(records: Sequence[TrialRecord], x: chart.Axis, y: chart.Axis) -> char
     depths = [record.spec.shape.depth for record in records]
     ends: dict[str, LineEnd] = {}
     for depth in legend_depths(records):
-        own = [r for r in records if r.spec.shape.depth == depth and last_loss(r) < math.inf]
-        if own:
-            best = min(own, key=lambda record: (-record.tokens, last_loss(record)))
+        of_these = [r for r in records if r.spec.shape.depth == depth and last_loss(r) < math.inf]
+        if of_these:
+            best = min(of_these, key=lambda record: (-record.tokens, last_loss(record)))
             hue = colours.depth_hue(depth, depths)
             ends[str(depth)] = LineEnd(max(x.low, best.tokens), last_loss(best), hue)
     return end_labels(ends, x, y)
@@ -231,6 +231,6 @@ def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> chart.Axis
     )
 
 
-def drawn_error(own: DepthEstimate) -> float:
+def drawn_error(estimate: DepthEstimate) -> float:
     """Returns half the length of the error bar of a depth, nats; 0 for an unknown error."""
-    return own.standard_error if math.isfinite(own.standard_error) else 0.0
+    return estimate.standard_error if math.isfinite(estimate.standard_error) else 0.0

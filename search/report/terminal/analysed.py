@@ -47,7 +47,7 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
 
 def _print_answers(analysis: Analysis, console: Console) -> None:
     """Print a table with a row for each budget and horizon, and the reasons of the verdicts."""
-    pairs = [(found, own) for found in analysis.findings for own in found.optima]
+    pairs = [(found, known) for found in analysis.findings for known in found.optima]
     pairs.sort(key=lambda pair: (pair[1].budget, pair[1].tokens))
     unit = pairs[0][1].horizon_unit
     heads = ["budget", unit, "depth", "95 %", "plateau", "loss", "verdict", "noise"]

@@ -63,7 +63,7 @@ def print_answers(conclusion: Findings, console: Console) -> None:
     if conclusion.optima:
         console.print(table)
     if console.is_terminal and not console.options.ascii_only:
-        drawn = [picture for own in conclusion.optima if (picture := _picture(own))]
+        drawn = [picture for known in conclusion.optima if (picture := _picture(known))]
         console.print(pictures(drawn, console.width))
     for optimum in conclusion.optima:
         label = format_count(optimum.budget)

@@ -49,8 +49,8 @@ def pictures(drawn: Sequence[DepthPicture], width: int, height: int = HEIGHT) ->
     rows = []
     for first in range(0, len(drawn), across):
         row = Table.grid(padding=(0, 2, 0, 0))
-        own = drawn[first : first + across]
-        row.add_row(*(draw(picture, each, min(height, HEIGHT)) for picture in own))
+        in_row = drawn[first : first + across]
+        row.add_row(*(draw(picture, each, min(height, HEIGHT)) for picture in in_row))
         rows.append(row)
     return Group(*rows)
 
@@ -74,9 +74,11 @@ def draw(picture: DepthPicture, width: int, height: int) -> Text:
             at = row(picture.curve(first * math.exp(across * place / (columns - 1))))
             if 0 <= at < rows:
                 grid[at][place] = (CURVE, "dim")
-    for own in picture.losses:
-        bar = round((rows - 1) * own.error / (high - low))
-        _draw_loss(grid, own, column(own.depth), row(own.loss), bar, best=own.depth == picture.best)
+    for known in picture.losses:
+        bar = round((rows - 1) * known.error / (high - low))
+        _draw_loss(
+            grid, known, column(known.depth), row(known.loss), bar, best=known.depth == picture.best
+        )
     labels = {0: f"{high:.3f}", rows - 1: f"{low:.3f}"}
     text = Text(f"{picture.title[:width]:<{width}}\n", style="bold")
     for number, line in enumerate(grid):
@@ -103,13 +105,13 @@ def sparkline(losses: Sequence[float], width: int) -> str:
 
 def _ends(losses: Sequence[DepthLoss]) -> tuple[float, float]:
     """Returns the lowest and the highest loss inside; what lies far above is on the edge."""
-    low = min(own.loss for own in losses)
-    above = sorted(own.loss - low for own in losses)
+    low = min(known.loss for known in losses)
+    above = sorted(known.loss - low for known in losses)
     typical = above[(len(above) + 1) // 2] if len(above) > 1 else 0.0
     return low, low + (min(above[-1], SCALE * typical) or above[-1] or 0.01)
 
 
-def _draw_loss(grid: Grid, own: DepthLoss, place: int, at: int, bar: int, *, best: bool) -> None:
+def _draw_loss(grid: Grid, known: DepthLoss, place: int, at: int, bar: int, *, best: bool) -> None:
     """Draws one depth: its point, and a bar of a standard error to either side."""
     style = "bold green" if best else "cyan"
     if at < 0:
@@ -117,7 +119,7 @@ def _draw_loss(grid: Grid, own: DepthLoss, place: int, at: int, bar: int, *, bes
         return
     for line in range(max(0, at - bar), min(len(grid), at + bar + 1)):
         grid[line][place] = ("│", style)
-    grid[at][place] = (FINISHED if own.finished else FORECAST, style)
+    grid[at][place] = (FINISHED if known.finished else FORECAST, style)
 
 
 def _axis(
@@ -139,9 +141,9 @@ def _depths(losses: Sequence[DepthLoss], columns: int, column: Callable[[float],
     """Returns the depths below the axis, as far as they have room."""
     line = [" "] * columns
     free = 0
-    for own in losses:
-        label = str(own.depth)
-        place = min(column(own.depth), columns - len(label))
+    for known in losses:
+        label = str(known.depth)
+        place = min(column(known.depth), columns - len(label))
         if place >= free:
             line[place : place + len(label)] = label
             free = place + len(label) + 1

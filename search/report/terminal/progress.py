@@ -138,7 +138,9 @@ class Progress:
                 self.print_line(f"{_now()}  {summary_line(state)}; {self._time_left()}")
         if not self._screen.shows_table and now - self._last_line > QUIET_SECONDS:
             ended = sum(
-                r.outcome is not None for own in self._records.values() for r in own.values()
+                r.outcome is not None
+                for records in self._records.values()
+                for r in records.values()
             )
             self.print_line(f"{_now()}  {ended} trials over or paused; {self._time_left()}")
 
@@ -166,7 +168,9 @@ class Progress:
 
     def _ended(self) -> int:
         """Returns the number of trials that are over or paused."""
-        return sum(r.outcome is not None for own in self._records.values() for r in own.values())
+        return sum(
+            r.outcome is not None for records in self._records.values() for r in records.values()
+        )
 
     def _of(self, budget: int) -> list[TrialRecord]:
         return list(self._records[budget].values())
@@ -206,12 +210,14 @@ class Progress:
         left = self._pace.left(self._done(), to_come)
         if left is None:
             plans = self._plans.values()
-            planned = sum(own.hours * to_come[own.budget.params] / own.flops for own in plans)
+            planned = sum(plan.hours * to_come[plan.budget.params] / plan.flops for plan in plans)
             return f"about {format_seconds(3600 * planned)} left, as planned"
         if not left.busy_seconds:
             return "the last trials are ending"
         resources = self._scheduler.config.resources
-        on_gpus = any(r.peak_memory_bytes for own in self._records.values() for r in own.values())
+        on_gpus = any(
+            r.peak_memory_bytes for records in self._records.values() for r in records.values()
+        )
         each = resources.gpus_of_trial(1) if on_gpus else resources.cpus_per_trial
         hours = format_hours(left.busy_seconds / 3600 * each)
         unit = "GPU-hours" if on_gpus else "core-hours"

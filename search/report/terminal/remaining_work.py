@@ -92,11 +92,11 @@ class SearchPace:
         """
         if not sum(left.values()):
             return RemainingTime(0.0, 0.0)
-        own = {budget: flops - self._before.get(budget, 0.0) for budget, flops in done.items()}
-        total, busy = sum(own.values()), sum(self._busy.values())
+        spent = {budget: flops - self._before.get(budget, 0.0) for budget, flops in done.items()}
+        total, busy = sum(spent.values()), sum(self._busy.values())
         # A search whose trials all failed has nothing done, however long they were busy.
         if not (busy and total) or total < LEAST_SHARE * (total + sum(left.values())):
             return None
-        pace = {budget: self._busy[budget] / flops for budget, flops in own.items() if flops}
+        pace = {budget: self._busy[budget] / flops for budget, flops in spent.items() if flops}
         to_come = sum(flops * pace.get(budget, busy / total) for budget, flops in left.items())
         return RemainingTime(to_come * (self._last - self._began) / busy, to_come)

@@ -29,9 +29,9 @@ class RuledOut:
         known = f"95 % interval [{ranges(range(answer.low, answer.high + 1))}] so far"
         at = format_count(answer.budget)
         return [
-            f"{at}: {_subject(own)} {state}, {known}"
-            for own, state in ((out, "out"), (back, "possible again"))
-            if own
+            f"{at}: {_subject(depths)} {state}, {known}"
+            for depths, state in ((out, "out"), (back, "possible again"))
+            if depths
         ]
 
     def changes(
@@ -44,15 +44,15 @@ class RuledOut:
         if answer.low is None or answer.high is None or self._seen.get(answer.budget) == answer:
             return out, back
         self._seen[answer.budget] = answer
-        lowest = min(losses, key=lambda own: own.loss)
-        for own in losses:
-            clear = ERRORS * math.hypot(own.error, lowest.error)
-            outside = not answer.low <= own.depth <= answer.high
-            times = self._times.get((answer.budget, own.depth), 0)
-            is_worse = outside and own.loss - lowest.loss > clear
-            self._times[answer.budget, own.depth] = times + 1 if is_worse else 0
-            out += [own.depth] * (is_worse and times + 1 == TWICE)
-            back += [own.depth] * (not outside and times >= TWICE)
+        lowest = min(losses, key=lambda known: known.loss)
+        for known in losses:
+            clear = ERRORS * math.hypot(known.error, lowest.error)
+            outside = not answer.low <= known.depth <= answer.high
+            times = self._times.get((answer.budget, known.depth), 0)
+            is_worse = outside and known.loss - lowest.loss > clear
+            self._times[answer.budget, known.depth] = times + 1 if is_worse else 0
+            out += [known.depth] * (is_worse and times + 1 == TWICE)
+            back += [known.depth] * (not outside and times >= TWICE)
         return out, back
 
 

@@ -44,7 +44,7 @@ class RoomyTable(Table):
         """Returns a copy without the column of this heading."""
         smaller = copy.copy(self)
         kept = [column for column in self.columns if column.header != heading]
-        smaller.columns = [replace(own, _index=number) for number, own in enumerate(kept)]
+        smaller.columns = [replace(column, _index=number) for number, column in enumerate(kept)]
         return smaller
 
     def _needed_width(self) -> int:

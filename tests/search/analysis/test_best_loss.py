@@ -21,12 +21,12 @@ def estimates(true: list[float], generator: np.random.Generator) -> DepthEstimat
     depths = tuple(
         DepthEstimate(
             depth=depth,
-            loss=float(own.mean()),
+            loss=float(loss.mean()),
             standard_error=noise / sqrt(SEEDS),
             trials=SEEDS,
             shape=SHAPE,
         )
-        for depth, own in enumerate(losses, 1)
+        for depth, loss in enumerate(losses, 1)
     )
     return DepthEstimates(noise=noise, degrees_of_freedom=freedom, depths=depths)
 
@@ -35,10 +35,10 @@ def estimates(true: list[float], generator: np.random.Generator) -> DepthEstimat
 def test_the_interval_of_a_difference_holds_the_true_one_in_95_of_100(true: list[float]) -> None:
     generator, held, settled = np.random.default_rng(0), 0, 0
     for _ in range(400):
-        one, other = (best_loss(estimates(true, generator)) for _ in range(2))
-        assert one is not None
+        first, other = (best_loss(estimates(true, generator)) for _ in range(2))
+        assert first is not None
         assert other is not None
-        found = loss_difference(one, other)
+        found = loss_difference(first, other)
         held += found.low <= 0 <= found.high
         settled += found.is_settled
     assert held / 400 >= 0.95
@@ -47,18 +47,18 @@ def test_the_interval_of_a_difference_holds_the_true_one_in_95_of_100(true: list
 
 def test_a_difference_of_many_standard_errors_is_settled() -> None:
     generator = np.random.default_rng(0)
-    one = best_loss(estimates([1.1, 1.0, 1.1, 1.2], generator))
+    first = best_loss(estimates([1.1, 1.0, 1.1, 1.2], generator))
     other = best_loss(estimates([1.2, 1.1, 1.2, 1.3], generator))
-    assert one is not None
+    assert first is not None
     assert other is not None
-    found = loss_difference(one, other)
+    found = loss_difference(first, other)
     assert found.is_settled
     assert found.low < -0.1 < found.high < 0
 
 
 def test_more_confidence_is_a_wider_interval_and_no_training_is_none() -> None:
-    own = estimates([1.1, 1.0, 1.1], np.random.default_rng(0))
-    usual, sure = best_loss(own), best_loss(own, confidence=0.999)
+    measured = estimates([1.1, 1.0, 1.1], np.random.default_rng(0))
+    usual, sure = best_loss(measured), best_loss(measured, confidence=0.999)
     assert isinstance(usual, BestLoss)
     assert isinstance(sure, BestLoss)
     assert sure.low < usual.low < usual.loss < usual.high < sure.high

@@ -47,9 +47,9 @@ def test_the_gain_of_the_best_rate_applies_to_the_other_seeds() -> None:
     runs = trials(
         world, {(4, 0, 1.0): 1.60, (4, 0, 2.0): 1.58, (4, 1, 1.0): 1.61, (4, 2, 1.0): 1.62}
     )
-    (own,) = estimate_depths(runs).depths
-    assert own.loss == pytest.approx((1.58 + 1.59 + 1.60) / 3, abs=2e-4)
-    assert own.trials == 4
+    (estimate,) = estimate_depths(runs).depths
+    assert estimate.loss == pytest.approx((1.58 + 1.59 + 1.60) / 3, abs=2e-4)
+    assert estimate.trials == 4
 
 
 def test_a_gain_measured_on_one_seed_is_less_certain_than_with_more_seeds() -> None:
@@ -67,9 +67,9 @@ def test_confirming_trials_replace_explored_shapes_that_came_out_low() -> None:
     world = World(curve=flat)
     lucky = trials(world, {(5, 0, 1.0): 1.50}, Stage.EXPLORE)
     fresh = trials(world, {(4, 1000, 1.0): 1.60, (4, 1001, 1.0): 1.61})
-    (own,) = estimate_depths(lucky + fresh).depths
-    assert own.loss == pytest.approx(1.605, abs=5e-3)
-    assert own.trials == 2
+    (estimate,) = estimate_depths(lucky + fresh).depths
+    assert estimate.loss == pytest.approx(1.605, abs=5e-3)
+    assert estimate.trials == 2
 
 
 def test_an_explored_shape_that_is_repeated_counts_as_one_of_its_seeds() -> None:
@@ -84,9 +84,9 @@ def test_an_explored_shape_that_is_repeated_counts_as_one_of_its_seeds() -> None
 def test_a_poor_ratio_does_not_worsen_the_estimate_of_a_depth() -> None:
     world = World(curve=flat)
     runs = trials(world, {(4, 0, 1.0): 1.60, (8, 1, 1.0): 1.63, (1.5, 2, 1.0): 1.64}, Stage.EXPLORE)
-    (own,) = estimate_depths(runs).depths
-    assert own.loss == pytest.approx(1.60, abs=1e-2), "the mean of the three is 1.623"
-    assert own.shape == world.shape(3, 4)
+    (estimate,) = estimate_depths(runs).depths
+    assert estimate.loss == pytest.approx(1.60, abs=1e-2), "the mean of the three is 1.623"
+    assert estimate.shape == world.shape(3, 4)
 
 
 def test_the_luckiest_of_many_equal_shapes_is_shrunk_to_the_mean() -> None:

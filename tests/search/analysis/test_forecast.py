@@ -75,8 +75,8 @@ def test_a_curve_too_short_has_no_forecast(curve: Curve) -> None:
 
 def test_the_forecast_of_a_finished_trial_is_its_final_loss() -> None:
     records = trials(WORLD)
-    for record, own in zip(records, forecasts(records), strict=True):
-        assert own.loss == record.loss
+    for record, forecast in zip(records, forecasts(records), strict=True):
+        assert forecast.loss == record.loss
 
 
 @pytest.mark.parametrize("slow_start", [-0.02, 0.0, 0.05])
@@ -85,9 +85,11 @@ def test_trials_with_more_tokens_inform_the_forecasts_of_others(slow_start: floa
     records = trials(replace(WORLD, slow_start=slow_start))
     rung = min(records[0].rungs)
     mixed = [*records[:2], cut(records[2], rung), cut(records[3], rung), records[4]]
-    for record, own in zip(records, forecasts(mixed), strict=True):
+    for record, forecast in zip(records, forecasts(mixed), strict=True):
         assert record.loss is not None
-        assert own.loss == pytest.approx(record.loss, abs=2 * max(own.variance**0.5, 1e-9))
+        assert forecast.loss == pytest.approx(
+            record.loss, abs=2 * max(forecast.variance**0.5, 1e-9)
+        )
     assert forecasts(mixed)[2].variance > forecasts(mixed)[1].variance
 
 

@@ -58,7 +58,7 @@ def confirmed(
 
 def lowered(record: TrialRecord, by: float) -> TrialRecord:
     curve: tuple[CurvePoint, ...] = tuple(replace(p, loss=p.loss - by) for p in record.curve)
-    return replace(record, curve=curve, rungs={t: own - by for t, own in record.rungs.items()})
+    return replace(record, curve=curve, rungs={t: value - by for t, value in record.rungs.items()})
 
 
 def optimum(records: Sequence[TrialRecord]) -> float:
@@ -106,9 +106,12 @@ def test_an_explored_depth_is_uncertain_by_the_gain_of_untried_rates() -> None:
     gains = {2: 0.0, 4: 0.0, 8: 0.05, 16: 0.0}
     sure, some = confirmed(WORLD, noise=0.0005), stopped(explored(WORLD))
     halved = [
-        replace(lowered(own, gains[own.spec.shape.depth]), spec=replace(own.spec, rate_scale=0.5))
-        for own in sure
-        if own.spec.seed == 1000
+        replace(
+            lowered(sure_one, gains[sure_one.spec.shape.depth]),
+            spec=replace(sure_one.spec, rate_scale=0.5),
+        )
+        for sure_one in sure
+        if sure_one.spec.seed == 1000
     ]
     one_rate, two_rates = (
         fit_joint_curve(records, estimate_depths(records))

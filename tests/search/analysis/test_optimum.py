@@ -56,13 +56,13 @@ def test_a_planted_optimum_is_identified(curve: Curve) -> None:
 
 def test_every_budget_of_a_study_gets_its_planted_depth() -> None:
     optima = find_optima(simulated_study(), seed=0)
-    assert [own.budget for own in optima] == [300_000, 1_000_000, 3_000_000]
-    for own in optima:
-        assert own.kind is Kind.IDENTIFIED
-        assert own.optimal_depth == pytest.approx(planted_depth(own.budget), abs=1)
-        assert set(own.trials) == {outcome.value for outcome in Outcome}
-        assert own.trials["diverged"] == own.trials["out_of_memory"] == 1
-        assert own.tokens == 20 * own.budget
+    assert [optimum.budget for optimum in optima] == [300_000, 1_000_000, 3_000_000]
+    for optimum in optima:
+        assert optimum.kind is Kind.IDENTIFIED
+        assert optimum.optimal_depth == pytest.approx(planted_depth(optimum.budget), abs=1)
+        assert set(optimum.trials) == {outcome.value for outcome in Outcome}
+        assert optimum.trials["diverged"] == optimum.trials["out_of_memory"] == 1
+        assert optimum.tokens == 20 * optimum.budget
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
@@ -140,9 +140,11 @@ def test_depth_one_has_nothing_shallower_to_try() -> None:
 def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try() -> None:
     world = World(curve=shallower_is_better(), noise=0.003)
     records = [
-        replace(own, spec=replace(own.spec, shape=replace(shape, encoder_depth=shape.depth // 2)))
-        for own in confirm(world, (2, 4, 6, 8, 12), np.random.default_rng(1))
-        for shape in (own.spec.shape,)
+        replace(
+            record, spec=replace(record.spec, shape=replace(shape, encoder_depth=shape.depth // 2))
+        )
+        for record in confirm(world, (2, 4, 6, 8, 12), np.random.default_rng(1))
+        for shape in (record.spec.shape,)
     ]
     found = find_optimum(records, seed=0)
     assert found.optimal_depth == 2

@@ -28,11 +28,11 @@ TABLE = {
 
 
 def test_the_published_law_reshapes_gpt3_as_published() -> None:
-    assert [own.name for own in GPT3] == list(TABLE)
-    for own in GPT3:
-        depth, d_model, params, best_depth, best_d_model = TABLE[own.name]
-        assert (own.depth, own.d_model, own.params) == (depth, d_model, params)
-        found = levine2020(own.params)
+    assert [model.name for model in GPT3] == list(TABLE)
+    for model in GPT3:
+        depth, d_model, params, best_depth, best_d_model = TABLE[model.name]
+        assert (model.depth, model.d_model, model.params) == (depth, d_model, params)
+        found = levine2020(model.params)
         assert round(found.depth, 1) == best_depth
         # 174B has three digits, and so one in 6,000 of its width.
         assert found.d_model == pytest.approx(best_d_model, abs=0.5, rel=3e-4)

@@ -66,15 +66,15 @@ def test_every_chart_names_its_units_and_its_question(
 def test_loss_against_depth_shows_every_trial_once(
     study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
-    own = of_budget(study, BUDGETS[0])
+    of_these = of_budget(study, BUDGETS[0])
     charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
 
     chart = charts[f"loss-against-depth-{BUDGETS[0]}"]
 
     points = [mark for mark in chart.marks if isinstance(mark, Points)]
     shown = [text.split(":")[0] for mark in points for text in mark.hover]
-    names = {record.spec.trial for record in own}
-    assert sorted(text for text in shown if text in names) == sorted(r.spec.trial for r in own)
+    names = {record.spec.trial for record in of_these}
+    assert sorted(text for text in shown if text in names) == sorted(r.spec.trial for r in of_these)
     inside = [y for mark in points for y in mark.y]
     assert all(chart.y.low <= y <= chart.y.high for y in inside), "none is cut off"
 
@@ -91,8 +91,8 @@ def test_depths_are_drawn_against_one_another_and_crossings_lie_on_their_lines(
     assert chart is not None
     lines = {int(mark.name): mark for mark in chart.marks if isinstance(mark, Line)}
     for optimum in optima:
-        best = min(own.loss for own in optimum.depths)
-        for own in (own for own in optimum.depths if own.depth in lines):
+        best = min(estimate.loss for estimate in optimum.depths)
+        for own in (estimate for estimate in optimum.depths if estimate.depth in lines):
             line = lines[own.depth]
             assert line.y[line.x.index(optimum.budget)] == own.loss - best
     star = chart.marks[-1]
@@ -160,8 +160,8 @@ def test_the_values_of_a_line_can_be_read_off_its_drawing(study: list[TrialRecor
 
 
 def test_marks_that_are_no_losses_show_no_loss(study: list[TrialRecord]) -> None:
-    own = of_budget(study, BUDGETS[0])
-    charts = {chart.key: chart for chart in make_charts(conclusion_of(own))}
+    of_these = of_budget(study, BUDGETS[0])
+    charts = {chart.key: chart for chart in make_charts(conclusion_of(of_these))}
     depths = pointed_at(charts[f"loss-against-depth-{BUDGETS[0]}"])
     plateau = [values for text, values in depths if "cannot be told" in text]
     assert plateau
@@ -182,7 +182,7 @@ def test_depths_have_colours_that_eyes_of_every_kind_tell_apart(
     shown = [hue.light if page == "#ffffff" else hue.dark for hue in hues]
 
     assert all(contrast(colour, page) >= 3 for colour in shown)
-    assert min(distance(one, other, eye) for one, other in combinations(shown, 2)) >= APART
+    assert min(distance(first, other, eye) for first, other in combinations(shown, 2)) >= APART
 
 
 def test_names_at_the_ends_of_lines_keep_apart_and_inside() -> None:
@@ -236,7 +236,8 @@ def test_both_families_of_curves_are_drawn_over_the_depths_that_finished(
 
 def test_bars_are_inside_the_scale(study: list[TrialRecord], optima: tuple[Located, ...]) -> None:
     unsure = replace(
-        optima[0], depths=tuple(replace(own, standard_error=0.05) for own in optima[0].depths)
+        optima[0],
+        depths=tuple(replace(estimate, standard_error=0.05) for estimate in optima[0].depths),
     )
     chart = loss_against_depth(of_budget(study, BUDGETS[0]), unsure)
 
@@ -256,8 +257,8 @@ def test_best_depths_are_the_lowest_points_of_the_curves_beside_published_ones(
     marks = {mark.name: mark for mark in chart.marks}
     points = marks["best depth"]
     assert isinstance(points, Points)
-    assert points.y == tuple(own.curve_minimum for own in optima)
-    assert points.bars == tuple(own.curve_minimum_interval for own in optima)
+    assert points.y == tuple(optimum.curve_minimum for optimum in optima)
+    assert points.bars == tuple(optimum.curve_minimum_interval for optimum in optima)
     band = marks["CompleteP within 1 %"]
     constant = marks["width 64 x depth"]
     assert isinstance(band, Band)
@@ -302,8 +303,8 @@ def test_the_pareto_front_joins_trials_that_no_cheaper_one_beats(
 def test_step_times_of_one_type_of_device_alone_are_compared(
     study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
-    own = [record for record in of_budget(study, BUDGETS[0]) if record.loss is not None]
-    mixed = [replace(r, device="L4" if at < 2 else "H200") for at, r in enumerate(own)]
+    of_these = [record for record in of_budget(study, BUDGETS[0]) if record.loss is not None]
+    mixed = [replace(r, device="L4" if at < 2 else "H200") for at, r in enumerate(of_these)]
 
     alone = loss_against_step_time(mixed[2:], optima[0])
     both = loss_against_step_time(mixed, optima[0])

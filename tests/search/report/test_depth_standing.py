@@ -16,20 +16,22 @@ def test_depths_outside_the_interval_and_the_plateau_are_ruled_out(
     study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     for budget, optimum in zip(BUDGETS, optima, strict=True):
-        own = of_budget(study, budget)
+        of_these = of_budget(study, budget)
         low, high = optimum.interval
 
-        standings = depth_standings(own, optimum)
+        standings = depth_standings(of_these, optimum)
 
-        assert [one.depth for one in standings] == sorted({r.spec.shape.depth for r in own})
-        for one in standings:
-            possible = low <= one.depth <= high or one.depth in optimum.plateau
-            assert one.ruled_out is not possible, one.text
-            assert one.why.startswith("ruled out") is one.ruled_out
-            measured = [est for est in optimum.depths if est.depth == one.depth]
-            assert one.loss == (measured[0].loss if measured else None)
-            finished = [r for r in own if r.outcome is Outcome.FINISHED]
-            assert one.finished == sum(r.spec.shape.depth == one.depth for r in finished)
+        assert [standing.depth for standing in standings] == sorted(
+            {r.spec.shape.depth for r in of_these}
+        )
+        for standing in standings:
+            possible = low <= standing.depth <= high or standing.depth in optimum.plateau
+            assert standing.ruled_out is not possible, standing.text
+            assert standing.why.startswith("ruled out") is standing.ruled_out
+            measured = [est for est in optimum.depths if est.depth == standing.depth]
+            assert standing.loss == (measured[0].loss if measured else None)
+            finished = [r for r in of_these if r.outcome is Outcome.FINISHED]
+            assert standing.finished == sum(r.spec.shape.depth == standing.depth for r in finished)
 
 
 def test_a_depth_as_good_as_the_best_is_not_ruled_out(
@@ -37,10 +39,13 @@ def test_a_depth_as_good_as_the_best_is_not_ruled_out(
 ) -> None:
     best = optima[0].optimal_depth
     assert best
-    beside = next(own.depth for own in optima[0].depths if own.depth > best)
+    beside = next(estimate.depth for estimate in optima[0].depths if estimate.depth > best)
     optimum = replace(optima[0], interval=(best, best), plateau=(best, beside))
 
-    standings = {one.depth: one for one in depth_standings(of_budget(study, BUDGETS[0]), optimum)}
+    standings = {
+        standing.depth: standing
+        for standing in depth_standings(of_budget(study, BUDGETS[0]), optimum)
+    }
 
     assert not standings[beside].ruled_out
     assert "outside the 95 % interval, but as good" in standings[beside].why
@@ -53,5 +58,5 @@ def test_nothing_is_ruled_out_before_the_answer_is_settled(
 ) -> None:
     open_yet = replace(optima[0], verdict=verdict(kind))
     standings = depth_standings(of_budget(study, BUDGETS[0]), open_yet)
-    assert not any(one.ruled_out for one in standings)
+    assert not any(standing.ruled_out for standing in standings)
     assert ruled_out_text(standings) == ""

@@ -138,10 +138,10 @@ def test_a_study_without_a_law_says_so_plainly() -> None:
 
 def test_the_page_says_depth_needed_and_what_a_layer_gains() -> None:
     words = said_of(HOPS)
-    [own] = found_in(HOPS).required_depths
-    assert own.gained_interval
+    [required] = found_in(HOPS).required_depths
+    assert required.gained_interval
     assert "100k: error/k at most 0.05 in the mean of 3 trials or more of a depth" in words
-    assert f"gains {own.gained:.2f} [{own.gained_interval[0]:.2f} to" in words
+    assert f"gains {required.gained:.2f} [{required.gained_interval[0]:.2f} to" in words
     assert "doublings of the difficulty" in words
 
 
@@ -204,11 +204,11 @@ def test_the_tables_hold_every_number_that_is_said(tmp_path: Path) -> None:
     )
     needed = rows(tmp_path, "required_depth")
     assert [int(row["depth"]) for row in needed] == [
-        need.depth for own in papers.required_depths for need in own.needs
+        need.depth for required in papers.required_depths for need in required.needs
     ]
     compared = rows(tmp_path, "matched")
     assert [float(row["difference"]) for row in compared] == [
-        level.difference.mean for own in papers.matched for level in own.levels
+        level.difference.mean for comparison in papers.matched for level in comparison.levels
     ]
 
 

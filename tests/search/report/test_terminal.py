@@ -182,13 +182,13 @@ def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
         steps = [answer.tokens for answer in series.answers]
         assert steps == sorted(set(steps))
         last = series.answers[-1]
-        own = [r for r in read_records(folder.records) if r.spec.budget == series.budget]
-        assert last.tokens == sum(record.tokens for record in own)
+        of_these = [r for r in read_records(folder.records) if r.spec.budget == series.budget]
+        assert last.tokens == sum(record.tokens for record in of_these)
         assert last.low is not None
         assert last.high is not None
         assert last.low <= 4 <= last.high
-        assert last.trials["finished"] == sum(r.outcome is Outcome.FINISHED for r in own)
-        assert last.lowest_loss == min(point.loss for record in own for point in record.curve)
+        assert last.trials["finished"] == sum(r.outcome is Outcome.FINISHED for r in of_these)
+        assert last.lowest_loss == min(point.loss for record in of_these for point in record.curve)
 
 
 def test_the_last_lines_of_a_search_say_what_its_table_says(
@@ -249,24 +249,24 @@ def test_nothing_is_left_of_a_search_at_its_end(tmp_path: Path) -> None:
     plans = {plan.budget.params: plan for plan in plan_study(config, 256, MACHINE)}
     assert flops_left(plans[20_000], []) == pytest.approx(plans[20_000].flops)
     Simulation(search).run()
-    own = [record for record in search.records if record.spec.budget == 20_000]
-    assert flops_left(plans[20_000], own, settled=True) == 0
-    assert flops_done(own) > 0
+    of_these = [record for record in search.records if record.spec.budget == 20_000]
+    assert flops_left(plans[20_000], of_these, settled=True) == 0
+    assert flops_done(of_these) > 0
 
 
 def test_what_is_planned_and_not_done_is_left_of_an_open_stage(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     plan = plan_study(study(), 256, MACHINE)[0]
     Simulation(search).run()
-    own = [record for record in search.records if record.spec.budget == plan.budget.params]
-    whole = [record for record in own if record.outcome is Outcome.FINISHED][:2]
+    of_these = [record for record in search.records if record.spec.budget == plan.budget.params]
+    whole = [record for record in of_these if record.outcome is Outcome.FINISHED][:2]
     a_token = plan.flops / plan.expected_tokens
     assert flops_left(plan, whole) == pytest.approx(plan.flops - 2 * plan.budget.tokens * a_token)
     running = replace(whole[-1], outcome=None, curve=whole[-1].curve[:1])
     to_the_end = a_token * (plan.budget.tokens - running.tokens)
     stage = replace(running, spec=replace(running.spec, stage=Stage.CONFIRM))
-    assert flops_left(plan, [*own, stage], settled=True) == pytest.approx(to_the_end)
-    twice = [*own, *own]
+    assert flops_left(plan, [*of_these, stage], settled=True) == pytest.approx(to_the_end)
+    twice = [*of_these, *of_these]
     assert flops_left(plan, twice) == 0, "more was done than planned"
     assert flops_left(plan, twice, waiting=2) == pytest.approx(2 * plan.budget.tokens * a_token)
 
@@ -275,12 +275,12 @@ def test_trials_that_end_before_the_horizon_shorten_the_expected_rest(tmp_path: 
     search = scheduler(study(), tmp_path)
     plan = plan_study(study(), 256, MACHINE)[0]
     Simulation(search).run()
-    own = [record for record in search.records if record.spec.budget == plan.budget.params]
-    patient = [replace(record, curve=record.curve[: len(record.curve) // 2]) for record in own]
+    of_these = [record for record in search.records if record.spec.budget == plan.budget.params]
+    patient = [replace(record, curve=record.curve[: len(record.curve) // 2]) for record in of_these]
     finished = [r.tokens for r in patient if r.outcome is Outcome.FINISHED]
     share = sum(finished) / len(finished) / plan.budget.tokens
     assert share < 0.9
-    whole = flops_left(plan, own)
+    whole = flops_left(plan, of_these)
     assert flops_left(plan, patient) == pytest.approx(share * whole)
 
 

@@ -107,7 +107,7 @@ def test_the_next_steps_name_the_largest_budget_that_is_settled(
 
 
 def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Located, ...]) -> None:
-    tested = [own.depth for own in optima[1].depths]
+    tested = [estimate.depth for estimate in optima[1].depths]
     cut = replace(optima[1], interval=(3, tested[-1]), verdict=verdict(Kind.PLATEAU))
 
     assert any(f"the interval ends at {tested[-1]} because" in limit for limit in limits_of(cut))
@@ -119,11 +119,11 @@ def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Located
 
 
 def test_noise_from_few_repeats_is_reported_as_assumed(study: list[TrialRecord]) -> None:
-    own = of_budget(study, BUDGETS[2])
-    first = min(r.spec.seed for r in own if r.spec.stage is Stage.CONFIRM)
-    once = [r for r in own if r.spec.stage is Stage.EXPLORE or r.spec.seed == first]
-    finished = [r for r in own if r.outcome is Outcome.FINISHED]
-    assert len(once) < len(own)
+    of_these = of_budget(study, BUDGETS[2])
+    first = min(r.spec.seed for r in of_these if r.spec.stage is Stage.CONFIRM)
+    once = [r for r in of_these if r.spec.stage is Stage.EXPLORE or r.spec.seed == first]
+    finished = [r for r in of_these if r.outcome is Outcome.FINISHED]
+    assert len(once) < len(of_these)
 
     [optimum] = find_optima(once, seed=0)
 
@@ -135,7 +135,7 @@ def test_noise_from_few_repeats_is_reported_as_assumed(study: list[TrialRecord])
 def test_a_best_depth_that_was_not_trained_is_reported_as_read_from_the_curve(
     optima: tuple[Located, ...],
 ) -> None:
-    assert 5 not in {own.depth for own in optima[1].depths}
+    assert 5 not in {estimate.depth for estimate in optima[1].depths}
     untested = replace(optima[1], optimal_depth=5)
 
     assert any("1M: the loss of depth 5 itself" in limit for limit in limits_of(untested))
@@ -185,7 +185,7 @@ def test_the_laws_are_reported_with_their_test_and_their_scatter(
 def test_a_shape_of_two_stacks_says_how_many_layers_each_has(
     optima: tuple[Located, ...],
 ) -> None:
-    (shape, *_) = [own.shape for own in optima if own.shape and own.shape.depth > 1]
+    (shape, *_) = [optimum.shape for optimum in optima if optimum.shape and optimum.shape.depth > 1]
 
     assert shape_text(shape).startswith(f"depth {shape.depth}, ")
     two = replace(shape, encoder_depth=shape.depth - 1)

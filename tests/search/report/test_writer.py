@@ -161,11 +161,11 @@ def test_figures_for_papers_are_pictures_of_something(run_folder: Path) -> None:
 
 
 def test_the_same_records_give_the_same_bytes(study: list[TrialRecord], tmp_path: Path) -> None:
-    own = [record for record in study if record.outcome is Outcome.STOPPED][:9]
-    publish(tmp_path, own)
+    of_these = [record for record in study if record.outcome is Outcome.STOPPED][:9]
+    publish(tmp_path, of_these)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
-    publish(tmp_path, own)
+    publish(tmp_path, of_these)
 
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 

@@ -45,9 +45,9 @@ def test_every_number_of_the_table_can_be_traced_to_the_records(
     page: str, study: list[TrialRecord]
 ) -> None:
     for shown, budget in zip(cells(page), BUDGETS, strict=True):
-        own = of_budget(study, budget)
-        outcomes = Counter(record.outcome for record in own)
-        [optimum] = find_optima(own, seed=0)
+        of_these = of_budget(study, budget)
+        outcomes = Counter(record.outcome for record in of_these)
+        [optimum] = find_optima(of_these, seed=0)
 
         assert shown["trials"] == ", ".join(
             f"{outcomes[o]} {o.replace('_', ' ')}" for o in Outcome if outcomes[o]
@@ -61,7 +61,7 @@ def test_every_number_of_the_table_can_be_traced_to_the_records(
             f" {shape.d_ff / shape.d_model:.2f}, {shape.n_heads} heads"
             and shown["its parameters, total"] == f"{shape.params_total:,}"
             and shown["its non-embedding"] == f"{shape.params_non_embedding:,}"
-            for shape in (record.spec.shape for record in own)
+            for shape in (record.spec.shape for record in of_these)
         ), "the shape is one that was trained"
 
 
@@ -161,13 +161,13 @@ def of_its_own(page: str) -> set[str]:
 
 def section(page: str, budget: int) -> str:
     """All that the page says of one budget: its answer, its row of the table and its section."""
-    own = page.split(f'<section id="budget-{budget}"')[1].split("</section>")[0]
+    section = page.split(f'<section id="budget-{budget}"')[1].split("</section>")[0]
     name = {300_000: "300k", 3_000_000: "3M"}[budget]
     [said] = re.findall(rf'<p class="sentence">[^:]*>{name} .*?</div>', page, re.S)
     [row] = re.findall(rf'<tr><td data-head="budget"><span>{name} .*?</tr>', page)
     limits = re.findall(rf"<li>{name}: .*?</li>", page)
     assert limits
-    return "".join([own, said, row, *limits])
+    return "".join([section, said, row, *limits])
 
 
 def drawn(page: str) -> dict[str, str]:

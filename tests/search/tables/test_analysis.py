@@ -106,9 +106,9 @@ def test_each_horizon_is_a_question_of_its_own() -> None:
         for t in (400, 600, 800, 1200)
     ]
     found = answered(rows, replace(ASKED, horizons=(400, 1200))).findings
-    depths = [own.optima[0].optimal_depth or 0 for own in found]
+    depths = [match.optima[0].optimal_depth or 0 for match in found]
 
-    assert [own.optima[0].tokens for own in found] == [400, 1200]
+    assert [match.optima[0].tokens for match in found] == [400, 1200]
     assert depths[0] in (3, 4, 5)
     assert depths[1] in (10, 11, 12, 13, 14)
 

@@ -26,8 +26,8 @@ def found_in(records: Sequence[TrialRecord]) -> Crossings:
 
 
 def pair(found: Crossings, shallow: int, deep: int) -> Crossing:
-    [own] = [own for own in found.pairs if (own.shallow, own.deep) == (shallow, deep)]
-    return own
+    [crossing] = [pair for pair in found.pairs if (pair.shallow, pair.deep) == (shallow, deep)]
+    return crossing
 
 
 def true_crossing(shallow: int, deep: int) -> float:
@@ -39,9 +39,9 @@ def true_crossing(shallow: int, deep: int) -> float:
 def test_depths_cross_where_they_were_planted_to() -> None:
     found = found_in(crossing_records(noise=1e-5))
     for shallow, deep in pairwise(DEPTHS):
-        own = pair(found, shallow, deep)
-        assert own.kind is CrossingKind.CROSSED
-        assert own.params == pytest.approx(true_crossing(shallow, deep), rel=0.03)
+        crossing = pair(found, shallow, deep)
+        assert crossing.kind is CrossingKind.CROSSED
+        assert crossing.params == pytest.approx(true_crossing(shallow, deep), rel=0.03)
     assert found.law.a == pytest.approx(A, abs=0.05)
     assert found.law.b == pytest.approx(B, abs=0.01)
 
@@ -51,10 +51,10 @@ def test_intervals_of_crossings_and_of_the_law_cover_the_planted_values() -> Non
     crossings, a, b = [], [], []
     for seed in range(40):
         found = found_in(crossing_records(seed=seed, noise=0.004))
-        for own in found.pairs:
-            if own.interval and own.neighbours:
-                low, high = own.interval
-                crossings.append(low <= true_crossing(own.shallow, own.deep) <= high)
+        for pair in found.pairs:
+            if pair.interval and pair.neighbours:
+                low, high = pair.interval
+                crossings.append(low <= true_crossing(pair.shallow, pair.deep) <= high)
         law = found.law
         if law.a_interval and law.b_interval:
             a.append(law.a_interval[0] <= A <= law.a_interval[1])
@@ -70,10 +70,10 @@ def test_two_budgets_are_enough_for_a_crossing_but_not_for_a_law() -> None:
 
     assert pair(found, 3, 4).kind is CrossingKind.CROSSED
     assert pair(found, 3, 4).budgets == (650_000, 25_000_000)
-    one = found_in(crossing_records(budgets=BUDGETS[:2], depths=(2, 3), noise=1e-4))
-    assert not one.law.supported
-    assert one.law.a is None
-    assert "needs 3 crossings" in one.law.reason
+    crossing = found_in(crossing_records(budgets=BUDGETS[:2], depths=(2, 3), noise=1e-4))
+    assert not crossing.law.supported
+    assert crossing.law.a is None
+    assert "needs 3 crossings" in crossing.law.reason
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_two_budgets_are_enough_for_a_crossing_but_not_for_a_law() -> None:
 def test_depths_that_do_not_cross_have_no_crossing(slope: float, kind: CrossingKind) -> None:
     found = found_in(crossing_records(lambda _: lambda depth: slope * log(depth), noise=0.005))
 
-    kinds = [own.kind for own in found.pairs]
+    kinds = [pair.kind for pair in found.pairs]
     assert kinds.count(kind) >= len(kinds) - 1, "one in twenty may look clear by luck"
-    assert all((own.params, own.interval) == (None, None) for own in found.pairs)
+    assert all((pair.params, pair.interval) == (None, None) for pair in found.pairs)
     assert (found.law.crossings, found.law.supported) == (0, False)
 
 
@@ -93,9 +93,11 @@ def test_equal_depths_hardly_ever_cross() -> None:
     """Measured over 150 studies of ten pairs: 0.8 % with two seeds, 0.2 % with three; and 20 % and
     14 % where one is called ahead, as five sizes are five chances."""
     kinds = [
-        own.kind
+        crossing.kind
         for seed in range(30)
-        for own in found_in(crossing_records(lambda _: lambda _: 0.0, seed=seed, noise=0.004)).pairs
+        for crossing in found_in(
+            crossing_records(lambda _: lambda _: 0.0, seed=seed, noise=0.004)
+        ).pairs
     ]
     assert kinds.count(CrossingKind.CROSSED) <= 0.01 * len(kinds)
     assert kinds.count(CrossingKind.UNCLEAR) >= 0.8 * len(kinds)
@@ -106,16 +108,16 @@ def test_a_deeper_one_that_loses_its_lead_is_no_crossing() -> None:
         sign = -1 if budget < 4_000_000 else 1
         return lambda depth: sign * 0.05 * log(depth)
 
-    own = pair(found_in(crossing_records(falls_back)), 2, 8)
-    assert (own.kind, own.params) == (CrossingKind.REVERSED, None)
+    crossing = pair(found_in(crossing_records(falls_back)), 2, 8)
+    assert (crossing.kind, crossing.params) == (CrossingKind.REVERSED, None)
 
 
 def test_pairs_are_of_depths_that_two_budgets_share_and_neighbours_go_by_these() -> None:
     records = crossing_records(depths=(2, 4)) + crossing_records(budgets=BUDGETS[:1], depths=(3,))
 
-    [own] = found_in(records).pairs
-    assert (own.shallow, own.deep, own.neighbours) == (2, 4, True)
-    assert own.budgets == BUDGETS
+    [crossing] = found_in(records).pairs
+    assert (crossing.shallow, crossing.deep, crossing.neighbours) == (2, 4, True)
+    assert crossing.budgets == BUDGETS
 
 
 def test_one_budget_or_budgets_of_other_things_have_no_crossings() -> None:

@@ -16,7 +16,7 @@ def test_the_last_values_of_every_trial_stand_by_depth() -> None:
     [found] = find_depth_metrics(records)
 
     assert (found.kind, found.split, found.name) == ("exact_match", "gen", "exact_match/gen/all")
-    assert {depth: sorted(own) for depth, own in found.values.items()} == {
+    assert {depth: sorted(column) for depth, column in found.values.items()} == {
         2: [0.25],
         4: [0.5, 0.75],
     }
@@ -25,18 +25,18 @@ def test_the_last_values_of_every_trial_stand_by_depth() -> None:
 def test_values_are_those_of_the_records() -> None:
     records = matched_records(beyond=0.1, depths=(2, 4))
 
-    for own, name in zip(find_depth_metrics(records), (DEV, GEN), strict=True):
+    for metric, name in zip(find_depth_metrics(records), (DEV, GEN), strict=True):
         ends = [
             r.curve[-1].metrics[name] for depth in (2, 4) for r in records
             if r.spec.shape.depth == depth
         ]  # fmt: skip
-        assert [value for each in own.values.values() for value in each] == ends
+        assert [value for each in metric.values.values() for value in each] == ends
 
 
 def test_categories_and_other_metrics_are_left_out() -> None:
     metrics = {"exact_match/gen/case": 0.1, "bits_per_byte": 1.0, "accuracy/test": 0.5}
 
-    assert [own.name for own in find_depth_metrics([measured_trial(2, 0, metrics)])] == [
+    assert [metric.name for metric in find_depth_metrics([measured_trial(2, 0, metrics)])] == [
         "accuracy/test"
     ]
 
@@ -44,7 +44,7 @@ def test_categories_and_other_metrics_are_left_out() -> None:
 def test_scores_of_translations_stand_by_their_way_of_decoding() -> None:
     metrics = {"bleu/beam": 12.5, "bleu/greedy": 11.0, "chrf/beam": 30.0}
     found = find_depth_metrics([measured_trial(2, 0, metrics)])
-    assert [(own.kind, own.split, own.is_score) for own in found] == [
+    assert [(match.kind, match.split, match.is_score) for match in found] == [
         ("bleu", "beam", True), ("bleu", "greedy", True), ("chrf", "beam", True),
     ]  # fmt: skip
 
@@ -59,5 +59,5 @@ def test_nothing_is_learned_only_where_every_trial_has_zero() -> None:
 
     dev, gen = find_depth_metrics([*zero, ended(8, 0, gen=0.0, dev=0.1)])
 
-    assert all(own.nothing_learned for own in find_depth_metrics(zero))
+    assert all(metric.nothing_learned for metric in find_depth_metrics(zero))
     assert (dev.nothing_learned, gen.nothing_learned) == (False, True)

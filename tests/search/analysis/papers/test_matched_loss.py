@@ -12,13 +12,13 @@ from tests.support.papers import DEV, GEN, matched_records, matched_trials
 
 
 def by(found: Sequence[MatchedComparison], yardstick: str) -> MatchedComparison:
-    [own] = [own for own in found if own.yardstick == yardstick]
-    return own
+    [comparison] = [match for match in found if match.yardstick == yardstick]
+    return comparison
 
 
-def difference(own: MatchedComparison, level: int = 0) -> tuple[float, float, float]:
+def difference(comparison: MatchedComparison, level: int = 0) -> tuple[float, float, float]:
     """Mean, low and high."""
-    found = own.levels[level].difference
+    found = comparison.levels[level].difference
     assert found.interval
     return found.mean, *found.interval
 
@@ -29,19 +29,19 @@ def test_depth_that_helps_by_the_loss_alone_shows_nothing_at_equal_loss(yardstic
     ends = [record.curve[-1].metrics[GEN] for record in records]
     assert min(ends[4:]) > max(ends[:4]) + 0.02, "at the end the deeper ones generalise better"
 
-    own = by(find_matched(records), yardstick)
+    comparison = by(find_matched(records), yardstick)
 
-    for level in range(len(own.levels)):
-        mean, low, high = difference(own, level)
+    for level in range(len(comparison.levels)):
+        mean, low, high = difference(comparison, level)
         assert low < 0 < high
         assert mean == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize("yardstick", [LOSS, DEV])
 def test_depth_that_helps_beyond_the_loss_shows_it_at_equal_loss(yardstick: str) -> None:
-    own = by(find_matched(matched_records(beyond=0.1)), yardstick)
+    comparison = by(find_matched(matched_records(beyond=0.1)), yardstick)
 
-    mean, low, high = difference(own)
+    mean, low, high = difference(comparison)
     assert low > 0
     assert mean == pytest.approx(0.1 * log(2), abs=0.01)
     assert high < 0.1
@@ -59,12 +59,14 @@ def test_the_band_covers_no_difference_as_often_as_it_says() -> None:
 def test_the_first_level_is_the_last_that_every_trial_reached() -> None:
     records = matched_records(beyond=0.0)
 
-    own = by(find_matched(records), LOSS)
+    comparison = by(find_matched(records), LOSS)
 
-    assert own.levels[0].level == pytest.approx(max(record.loss or 0.0 for record in records))
-    levels = [level.level for level in own.levels]
+    assert comparison.levels[0].level == pytest.approx(
+        max(record.loss or 0.0 for record in records)
+    )
+    levels = [level.level for level in comparison.levels]
     assert levels == sorted(levels)
-    assert own.trials == (4, 4)
+    assert comparison.trials == (4, 4)
     back = [level.level for level in by(find_matched(records), DEV).levels]
     assert back == sorted(back, reverse=True), "a yardstick that rises is as it was measured"
 
@@ -103,9 +105,11 @@ def test_neighbouring_depths_are_compared_budget_by_budget() -> None:
         replace(r, spec=replace(r.spec, budget=2_000_000)) for r in matched_records(beyond=0.0)
     ]
 
-    found = [own for own in find_matched([*large, *small]) if own.yardstick == LOSS]
+    found = [
+        comparison for comparison in find_matched([*large, *small]) if comparison.yardstick == LOSS
+    ]
 
-    assert [(own.budget, own.shallow, own.deep) for own in found] == [
+    assert [(match.budget, match.shallow, match.deep) for match in found] == [
         (1_000_000, 2, 3),
         (1_000_000, 3, 4),
         (2_000_000, 2, 4),

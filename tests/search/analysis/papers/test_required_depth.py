@@ -21,22 +21,22 @@ METRICS = [f"error/k{k}" for k in DIFFICULTIES]
 
 
 def only(found: Sequence[RequiredDepth]) -> RequiredDepth:
-    [own] = found
-    return own
+    [required] = found
+    return required
 
 
 def test_the_rule_of_hops_is_found() -> None:
-    own = only(find_required_depths(hop_records(), seed=0))
+    required = only(find_required_depths(hop_records(), seed=0))
 
-    assert (own.metric, own.budget, own.trials) == ("error/k", 100_000, 3)
-    assert {need.difficulty: need.depth for need in own.needs} == {
+    assert (required.metric, required.budget, required.trials) == ("error/k", 100_000, 3)
+    assert {need.difficulty: need.depth for need in required.needs} == {
         k: sanford(k) for k in DIFFICULTIES
     }
-    assert own.gained_interval
-    low, high = own.gained_interval
+    assert required.gained_interval
+    low, high = required.gained_interval
     assert high
     assert low < 1 < high, "a layer doubles the hop_records"
-    assert own.gained == pytest.approx(1, abs=0.2)
+    assert required.gained == pytest.approx(1, abs=0.2)
 
 
 def test_the_rule_of_blocks_is_found_across_studies() -> None:
@@ -45,31 +45,33 @@ def test_the_rule_of_blocks_is_found_across_studies() -> None:
         for k in (3, 4, 5, 6, 7)
     }
 
-    own = fit_required_depth(
+    required = fit_required_depth(
         measured, RULES["exact_match"], metric="exact_match/61-80", budget=1_000_000, seed=0
     )
 
-    assert [need.depth for need in own.needs] == [1, 2, 3, 4, 5]
-    assert own.gained == pytest.approx(1), "a layer is a block more"
-    assert own.gained_interval
-    low, high = own.gained_interval
+    assert [need.depth for need in required.needs] == [1, 2, 3, 4, 5]
+    assert required.gained == pytest.approx(1), "a layer is a block more"
+    assert required.gained_interval
+    low, high = required.gained_interval
     assert high
     assert 0.7 < low < 1 < high < 1.5
 
 
 def test_a_difficulty_beyond_every_tested_depth_has_no_required_depth() -> None:
-    own = only(find_required_depths(hop_records(depths=(1, 2, 3)), seed=0))
+    required = only(find_required_depths(hop_records(depths=(1, 2, 3)), seed=0))
 
-    assert own.needs[-1] == DifficultyDepth(difficulty=16, depth=None, soonest=None, surest=None)
-    assert own.gained == pytest.approx(1.0, abs=0.5)
+    assert required.needs[-1] == DifficultyDepth(
+        difficulty=16, depth=None, soonest=None, surest=None
+    )
+    assert required.gained == pytest.approx(1.0, abs=0.5)
 
 
 def test_seeds_that_differ_give_the_depth_a_range() -> None:
     errors = {1: (0.5, 0.5), 2: (0.01, 0.2), 3: (0.01, 0.06), 4: (0.01, 0.01)}
     records = [
         measured_trial(depth, seed, {"error/d2": error, "error/d4": 0.5})
-        for depth, own in errors.items()
-        for seed, error in enumerate(own)
+        for depth, by_depth in errors.items()
+        for seed, error in enumerate(by_depth)
     ]
 
     easy, hard = only(find_required_depths(records, seed=0)).needs
@@ -80,10 +82,10 @@ def test_seeds_that_differ_give_the_depth_a_range() -> None:
 
 def test_difficulties_that_the_shallowest_depth_solves_bound_no_smaller_depth() -> None:
     """All but the hardest of these might need fewer than the three layers tried first."""
-    own = only(find_required_depths(hop_records(depths=(4, 5, 6)), seed=0))
+    required = only(find_required_depths(hop_records(depths=(4, 5, 6)), seed=0))
 
-    assert [need.depth for need in own.needs][:6] == [4] * 6
-    assert own.gained == pytest.approx(1, rel=0.4)
+    assert [need.depth for need in required.needs][:6] == [4] * 6
+    assert required.gained == pytest.approx(1, rel=0.4)
 
 
 def test_intervals_widen_with_seeds_that_differ_and_cover_the_rule() -> None:
@@ -93,9 +95,9 @@ def test_intervals_widen_with_seeds_that_differ_and_cover_the_rule() -> None:
     )
 
     widths = []
-    for own in (same, differing):
-        assert own.gained_interval
-        low, high = own.gained_interval
+    for required in (same, differing):
+        assert required.gained_interval
+        low, high = required.gained_interval
         assert high
         assert low < 1 < high
         widths.append(high - low)
@@ -120,18 +122,18 @@ def test_intervals_cover_the_rule_when_seeds_differ() -> None:
 def test_no_slope_where_depth_and_difficulty_do_not_go_together(
     needed: Callable[[int], int],
 ) -> None:
-    own = only(find_required_depths(hop_records(needed), seed=0))
-    assert (own.gained, own.gained_interval) == (None, None)
+    required = only(find_required_depths(hop_records(needed), seed=0))
+    assert (required.gained, required.gained_interval) == (None, None)
 
 
 def test_unfinished_trials_and_missing_values_do_not_count() -> None:
     lost = [replace(record, outcome=Outcome.DIVERGED) for record in hop_records(depths=(1,))]
     nan = [measured_trial(1, 0, {"error/k1": math.nan, "error/k2": math.nan})]
 
-    own = only(find_required_depths([*lost, *nan, *hop_records(depths=(2, 3))], seed=0))
+    required = only(find_required_depths([*lost, *nan, *hop_records(depths=(2, 3))], seed=0))
 
-    assert own.depths == (1, 2, 3)
-    assert own.needs[0].depth == 2
+    assert required.depths == (1, 2, 3)
+    assert required.needs[0].depth == 2
 
 
 def test_no_required_depth_without_two_depths_and_two_difficulties() -> None:
@@ -148,10 +150,10 @@ def test_each_budget_is_judged_by_itself() -> None:
         for record in hop_records(lambda k: sanford(k) - 1)
     ]
 
-    one, other = find_required_depths([*large, *small], seed=0)
+    required, other = find_required_depths([*large, *small], seed=0)
 
-    assert (one.budget, other.budget) == (100_000, 200_000)
-    assert one.needs[-1].depth == 6
+    assert (required.budget, other.budget) == (100_000, 200_000)
+    assert required.needs[-1].depth == 6
     assert other.needs[-1].depth == 5
 
 
@@ -173,10 +175,10 @@ def test_published_errors_of_hops_give_about_one_doubling_a_layer() -> None:
         for depth, errors in PUBLISHED.items()
     ]
 
-    own = only(find_required_depths(records, seed=0))
+    required = only(find_required_depths(records, seed=0))
 
-    assert [need.depth for need in own.needs] == [2, 3, 3, 4, 4, 5, 5, 6, 6, None]
-    assert own.gained_interval
-    low, high = own.gained_interval
+    assert [need.depth for need in required.needs] == [2, 3, 3, 4, 4, 5, 5, 6, 6, None]
+    assert required.gained_interval
+    low, high = required.gained_interval
     assert high
     assert low < 1 < high

@@ -15,7 +15,7 @@ ANSWER = InterimAnswer(
 def told(*intervals: tuple[int, int] | None, error: float = 0.001) -> list[str]:
     """News of answers with these intervals, where losses rise by 0.1 nats a layer from depth 3."""
     ruled_out, sentences = RuledOut(), []
-    losses = [DepthLoss(own, 2 + 0.1 * abs(own - 3), error, True) for own in DEPTHS]
+    losses = [DepthLoss(depth, 2 + 0.1 * abs(depth - 3), error, True) for depth in DEPTHS]
     for tokens, interval in enumerate(intervals):
         low, high = interval or (None, None)
         answer = replace(ANSWER, tokens=tokens, low=low, high=high)
