@@ -101,15 +101,13 @@ def cause_text(cause: v.Cause) -> str:
             number = f"only {repeats} trials repeat" if repeats else "no trial repeats"
             return f"{number} a shape with another seed, so depth can't be told from noise"
         case v.NoiseHidesDepth(noise):
-            return (
-                f"underpowered: seeds differ by {noise:.4f} nats, which hides the effect of depth"
-            )
+            return f"seeds differ by {noise:.4f} nats, which hides the effect of depth"
         case v.RatioHidesDepth():
-            return "underpowered: the feed-forward ratio changes the loss by as much as depth does"
+            return "the feed-forward ratio changes the loss by as much as depth does"
         case v.NoCurveFits(lowest):
             return (
-                "more than one hump or a step: no curve fits the measured losses, of which that of "
-                f"depth {lowest} is the lowest"
+                "the losses have more than one minimum over depth, or a step: no curve fits them; "
+                f"depth {lowest} is lowest so far"
             )
         case v.SearchUnfinished(ended):
             return f"the search has not ended, and only {ended} of its trials have"
@@ -121,7 +119,7 @@ def _edge_text(cause: v.BestAtEnd | v.NothingShallower | v.NoneFinishedBeyond) -
             side, last = ("above", "deepest") if deeper else ("below", "shallowest")
             return f"the best depth may lie {side} the {last} tested, {end}"
         case v.NothingShallower(depth):
-            return f"depth {depth} is best and no shallower model exists"
+            return f"depth {depth} is best, and no shallower model exists"
         case v.NoneFinishedBeyond(end, outcomes):
             ended = ", ".join(f"{number} {outcome}" for outcome, number in outcomes)
             return f"the best depth may lie beyond {end}, where no trial finished ({ended})"

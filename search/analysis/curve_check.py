@@ -15,8 +15,9 @@ an effect."""
 PARAMETERS = 5
 """Parameters of the curve `a L^-p + b L^q + c`: depths beyond as many test whether it fits."""
 CHANCE_OF_MISFIT = 0.05
-"""Chance of such misses, where the curve holds, below which it is held not to. Of ladders over one
-hump 0 to 3 % are refused: the expected error of a loss grows with its height above the best."""
+"""Chance of such misses, where the curve holds, below which it is held not to. Of ladders
+whose loss has a single minimum, 0 to 3 % are refused: the expected error of a loss grows with its
+height above the best."""
 
 
 def uncontradicted(found: Fit, interval: tuple[float, float]) -> tuple[float, float]:
@@ -60,7 +61,7 @@ def fits(found: Fit, degrees_of_freedom: int) -> bool:
     """True unless the measured losses lie too far from every curve of the family (F test against
     the noise between seeds, which has so many degrees of freedom).
 
-    With two humps or a step no curve fits. Five depths or fewer show nothing, and where one loss
+    With two minima or a step no curve fits. Five depths or fewer show nothing, and where one loss
     fits all depths there is no shape to test.
     """
     spare = len(found.points.depths) - PARAMETERS

@@ -143,13 +143,13 @@ class _Trial:
         self.tokens = self.times[-1]
 
     def loss_at(self, tokens: float) -> float:
-        """The loss recorded at a rung there, or the median of the last evaluations up to there."""
+        """Returns the loss of the rung at `tokens`, else the median of the last evaluations."""
         rung = self.record.rungs.get(int(tokens))
         return _level(self.times, self.losses, tokens, self._median_of)[1] if rung is None else rung
 
     def gain_at(self, tokens: float) -> float | None:
-        """The decrease still to come by the slope of its own curve at `tokens`; None when the curve
-        is too short."""
+        """Returns how far the loss still falls until the horizon, nats, as the trial's own curve up
+        to `tokens` extrapolates it; None when that is too short."""
         horizon = self.record.spec.horizon_tokens
         end = extrapolated_loss(
             self.times, self.losses, tokens=tokens, horizon=horizon, median_of=self._median_of

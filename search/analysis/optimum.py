@@ -146,7 +146,7 @@ class NotLocated(BudgetAnswer):
 
     @property
     def shallowest_depth(self) -> int | None:
-        """The same."""
+        """The shallowest depth of the plateau."""
         return self.optimal_depth
 
 
@@ -284,7 +284,7 @@ def decide(points: DepthPoints, minimum: float, certain: float) -> int:
 
 
 def _possible(points: DepthPoints, errors: float) -> tuple[int, int]:
-    """Shallowest and deepest depth that can be the best, when the curve has one hump.
+    """Shallowest and deepest depth that can be the best, when the curve has a single minimum.
 
     Both lie short of the tested depths that are worse than the best tested one by that many
     standard errors.
@@ -340,7 +340,7 @@ def _plateau(points: DepthPoints, drawn: Draws, depth: int) -> tuple[int, ...]:
 
     By the curves, of which each draw has its own, so that depths between the tested ones count too.
     A depth that was tested must also be close as measured, since far from the best no curve holds.
-    On a curve of one hump nothing lies close beyond a depth that does not.
+    On a curve with a single minimum, no depth beyond one that is not close is close.
     """
     close = (drawn.heights <= PLATEAU_WIDTH).mean(axis=0) >= PLATEAU_PROBABILITY
     lowered = points.losses - PLATEAU_WIDTH

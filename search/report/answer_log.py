@@ -55,7 +55,7 @@ class AnswerLog:
         self._changed[budget] = None
 
     def update(self, records_of: Callable[[int], list[TrialRecord]]) -> None:
-        """Compute the answer of the budget that waited longest, unless it is too soon for one."""
+        """Computes the answer of the budget that waited longest, unless the last was just now."""
         began = time.monotonic()
         if not self._changed or began < self._next:
             return
@@ -65,7 +65,7 @@ class AnswerLog:
         self._next = ended + max(GAP_SECONDS, (ended - began) / SHARE_OF_TIME)
 
     def update_now(self, budget: int, records: list[TrialRecord], *, done: bool) -> None:
-        """Compute the answer of a budget if its trials have changed; the final one once `done`."""
+        """Computes the answer of a budget if its trials have changed; the final one once `done`."""
         if budget in self._changed:
             self._update(budget, records, last=True, done=done)
 

@@ -81,7 +81,7 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
     tried = {record.spec.shape.depth for record in records}
     if unseen := sorted(tried - {estimate.depth for estimate in optimum.depths}):
         depths = f"depth{'' if len(unseen) == 1 else 's'} {ranges(unseen)}"
-        yield f"any loss at the horizon for {depths}; none of their trials finished."
+        yield f"the final loss of {depths}; none of their trials finished."
     finished = [record for record in records if record.outcome is Outcome.FINISHED]
     noise, known = seed_noise(finished)
     if finished and known < KNOWN_NOISE:

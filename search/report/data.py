@@ -128,7 +128,7 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
 
 
 def save_tables(folder: Path, found: Mapping[str, Sequence[Row]]) -> None:
-    """Write one CSV file for each kind of row; lists are separated by blanks."""
+    """Writes one CSV file for each kind of row; lists are separated by blanks."""
     for name, rows in found.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(rows[0]))

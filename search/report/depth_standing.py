@@ -1,4 +1,4 @@
-"""Where each depth of a budget stands: the best, as good as it, or ruled out, and why."""
+"""The standing of each depth of a budget: the best, not ruled out, or ruled out, and why."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ class DepthStanding:
     best: bool
     """True of the best depth itself."""
     why: str
+    """The standing in words, with the distance from the best depth."""
 
     @property
     def text(self) -> str:
@@ -76,7 +77,9 @@ def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
         return f"ruled out: outside the 95 % interval, {above}"
     if depth in optimum.plateau:
         outside = "" if _inside(depth, optimum) else "outside the 95 % interval, but "
-        return f"{outside}as good: it may lie within {PLATEAU_WIDTH} nats of the best ({above})"
+        return (
+            f"{outside}not ruled out: it may lie within {PLATEAU_WIDTH} nats of the best ({above})"
+        )
     if optimum.kind in DECIDED:
         return f"not ruled out: inside the 95 % interval, {above}"
     return above

@@ -37,24 +37,24 @@ def finding(optimum: Optimum) -> str:
 
 
 def summary(optima: Sequence[Optimum]) -> str:
-    """Returns the answers of all budgets as one sentence; a second names those that are open."""
+    """Returns the answers of all budgets as one sentence, and one for each that is not settled."""
     settled = [optimum for optimum in optima if optimum.kind in SETTLED and optimum.optimal_depth]
-    others = [optimum for optimum in optima if optimum not in settled]
     sentences = []
     if settled:
         depths = joined([_depth_at(optimum) for optimum in settled])
         sentences.append(f"The best depth is {depths} {settled[0].count.unit}.")
-    if others:
-        names = [f"{format_count(optimum.budget)} ({optimum.kind.value})" for optimum in others]
-        sentences.append(f"{'Not settled' if settled else 'No best depth is settled yet'}:")
-        sentences.append(f"{joined(names)}.")
+    for optimum in optima:
+        if optimum not in settled:
+            lowest = optimum.optimal_depth or optimum.lowest_depth
+            so_far = f"depth {lowest} is lowest so far" if lowest else "no trial has finished"
+            sentences.append(f"{format_count(optimum.budget)}: not settled; {so_far}.")
     return " ".join(sentences)
 
 
 def _depth_at(optimum: Optimum) -> str:
     depth = f"{optimum.optimal_depth}{interval(optimum, ' [', ']')}"
     if optimum.kind is Kind.PLATEAU:
-        depth += f" ({plateau(optimum)} are as good)"
+        depth += f" ({plateau(optimum)} are not ruled out)"
     return f"{depth} at {format_count(optimum.budget)}"
 
 

@@ -27,7 +27,7 @@ TABLES = (".csv",)
 
 
 def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
-    """Write `report.html`, `figures/` and `tables/` into the run folder; returns the page's path.
+    """Writes `report.html`, `figures/` and `tables/` into the run folder; returns the page's path.
 
     The same conclusion gives the same bytes. Files are written to a temporary folder and then
     moved, the page last, so that an interruption leaves an earlier report whole.
@@ -37,7 +37,7 @@ def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
 
 
 def write_analysis(analysis: Analysis, folder: Path) -> Path:
-    """Write the report of a table at one horizon into a folder, as that of a study is."""
+    """Writes the report of a table at one horizon into a folder, as that of a study is."""
     [found] = analysis.findings
     charts = make_charts(found, of_trials=False)
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def make_charts(conclusion: Findings, *, of_trials: bool = True) -> tuple[Chart,
 
 
 def _publish(draft: Path, folder: Path, suffixes: Sequence[str]) -> None:
-    """Move new files over old ones, then remove those that only an earlier report had."""
+    """Moves new files over old ones, then removes those that only an earlier report had."""
     folder.mkdir(exist_ok=True)
     names = {path.name for path in draft.iterdir()}
     for name in sorted(names):

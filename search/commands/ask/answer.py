@@ -193,7 +193,7 @@ def searched_lines(found: Located) -> list[str]:
         f"Depth {found.optimal_depth} for {size} after {rounded_count(found.tokens)} tokens, "
         f"95 % interval {both_ends(found.interval)}, by a search of this size: nothing is "
         "extrapolated.",
-        f"Within the noise, depths {plateau(found)} are as good."
+        f"Depths {plateau(found)} are not ruled out."
         if len(found.plateau) > 1
         else f"{sentence(study_reason(found.verdict))}",
         *([sentence(elsewhere)] if (elsewhere := shape_elsewhere(found)) else []),

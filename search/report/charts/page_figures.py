@@ -222,7 +222,7 @@ def _series(chart: Chart) -> dict[str, int]:
 
 
 def _path(points: Sequence[tuple[float, float]], chart: Chart) -> str:
-    """Returns a path in whole steps, from which `page.js` reads the values again."""
+    """Returns the data of an SVG path in whole steps; `page.js` turns them back into values."""
     places = [(_steps(chart.x, x), STEPS - _steps(chart.y, y)) for x, y in points]
     parts = ["M{} {}".format(*places[0])]
     for (x0, y0), (x1, y1) in pairwise(places):

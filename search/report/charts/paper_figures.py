@@ -67,7 +67,7 @@ PAPER: dict[Any, Any] = {
 
 
 def save_static(charts: Sequence[Chart], folder: Path) -> None:
-    """Save every chart as `KEY.png` and `KEY.svg`; no display is needed.
+    """Saves every chart as `KEY.png` and `KEY.svg`; no display is needed.
 
     A chart takes a fifth of a second, so many charts are divided among processes.
     """
@@ -88,7 +88,7 @@ def _save(charts: Sequence[Chart], folder: Path) -> None:
 
 
 def save_both(figure: Figure, path: Path) -> None:
-    """Save a figure as PNG and SVG beside each other, alike for the same records."""
+    """Saves a figure as PNG and SVG beside each other, alike for the same records."""
     figure.savefig(path.with_name(f"{path.name}.png"), metadata={"Software": None})
     figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None, "Creator": None})
 
@@ -124,7 +124,7 @@ def _drawn(chart: Chart) -> ShownFigure:
 
 
 def _legend_inches(figure: Figure, axes: Axes, title: str) -> float:
-    """Put the legend below the axes, where it hides no point; returns its height in inches."""
+    """Puts the legend below the axes, where it hides no point; returns its height in inches."""
     names = axes.get_legend_handles_labels()[1]
     if not names:
         return 0.0
@@ -163,14 +163,14 @@ def _scale(axis: Axis) -> str:
 
 
 def set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
-    """Put the ticks of a chart on an axis, and no others."""
+    """Puts the ticks of a chart on an axis, and no others."""
     side.set_major_locator(FixedLocator([value for value, _ in axis.ticks]))
     side.set_major_formatter(FixedFormatter([text for _, text in axis.ticks]))
     side.set_minor_locator(NullLocator())
 
 
 def draw_mark(axes: Axes, mark: Mark, order: int) -> None:
-    """Draw a mark; those of a higher order lie above."""
+    """Draws a mark; those of a higher order lie above."""
     match mark:
         case Band():
             axes.fill_between(

@@ -28,7 +28,7 @@ LETTERS_PER_INCH = 10.5
 
 
 def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: str) -> None:
-    """Save `answer.png` and `answer.svg` with the answer of every budget; none without any."""
+    """Saves `answer.png` and `answer.svg` with the answer of every budget; none without any."""
     if not charts:
         return
     columns = min(MOST_COLUMNS, len(charts))
@@ -57,7 +57,7 @@ def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: st
 
 
 def _draw_small(axes: Axes, chart: Chart, letters: int) -> None:
-    """Draw a small chart under its texts, which have so many letters a line."""
+    """Draws a small chart under its texts, which have so many letters a line."""
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xscale="log" if chart.x.log else "linear")
     for order, mark in enumerate(chart.marks, start=2):
@@ -73,7 +73,7 @@ def _draw_small(axes: Axes, chart: Chart, letters: int) -> None:
 
 
 def _write_above(axes: Axes, points: float, text: str, **style: Any) -> None:
-    """Write text above a chart, from the left end of its labels on."""
+    """Writes text above a chart, from the left end of its labels on."""
     left = -72 * (MARGIN - EDGE)
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     axes.annotate(text, (0, 1), (left, points), va="bottom", **place, **style)

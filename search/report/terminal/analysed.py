@@ -16,7 +16,7 @@ from fathom.search.tables.analysis import Analysis
 
 
 def print_analysis(analysis: Analysis, console: Console) -> None:
-    """Print what was read, the answers with their reasons, the law, and what is not supported."""
+    """Prints what was read, the answers with their reasons, the law, and what is not supported."""
     _print(console, heading(analysis))
     if columns := columns_text(analysis):
         _print(console, f"columns: {columns}")
@@ -46,7 +46,7 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
 
 
 def _print_answers(analysis: Analysis, console: Console) -> None:
-    """Print a table with a row for each budget and horizon, and the reasons of the verdicts."""
+    """Prints a table with a row for each budget and horizon, and the reasons of the verdicts."""
     pairs = [(found, known) for found in analysis.findings for known in found.optima]
     pairs.sort(key=lambda pair: (pair[1].budget, pair[1].tokens))
     unit = pairs[0][1].horizon_unit

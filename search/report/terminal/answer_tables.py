@@ -43,13 +43,13 @@ VERDICT_STYLES = {
 
 
 def print_conclusion(conclusion: Findings, console: Console) -> None:
-    """Print everything that a study has found: its answers and the paper analyses."""
+    """Prints everything that a study has found: its answers and the paper analyses."""
     print_answers(conclusion, console)
     print_papers(conclusion.papers, console)
 
 
 def print_answers(conclusion: Findings, console: Console) -> None:
-    """Print a table with one row for each budget, the reason of each verdict, and the best law."""
+    """Prints a table with one row for each budget, the reason of each verdict, and the best law."""
     table = empty_table(
         f"{conclusion.title}: optimal depth ({conclusion.count.unit_in_full})",
         tuple(SHORTER.get(name, name) for name in COLUMNS),
@@ -79,13 +79,13 @@ def print_answers(conclusion: Findings, console: Console) -> None:
 
 
 def print_next(commands: Sequence[str], console: Console) -> None:
-    """Print the commands to type next, one a line."""
+    """Prints the commands to type next, one a line."""
     for number, command in enumerate(commands):
         print_whole(f"{'' if number else 'Next':<12}{command}", console)
 
 
 def print_papers(papers: PaperFindings, console: Console) -> None:
-    """Print the paper analyses, if there are any."""
+    """Prints the paper analyses, if there are any."""
     for line in papers_lines(papers):
         console.print(line, highlight=False, markup=False)
 

@@ -79,7 +79,7 @@ class Progress:
             self.print_line(f"{_now()}  {record.spec.trial} {record.outcome}: {record.reason}")
 
     def print_line(self, text: str) -> None:
-        """Print a line, above the table where there is one."""
+        """Prints a line, above the table where there is one."""
         self._last_line = time.monotonic()
         self._screen.print_line(text)
 
@@ -117,7 +117,7 @@ class Progress:
         return f"Study {self._scheduler.config.study}, {self._elapsed()}: best depths so far"
 
     def print_interruption(self, saved: int) -> None:
-        """Print the answers so far and the numbers of trials, when the user ends the search."""
+        """Prints the answers so far and the numbers of trials, when the user ends the search."""
         ended = self._ended()
         self._console.print(budget_table(self._states()))
         self.print_line(
@@ -126,7 +126,7 @@ class Progress:
         )
 
     def _print_changes(self, now: float) -> None:
-        """Print what has become certain; in a file also each new answer, and a line when there was
+        """Prints what has become certain; in a file also each new answer, and a line when there was
         none for long."""
         for state in self._states():
             if state.answer and state.losses and not state.done:

@@ -78,7 +78,7 @@ class SearchPace:
         self._busy: defaultdict[int, float] = defaultdict(float)
 
     def passed(self, running: Mapping[int, float]) -> None:
-        """Add the time since the last call; `running` maps each budget to its busy workers."""
+        """Adds the time since the last call; `running` maps each budget to its busy workers."""
         now = self._clock()
         for budget, workers in running.items():
             self._busy[budget] += workers * (now - self._last)

@@ -22,14 +22,14 @@ class Screen:
         self._console = console
 
     def draw(self, table: RenderableType) -> None:
-        """Replace the table; a file can't be overwritten, and has none."""
+        """Replaces the table; a file can't be overwritten, and has none."""
 
     def print_line(self, text: str) -> None:
-        """Print a line that stays."""
+        """Prints a line that stays."""
         self._console.print(text, soft_wrap=True, highlight=False, markup=False)
 
     def close(self) -> None:
-        """End the drawing; what was printed stays."""
+        """Ends the drawing; what was printed stays."""
 
 
 class Terminal(Screen):
@@ -44,12 +44,12 @@ class Terminal(Screen):
         self._live = Live(console=console, refresh_per_second=FRAMES_PER_SECOND, transient=True)
 
     def draw(self, table: RenderableType) -> None:
-        """Draw over the last table."""
+        """Draws over the last table."""
         self._live.update(table)
         self._live.start(refresh=True)
 
     def close(self) -> None:
-        """Remove the table and show the cursor again."""
+        """Removes the table and shows the cursor again."""
         self._live.stop()
 
 
@@ -66,7 +66,7 @@ class Notebook(Screen):
         self._handle: Any = None
 
     def draw(self, table: RenderableType) -> None:
-        """Update the output of the cell."""
+        """Updates the output of the cell."""
         shown = {"text/plain": as_text(table)}
         if self._handle is None:
             self._handle = self._display(shown, raw=True, display_id=True)

@@ -78,7 +78,7 @@ def empty_table(title: str, headings: tuple[str, ...], least: Sequence[str] = ()
 
 
 def print_whole(line: str, console: Console) -> None:
-    """Print a line without breaking it, so that a path or a command in it can be copied."""
+    """Prints a line without breaking it, so that a path or a command in it can be copied."""
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -25,10 +25,26 @@ from fathom.search.analysis.optimum import (
     find_optima,
     find_optimum,
 )
-from fathom.search.analysis.verdict import Kind, Location, TheseDepths, judge
+from fathom.search.analysis.verdict import (
+    Advice,
+    BestAtEnd,
+    Cause,
+    Depths,
+    Kind,
+    Location,
+    MoreTokens,
+    NoCurveFits,
+    NoneFinishedBeyond,
+    NothingShallower,
+    Remedy,
+    Seeds,
+    TheseDepths,
+    Verdict,
+    judge,
+)
 from fathom.search.records import Outcome
 from fathom.search.report.text import interval
-from fathom.search.words import study_reason
+from fathom.search.words import cause_text
 from tests.support.optima import located
 from tests.support.simulated import confirm, cut, planted_depth, simulated_study
 
@@ -101,40 +117,36 @@ def test_a_minimum_far_from_every_tested_depth_is_not_identified() -> None:
     assert found.kind is Kind.INSUFFICIENT
     assert isinstance(found, Located)
     assert 4 < found.interval[0] <= found.interval[1] < 24
-    assert f"train depth {found.optimal_depth} too" in study_reason(found.verdict)
+    assert found.verdict.remedy == TheseDepths((found.optimal_depth,), (2, 3, 4, 24, 32))
 
 
 def test_a_flat_curve_is_a_plateau_and_the_reason_names_its_shallowest_depth() -> None:
     found = confirmed(flat)
     assert found.kind is Kind.PLATEAU
     assert len(set(DEPTHS) - set(found.plateau)) <= 1
-    assert "the shallowest, 1," in study_reason(found.verdict)
+    assert "the shallowest, 1," in cause_text(found.verdict.cause)
 
 
 def test_noise_that_hides_every_difference_is_not_called_a_plateau() -> None:
     found = confirmed(symmetric(3.5, 0.02), noise=0.05)
     assert found.kind is Kind.INSUFFICIENT
-    assert "raise `tokens`" in study_reason(found.verdict), "hundreds of seeds are no advice"
+    assert isinstance(found.verdict.remedy, MoreTokens), "hundreds of seeds are no advice"
 
 
-def test_an_optimum_at_the_deep_end_asks_for_deeper_models() -> None:
-    found = confirmed(deeper_is_better())
-    assert found.kind is Kind.EDGE
-    assert found.optimal_depth == 8
-    assert study_reason(found.verdict).endswith("set `space.depth: [4, 32]`")
-
-
-def test_an_optimum_at_the_shallow_end_asks_for_shallower_models() -> None:
-    found = confirmed(shallower_is_better(), depths=(4, 6, 8, 12, 16))
-    assert found.kind is Kind.EDGE
-    assert study_reason(found.verdict).endswith("set `space.depth: [1, 8]`")
-
-
-def test_depth_one_has_nothing_shallower_to_try() -> None:
-    found = confirmed(shallower_is_better())
-    assert found.kind is Kind.EDGE
-    assert found.optimal_depth == 1
-    assert "no shallower model exists; raise `budgets` or `tokens`" in study_reason(found.verdict)
+@pytest.mark.parametrize(
+    ("curve", "depths", "best", "cause", "remedy"),
+    [
+        (deeper_is_better(), DEPTHS, 8, BestAtEnd(8, deeper=True), Depths(4, 32)),
+        (shallower_is_better(), (4, 6, 8, 12, 16), 4, BestAtEnd(4, deeper=False), Depths(1, 8)),
+        (shallower_is_better(), DEPTHS, 1, NothingShallower(1), Advice.LARGER_OR_LONGER),
+    ],
+)
+def test_an_optimum_at_an_end_asks_for_models_beyond_it(
+    curve: Curve, depths: tuple[int, ...], best: int, cause: Cause, remedy: Remedy
+) -> None:
+    found = confirmed(curve, depths=depths)
+    assert found.verdict == Verdict(Kind.EDGE, cause, remedy)
+    assert found.optimal_depth == best
 
 
 def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try() -> None:
@@ -148,25 +160,25 @@ def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try(
     ]
     found = find_optimum(records, seed=0)
     assert found.optimal_depth == 2
-    assert found.kind is Kind.EDGE
-    assert study_reason(found.verdict).startswith("depth 2 is best and no shallower model exists")
+    assert found.verdict == Verdict(Kind.EDGE, NothingShallower(2), Advice.LARGER_OR_LONGER)
     assert "shallower" not in interval(found)
 
 
 @pytest.mark.parametrize(
     ("outcome", "remedy"),
-    [(Outcome.STOPPED, "`confirm.depths`"), (Outcome.DIVERGED, "`train.learning_rate`")],
+    [
+        (Outcome.STOPPED, Advice.TRAIN_TO_THE_END),
+        (Outcome.DIVERGED, Advice.LOWER_LEARNING_RATE),
+    ],
 )
 def test_deeper_trials_that_did_not_finish_are_not_mistaken_for_untried(
-    outcome: Outcome, remedy: str
+    outcome: Outcome, remedy: Advice
 ) -> None:
     generator = np.random.default_rng(0)
     world = World(curve=deeper_is_better())
     deeper = [cut(run, world.rung_tokens[0], outcome) for run in confirm(world, (16,), generator)]
     found = find_optimum(confirm(world, DEPTHS, generator) + deeper, seed=0)
-    assert found.kind is Kind.EDGE
-    assert f"5 {outcome}" in study_reason(found.verdict)
-    assert remedy in study_reason(found.verdict)
+    assert found.verdict == Verdict(Kind.EDGE, NoneFinishedBeyond(8, ((outcome, 5),)), remedy)
 
 
 def test_two_depths_are_insufficient_but_the_better_one_is_named() -> None:
@@ -175,7 +187,7 @@ def test_two_depths_are_insufficient_but_the_better_one_is_named() -> None:
     assert found.optimal_depth == 2
     assert isinstance(found, NotLocated)
     assert found.curves is None
-    assert "`confirm.depths`" in study_reason(found.verdict)
+    assert found.verdict.remedy is Advice.MORE_DEPTHS
 
 
 def test_nothing_finished_is_insufficient_without_a_depth() -> None:
@@ -194,7 +206,7 @@ def test_without_a_repeated_trial_flat_cannot_be_told_from_noise() -> None:
     found = find_optimum(runs, seed=0)
     assert found.kind is Kind.INSUFFICIENT
     assert found.noise == NOISE_FLOOR
-    assert study_reason(found.verdict).endswith("set `confirm.seeds: 3`")
+    assert found.verdict.remedy == Seeds(3)
 
 
 def test_the_same_seed_gives_the_same_answer_and_order_does_not_matter() -> None:
@@ -219,8 +231,7 @@ def test_more_than_one_hump_or_a_step_has_no_best_depth(curve: Curve) -> None:
     assert found.shape is not None
     assert found.shape.depth == best
     assert found.loss == pytest.approx(1.6 + curve(best), abs=0.01)
-    assert study_reason(found.verdict).startswith("more than one hump or a step: no curve fits")
-    assert f"that of depth {best} is the lowest" in study_reason(found.verdict)
+    assert found.verdict.cause == NoCurveFits(best)
     assert isinstance(found.verdict.remedy, TheseDepths)
     assert found.verdict.remedy.depths
     assert not set(found.verdict.remedy.depths) & set(depths)
@@ -272,6 +283,4 @@ def test_a_range_cut_by_the_tested_depths_asks_for_depths_beyond() -> None:
     assert found.kind is Kind.EDGE
     assert isinstance(found, Located)
     assert found.interval[1] == 8
-    assert study_reason(found.verdict).startswith(
-        "the best depth may lie above the deepest tested, 8"
-    )
+    assert found.verdict.cause == BestAtEnd(8, deeper=True)

@@ -148,8 +148,8 @@ def test_a_budget_without_a_best_depth_is_exported_and_trained_only_anyway(
     path.write_text(best_yaml(replace(found, optima=(none, *rest))))
     check_answered(path, str(rest[0].budget))
     for budget in (None, str(none.budget)):
-        with pytest.raises(ConfigError, match=r"no best depth: more than one .* --anyway"):
+        with pytest.raises(ConfigError, match=r"no best depth: .* more than one .* --anyway"):
             check_answered(path, budget)
     assert read_best(path, str(none.budget)).shape == optimum.shape
-    with pytest.raises(ConfigError, match=r"no best depth: more than one .* --anyway"):
+    with pytest.raises(ConfigError, match=r"no best depth: .* more than one .* --anyway"):
         train(path, budget=str(none.budget))

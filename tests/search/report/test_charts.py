@@ -50,10 +50,13 @@ APART = 14.0
 """Smallest distance of the colours of two depths; about 2 can just be told apart."""
 
 
-def test_every_chart_names_its_units_and_its_question(
-    study: list[TrialRecord], optima: tuple[Located, ...]
-) -> None:
-    for chart in make_charts(conclusion_of(study)):
+@pytest.fixture(scope="module")
+def charts(study: list[TrialRecord]) -> dict[str, Chart]:
+    return {chart.key: chart for chart in make_charts(conclusion_of(study))}
+
+
+def test_every_chart_names_its_units_and_its_question(charts: dict[str, Chart]) -> None:
+    for chart in charts.values():
         for axis in (chart.x, chart.y):
             assert re.search(r"\((nats|layers|ms|.*FLOPs|.*count)\)|tokens", axis.label)
             assert 2 <= len(axis.ticks) <= 12
@@ -64,13 +67,10 @@ def test_every_chart_names_its_units_and_its_question(
 
 
 def test_loss_against_depth_shows_every_trial_once(
-    study: list[TrialRecord], optima: tuple[Located, ...]
+    study: list[TrialRecord], charts: dict[str, Chart]
 ) -> None:
     of_these = of_budget(study, BUDGETS[0])
-    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
-
     chart = charts[f"loss-against-depth-{BUDGETS[0]}"]
-
     points = [mark for mark in chart.marks if isinstance(mark, Points)]
     shown = [text.split(":")[0] for mark in points for text in mark.hover]
     names = {record.spec.trial for record in of_these}
@@ -92,22 +92,17 @@ def test_depths_are_drawn_against_one_another_and_crossings_lie_on_their_lines(
     lines = {int(mark.name): mark for mark in chart.marks if isinstance(mark, Line)}
     for optimum in optima:
         best = min(estimate.loss for estimate in optimum.depths)
-        for own in (estimate for estimate in optimum.depths if estimate.depth in lines):
-            line = lines[own.depth]
-            assert line.y[line.x.index(optimum.budget)] == own.loss - best
+        for estimate in optimum.depths:
+            if line := lines.get(estimate.depth):
+                assert line.y[line.x.index(optimum.budget)] == estimate.loss - best
     star = chart.marks[-1]
     assert isinstance(star, Points)
     assert (star.x, star.y) == ((BUDGETS[0],), (lines[pair.shallow].y[0],))
     assert loss_against_size(optima[:1], None) is None
 
 
-def test_rungs_are_marked_on_the_learning_curves(
-    study: list[TrialRecord], optima: tuple[Located, ...]
-) -> None:
-    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
-
+def test_rungs_are_marked_on_the_learning_curves(charts: dict[str, Chart]) -> None:
     marks = charts[f"learning-curves-{BUDGETS[1]}"].marks
-
     rungs = [mark.x[0] for mark in marks if isinstance(mark, Line) and mark.name == "rung"]
     assert rungs == [BUDGETS[1] * 20 // 4, BUDGETS[1] * 20 // 2]
 
@@ -142,8 +137,7 @@ def pointed_at(chart: Chart) -> list[tuple[str, str]]:
     return [(found["texts"][number], ", ".join(values)) for number, *values in figure["points"]]
 
 
-def test_the_values_of_a_line_can_be_read_off_its_drawing(study: list[TrialRecord]) -> None:
-    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
+def test_the_values_of_a_line_can_be_read_off_its_drawing(charts: dict[str, Chart]) -> None:
     chart = charts[f"learning-curves-{BUDGETS[0]}"]
     svg = re.sub(r'<g class="[^"]* mark".*?</g>', "", page_figure(chart, FigureData()).svg)
     drawn = re.findall(r'<path class="line" d="M([^"]*)"', svg)
@@ -192,8 +186,9 @@ def test_names_at_the_ends_of_lines_keep_apart_and_inside() -> None:
         assert all(0 <= place <= 1 for place in moved)
 
 
-def test_learning_curves_name_each_depth_once(study: list[TrialRecord]) -> None:
-    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
+def test_learning_curves_name_each_depth_once(
+    study: list[TrialRecord], charts: dict[str, Chart]
+) -> None:
     chart = charts[f"learning-curves-{BUDGETS[0]}"]
     [names] = [mark for mark in chart.marks if isinstance(mark, Labels)]
     tried = {record.spec.shape.depth for record in of_budget(study, BUDGETS[0])}
@@ -213,9 +208,8 @@ def test_ticks_are_few_distinct_and_inside(low: float, high: float) -> None:
 
 
 def test_both_families_of_curves_are_drawn_over_the_depths_that_finished(
-    study: list[TrialRecord], optima: tuple[Located, ...]
+    optima: tuple[Located, ...], charts: dict[str, Chart]
 ) -> None:
-    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
     optimum = optima[1]
 
     lines = {
@@ -278,25 +272,19 @@ def test_best_depths_are_the_lowest_points_of_the_curves_beside_published_ones(
 
 @pytest.mark.parametrize("against", ["step-time", "flops"])
 def test_the_pareto_front_joins_trials_that_no_cheaper_one_beats(
-    against: str, study: list[TrialRecord], optima: tuple[Located, ...]
+    against: str, study: list[TrialRecord], charts: dict[str, Chart]
 ) -> None:
-    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
-
     marks = charts[f"loss-against-{against}-{BUDGETS[2]}"].marks
 
     [front] = [mark for mark in marks if isinstance(mark, Line)]
-    trials = [
-        pair
-        for mark in marks
-        if isinstance(mark, Points)
-        for pair in zip(mark.x, mark.y, strict=True)
-    ]
+    points = [mark for mark in marks if isinstance(mark, Points)]
+    trials = [pair for mark in points for pair in zip(mark.x, mark.y, strict=True)]
     assert list(front.x) == sorted(front.x)
     assert list(front.y) == sorted(front.y, reverse=True)
     for cost, loss in zip(front.x, front.y, strict=True):
         assert all(y >= loss for x, y in trials if x <= cost)
     depths = {r.spec.shape.depth for r in of_budget(study, BUDGETS[2]) if r.loss is not None}
-    named = {mark.name for mark in marks if isinstance(mark, Points) and mark.in_legend}
+    named = {mark.name for mark in points if mark.in_legend}
     assert named == {str(depth) for depth in depths}, "the legend names every depth"
 
 
@@ -316,18 +304,16 @@ def test_step_times_of_one_type_of_device_alone_are_compared(
     assert "Only trials" not in alone.caption
 
 
-def test_a_hover_text_has_the_learning_rate_of_the_trial(
-    study: list[TrialRecord],
-) -> None:
+def test_a_hover_text_has_the_learning_rate_of_the_trial(study: list[TrialRecord]) -> None:
     record = study[0]
     faster = replace(record, spec=replace(record.spec, learning_rate=4e-3, rate_scale=2.0))
     assert "rate 0.004," in describe(faster)
 
 
 def test_a_legend_of_many_rows_makes_a_figure_higher_and_not_its_axes_lower(
-    study: list[TrialRecord], optima: tuple[Located, ...], tmp_path: Path
+    charts: dict[str, Chart], tmp_path: Path
 ) -> None:
-    chart = next(chart for chart in make_charts(conclusion_of(study)) if chart.budget)
+    chart = next(chart for chart in charts.values() if chart.budget)
     line = next(mark for mark in chart.marks if isinstance(mark, Line))
     many = tuple(replace(line, name=f"the curve of number {n}", in_legend=True) for n in range(60))
     save_static([replace(chart, key="few"), replace(chart, key="many", marks=many)], tmp_path)

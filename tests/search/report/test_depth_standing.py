@@ -48,7 +48,7 @@ def test_a_depth_as_good_as_the_best_is_not_ruled_out(
     }
 
     assert not standings[beside].ruled_out
-    assert "outside the 95 % interval, but as good" in standings[beside].why
+    assert "outside the 95 % interval, but not ruled out" in standings[beside].why
     assert standings[best].why == "the best"
 
 

@@ -1,7 +1,7 @@
 """Crossings, depth needed and matched comparisons, as the report, its tables and a terminal say."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +13,7 @@ from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.analysis.papers.matched_loss import Estimate, LossLevel, MatchedComparison
 from fathom.search.analysis.papers.required_depth import DifficultyDepth
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import CurvePoint, Outcome, TrialRecord
 from fathom.search.report.papers import crossing_law_text, need_text, papers_lines, verdict
 from fathom.search.report.terminal.answer_tables import print_papers
 from fathom.search.report.writer import make_charts
@@ -28,6 +28,15 @@ PETTY = matched_records(beyond=0.1, depths=(2, 4, 8))
 
 def found_in(records: Sequence[TrialRecord]) -> PaperFindings:
     return find_paper_findings(records, seed=0)
+
+
+def measured(
+    records: Sequence[TrialRecord], metric: Callable[[CurvePoint, TrialRecord], dict[str, float]]
+) -> list[TrialRecord]:
+    """The records with other metrics at each evaluation."""
+    return [
+        replace(r, curve=tuple(replace(p, metrics=metric(p, r)) for p in r.curve)) for r in records
+    ]
 
 
 def said_of(records: Sequence[TrialRecord]) -> str:
@@ -51,10 +60,7 @@ def test_the_page_has_exact_match_by_depth_as_table_and_figure(tmp_path: Path) -
 
 
 def test_exact_match_of_zero_everywhere_is_nothing_learned() -> None:
-    zero = [
-        replace(record, curve=tuple(replace(p, metrics={DEV: 0.0, GEN: 0.0}) for p in record.curve))
-        for record in PETTY
-    ]
+    zero = measured(PETTY, lambda *_: {DEV: 0.0, GEN: 0.0})
     words, lines = said_of(zero), "\n".join(papers_lines(found_in(zero)))
 
     assert "Exact match on gen is 0 at every depth: nothing learned" in words
@@ -65,17 +71,8 @@ def test_exact_match_of_zero_everywhere_is_nothing_learned() -> None:
 
 
 def test_bleu_is_said_from_0_to_100_by_its_way_of_decoding() -> None:
-    translated = [
-        replace(
-            record,
-            curve=tuple(
-                replace(p, metrics={"bleu/beam": 30.0 + record.spec.shape.depth})
-                for p in record.curve
-            ),
-        )
-        for record in PETTY
-    ]
-    (chart,) = [one for one in make_charts(conclusion_of(translated)) if "bleu" in one.key]
+    translated = measured(PETTY, lambda _, trial: {"bleu/beam": 30.0 + trial.spec.shape.depth})
+    (chart,) = [found for found in make_charts(conclusion_of(translated)) if "bleu" in found.key]
 
     assert "1M: BLEU by beam: 32.0 at depth 2, 34.0 at 4, 38.0 at 8" in papers_lines(
         found_in(translated)
@@ -85,20 +82,13 @@ def test_bleu_is_said_from_0_to_100_by_its_way_of_decoding() -> None:
     assert chart.y.high > 38
 
 
-def test_a_section_appears_only_with_findings() -> None:
+@pytest.mark.parametrize(("records", "section"), [(LEVINE, 0), (HOPS, 1), (PETTY, 2), ([], None)])
+def test_a_section_appears_only_with_findings(
+    records: list[TrialRecord], section: int | None
+) -> None:
     headings = ("Where deeper begins to win", "Depth needed", "Depth at equal loss")
-    present = {
-        "levine": [heading in said_of(LEVINE) for heading in headings],
-        "hops": [heading in said_of(HOPS) for heading in headings],
-        "petty": [heading in said_of(PETTY) for heading in headings],
-        "nothing": [heading in said_of([]) for heading in headings],
-    }
-    assert present == {
-        "levine": [True, False, False],
-        "hops": [False, True, False],
-        "petty": [False, False, True],
-        "nothing": [False, False, False],
-    }
+    words = said_of(records)
+    assert [heading in words for heading in headings] == [n == section for n in range(3)]
 
 
 def test_every_section_can_be_reached_from_the_top() -> None:
@@ -220,18 +210,7 @@ def test_paper_findings_depend_on_the_finished_trials_alone() -> None:
 
 def test_the_name_of_a_metric_cannot_become_part_of_the_page() -> None:
     hostile = "exact_match/<img src=x onerror=alert(2)>"
-    records = [
-        replace(
-            record,
-            curve=tuple(
-                replace(point, metrics={hostile: point.metrics[GEN]}) for point in record.curve
-            ),
-        )
-        for record in PETTY
-    ]
-
-    page = page_on(records)
-
+    page = page_on(measured(PETTY, lambda point, _: {hostile: point.metrics[GEN]}))
     assert "<img" not in page
     assert hostile in visible(page)
 
