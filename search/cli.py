@@ -35,7 +35,7 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 """Base class of Typer's errors of a command line, whose home depends on its version."""
 LONGEST_LINE = 800
 """Characters of an error's line."""
-FREE_SOME = "; free some, then the same command goes on where this one stopped"
+FREE_SOME = "; free some, then run the same command again, which continues from here"
 MAKE_WRITABLE = "; make it writable, or name another place"
 REMEDIES = {
     errno.ENOSPC: FREE_SOME,

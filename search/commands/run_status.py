@@ -77,12 +77,12 @@ def print_status(status: RunStatus, console: Console) -> None:
     folder = status.folder
     last = f"last written {idle} ago"
     if status.running:
-        console.print(f"{last}; the search goes on", highlight=False)
+        console.print(f"{last}; the search is running", highlight=False)
     elif status.state == "done":
         print_whole(f"{last}; nothing is left to train: fathom report {folder.path}", console)
     else:
         again = f"fathom run {folder.config} --runs {folder.path.parent}"
-        print_whole(f"{last}; to go on:\n  {again}", console)
+        print_whole(f"{last}; to resume it:\n  {again}", console)
 
 
 def status_json(status: RunStatus) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def test_ctrl_c_sigterm_or_a_full_disk_repeat_no_step_but_those_under_way(
     assert paused.status == 1
     assert "The disk is nearly full" in paused.out
     assert paused.err.splitlines()[-1].startswith("fathom: paused, as the disk has ")
-    assert "free some, then the same command goes on" in paused.err.splitlines()[-1]
+    assert "free some, then run the same command again" in paused.err.splitlines()[-1]
     assert "Traceback" not in paused.out + paused.err
 
     assert search.steps() < calm.steps(), "it was told to end before it had"

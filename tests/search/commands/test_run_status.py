@@ -70,7 +70,7 @@ def test_a_search_that_another_process_holds_is_running(runs: Path) -> None:
         status = status_of(folder.path)
         assert status.state == "running"
         assert len(status_json(status)["trials_running"]) == 2
-        assert "the search goes on" in said(folder.path)
+        assert "the search is running" in said(folder.path)
     assert status_of(folder.path).state == "unfinished"
 
 

@@ -71,11 +71,10 @@ def test_records_of_another_study_are_refused_alone_and_among_its_own(
 ) -> None:
     other = searched(tmp_path / "other", study(**change))
     folder = copy_of(kept, tmp_path)
-    own = folder.records.read_bytes()
-    for content, line in ((other.records.read_bytes(), r"\d+"), (own, own.count(b"\n") + 1)):
+    before, foreign = folder.records.read_bytes(), other.records.read_bytes()
+    first_foreign = before.count(b"\n") + 1
+    for content, line in ((foreign, r"\d+"), (before + foreign, first_foreign)):
         folder.records.write_bytes(content)
-        if content is own:
-            folder.records.write_bytes(own + other.records.read_bytes())
         with pytest.raises(DamagedFileError, match=rf"records\.jsonl:{line}: it is of another"):
             read_records(folder, study())
 

@@ -57,8 +57,8 @@ def test_trials_tell_the_speed_of_the_device_that_trained_them_alone(tmp_path: P
     Simulation(search, best_at_four).run()
     devices = ("", "a core", "H200", "L4 + H200")
     records = [
-        replace(own, device=device, peak_memory_bytes=7 if "H200" in device else None)
-        for own, device in zip(search.records, devices, strict=False)
+        replace(record, device=device, peak_memory_bytes=7 if "H200" in device else None)
+        for record, device in zip(search.records, devices, strict=False)
     ]
 
     rates = rates_by_device(records, 0)
@@ -75,7 +75,9 @@ def test_a_measured_speed_corrects_the_estimate_there_and_beyond() -> None:
         assert speed.flops_per_second(size) == pytest.approx(rate)
 
 
-def test_measurements_are_kept_by_device_and_size(cache: Path) -> None:
+def test_measurements_are_kept_by_device_and_size_in_a_readable_file(
+    cache: Path,
+) -> None:
     keep_speeds("a core", {1e7: 2e9, 1e8: 5e9}, start_seconds=12.0)
     keep_speeds("a GPU", {1e9: 1e13})
     keep_speeds("a core", {1e8: 6e9})
@@ -83,6 +85,12 @@ def test_measurements_are_kept_by_device_and_size(cache: Path) -> None:
     assert known_speeds("a core") == KnownSpeeds(((1e7, 2e9), (1e8, 6e9)), 12.0)
     assert known_speeds("a GPU") == KnownSpeeds(((1e9, 1e13),))
     assert known_speeds("another") == KnownSpeeds()
+    assert json.loads(cache.read_text())["a core"] == {
+        "flops_per_second": {"1e+07": 2e9, "1e+08": 6e9}, "start_seconds": 12.0
+    }  # fmt: skip
+    cache.unlink()
+    os.mkfifo(cache)
+    assert known_speeds("a core") == KnownSpeeds(), "a pipe is not waited for"
 
 
 @pytest.mark.parametrize(
@@ -111,21 +119,6 @@ def test_where_nothing_can_be_written_nothing_is_kept_and_nothing_said(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(cache: Path) -> None:
-    cache.parent.mkdir()
-    os.mkfifo(cache)
-
-    assert known_speeds("a core") == KnownSpeeds()
-
-
-def test_the_file_is_json_that_a_person_can_read_and_delete(cache: Path) -> None:
-    keep_speeds("a core", {10**7.5: 2e9}, 3.0)
-
-    assert json.loads(cache.read_text()) == {
-        "a core": {"flops_per_second": {"3.16e+07": 2e9}, "start_seconds": 3.0}
-    }
-
-
 def test_speeds_near_a_half_power_of_ten_are_one_median() -> None:
     assert binned([(0.9e7, 1e9), (1e7, 3e9), (1.1e7, 4e9), (3e7, 8e9)]) == {
         1e7: 3e9,
@@ -137,10 +130,10 @@ def test_only_trials_of_this_run_tell_its_speed(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     Simulation(search, best_at_four).run()
     records = [
-        replace(own, started=time, curve=tuple(
+        replace(record, started=time, curve=tuple(
             replace(point, time=time + 7.0 + place, train_seconds=1.0 + place)
-            for place, point in enumerate(own.curve)))
-        for time, own in enumerate(search.records)
+            for place, point in enumerate(record.curve)))
+        for time, record in enumerate(search.records)
     ]  # fmt: skip
 
     last = records[-1]

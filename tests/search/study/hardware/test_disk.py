@@ -21,7 +21,7 @@ def sizes(planned: tuple[BudgetPlan, ...]) -> list[int]:
 
 
 def test_a_checkpoint_has_three_numbers_a_parameter_and_the_best_weights_are_a_fourth() -> None:
-    shape = max(plans(study())[0].shapes, key=lambda one: one.params_total)
+    shape = max(plans(study())[0].shapes, key=lambda shape: shape.params_total)
     both = checkpoint_bytes(shape, best_weights=True)
     assert both - checkpoint_bytes(shape) == 4 * shape.params_total
     larger = replace(shape, d_ff=2 * shape.d_ff)

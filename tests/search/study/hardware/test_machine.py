@@ -38,12 +38,12 @@ def machine_with(monkeypatch: pytest.MonkeyPatch) -> MachineOf:
 
 
 def test_the_devices_of_a_trial_are_those_that_the_study_gives_it(machine_with: MachineOf) -> None:
-    one, four = machine_with(8, cores=8), machine_with(8, cores=8, gpus_per_trial=4)
+    single, four = machine_with(8, cores=8), machine_with(8, cores=8, gpus_per_trial=4)
     cores = machine_with(8, gpus_per_trial=0, cpus_per_trial=3)
 
-    assert (one.device, one.devices, one.slots) == ("GPU", 1, 8)
+    assert (single.device, single.devices, single.slots) == ("GPU", 1, 8)
     assert (four.devices, four.slots) == (4, 2)
-    assert four.speed.peak == 4 * one.speed.peak
+    assert four.speed.peak == 4 * single.speed.peak
     assert (cores.device, cores.devices, cores.slots) == ("core", 3, 2)
 
 
@@ -82,8 +82,8 @@ def test_what_trials_on_a_type_measured_is_known_on_a_machine_without_it(
     machine_with: MachineOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path))
-    one, half = ResourcesConfig(gpus_per_trial=1), ResourcesConfig(gpus_per_trial=0.5)
-    keep_speeds(speed_key("NVIDIA H100 80GB HBM3", one, gpu=True), {1e12: 3e14})
+    whole, half = ResourcesConfig(gpus_per_trial=1), ResourcesConfig(gpus_per_trial=0.5)
+    keep_speeds(speed_key("NVIDIA H100 80GB HBM3", whole, gpu=True), {1e12: 3e14})
 
     planned = machine_with(0, "H100", gpus_per_trial=1)
 
@@ -107,5 +107,5 @@ def test_a_time_that_was_not_measured_is_called_an_estimate(
     assert "the time is an estimate" in before.notes[0]
     assert after.notes == ()
     assert (before.start_seconds, after.start_seconds) == (START_SECONDS, 50.0)
-    hours = [search_hours(plan_study(config, 256, own), own) for own in (before, after)]
+    hours = [search_hours(plan_study(config, 256, there), there) for there in (before, after)]
     assert hours[1] > 2 * hours[0]
