@@ -78,8 +78,8 @@ def check_loop(*, looped: bool, residual: Residual) -> None:
     if looped and residual is Residual.ADMIN:
         raise OptionError(
             "residual",
-            "profiles every layer, and `looped` layers are one; "
-            f"use `residual: {Residual.ADMIN_CLOSED}` or {Residual.DEEPNORM}",
+            "profiles every layer, and `looped` layers share one block; "
+            f"use `residual: {Residual.ADMIN_CLOSED}` or `{Residual.DEEPNORM}`",
             value="admin",
         )
 

@@ -113,10 +113,14 @@ def built(recipe: OwnRecipe, shape: Shape) -> nn.Module:
         ) from error
     if not isinstance(module, nn.Module):
         raise OwnModelError(
-            f"{recipe.place} must return a torch.nn.Module, got a {type(module).__name__}"
+            f"{recipe.place} must return a torch.nn.Module, got a {type(module).__name__}; return "
+            "the model itself"
         )
     if not trained(module):
-        raise OwnModelError(f"the model of {recipe.place} must have trained parameters, got none")
+        raise OwnModelError(
+            f"the model of {recipe.place} must have trained parameters, got none; "
+            "leave `requires_grad` on for those to train"
+        )
     return module
 
 
@@ -178,7 +182,7 @@ def try_out(recipe: OwnRecipe, shape: Shape, *, causal: bool) -> None:
     if not logits.isfinite().all():
         raise OwnModelError(
             f"the model of {place} must start with finite logits, got some that are not, with "
-            f"{sizes(shape)}"
+            f"{sizes(shape)}; check its initial weights"
         )
     logits.logsumexp(-1).mean().backward()  # type: ignore[no-untyped-call]
     idle = [name for name, weight in trained(model.inner).items() if weight.grad is None]

@@ -42,7 +42,7 @@ class UserObjectiveConfig(ObjectiveConfig):
 
     @model_validator(mode="after")
     def _check_plain(self) -> Self:
-        """Refuse values that YAML does not write and read back as they were."""
+        """Refuses values that YAML does not write and read back unchanged."""
         for key, value in self.model_dump(exclude={"name", "context"}).items():
             if not _is_plain(value):
                 raise RuleError(
@@ -65,7 +65,7 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
     if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_plain(own) for key, own in value.items())
+        return all(isinstance(key, str) and _is_plain(inner) for key, inner in value.items())
     finite = not isinstance(value, float) or math.isfinite(value)
     return finite and (value is None or isinstance(value, str | int | float))
 

@@ -140,7 +140,7 @@ def _segments(file: Path, column: str | None, dtype: str | None) -> list[Segment
             return list[Segment](_arrow().segments_of(file, column))
         if file.suffix == PARQUET:
             raise ObjectiveError(
-                f"ids in parquet are packed and can't be read in place, got {file}; turn them into "
+                f"ids must be readable in place, which parquet is not, got {file}; turn them into "
                 f"shards: fathom tokenize {file} --tokenizer ids --out FOLDER"
             )
         if file.suffix != RAW and dtype is None:
@@ -164,7 +164,7 @@ def _raw(file: Path, dtype: str | None) -> Segment:
     if size % kind.itemsize:
         raise ObjectiveError(
             f"{file} must be whole ids of {kind.itemsize} bytes ({kind.name}), got {size} bytes; "
-            "it is cut short, or name its `dtype`"
+            "restore it if it was cut short, or name its `dtype`"
         )
     return Segment(str(file), 0, size // kind.itemsize, kind.str)
 
@@ -173,7 +173,7 @@ def _with_header(file: Path, head: bytes, size: int) -> Segment:
     if len(head) < HEADER_BYTES:
         raise ObjectiveError(
             f"{file} must have a header of {HEADER_BYTES} bytes, as its first number says, got "
-            f"{size} bytes; it is cut short"
+            f"{size} bytes; it was cut short, so restore it"
         )
     magic, found_version, tokens = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
     dtype, version = HEADERS[magic]
@@ -186,7 +186,7 @@ def _with_header(file: Path, head: bytes, size: int) -> Segment:
     if size != found.end:
         raise ObjectiveError(
             f"{file} must have {found.end} bytes for the {tokens:,} tokens that its header "
-            f"counts, got {size}; it is cut short, or its header is wrong"
+            f"counts, got {size}; restore it, or write it again with the right header"
         )
     return found
 
@@ -217,7 +217,7 @@ def _numpy(file: Path) -> Segment:
     if size != found.end:
         raise ObjectiveError(
             f"{file} must have {found.end} bytes for the {found.tokens:,} ids of its header, got "
-            f"{size}; it is cut short"
+            f"{size}; it was cut short, so restore it"
         )
     return found
 

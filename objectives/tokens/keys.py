@@ -123,7 +123,7 @@ class TokensConfig(NextTokenConfig):
         if size is None:
             raise ObjectiveError(
                 f"`tokenizer` must name the tokenizer.json that cut {self.train}, or `vocabulary` "
-                "the number of its token ids, since the files do not say; 50257 for GPT-2's"
+                "the number of its token ids, which the files do not say; it is 50257 for GPT-2"
             )
         if known is not None and size < known:
             raise ObjectiveError(

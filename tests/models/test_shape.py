@@ -149,7 +149,9 @@ def test_the_matrix_products_are_those_that_torch_counts(options: dict[str, Any]
 
 
 def test_looped_layers_can_not_be_profiled_one_by_one() -> None:
-    with pytest.raises(ValueError, match=r"`looped` layers are one; use `residual: admin_closed`"):
+    with pytest.raises(
+        ValueError, match=r"`looped` layers share one block; use `residual: admin_closed`"
+    ):
         replace(TINY, looped=True, residual=Residual.ADMIN)
     assert replace(TINY, looped=True, residual=Residual.ADMIN_CLOSED).blocks == 1
 

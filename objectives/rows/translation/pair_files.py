@@ -132,8 +132,8 @@ def _check_sentences(rows: Sequence[tsv.TsvLine], column: int) -> None:
         others = [at for at in range(1, count + 1) if not _is_dull(rows, at)]
         such_as = f", such as `columns: {others[:2]}`" if len(others) > 1 else ""
         raise ObjectiveError(
-            f"column {column} of {rows[0].place} must have sentences, and has numbers or one text "
-            f"alone, such as {short(rows[-1].cells[column - 1])}; set `columns`{such_as}"
+            f"column {column} of {rows[0].place} must have sentences, but has only numbers or one "
+            f"repeated text, such as {short(rows[-1].cells[column - 1])}; set `columns`{such_as}"
         )
 
 

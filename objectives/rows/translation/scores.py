@@ -34,8 +34,8 @@ def check_sacrebleu() -> None:
     """Raises `ObjectiveError` if sacrebleu is not installed."""
     if find_spec("sacrebleu") is None:
         raise ObjectiveError(
-            "`objective: translation` must have sacrebleu for its scores; "
-            "`pip install 'fathom-depth[translation]'` comes first"
+            "`objective: translation` needs sacrebleu for its scores, which is not installed; run "
+            "`pip install 'fathom-depth[translation]'` first"
         )
 
 

@@ -69,7 +69,7 @@ class HowFar:
 def make_tokens(
     making: Making, say: Callable[[HowFar], None], message: Callable[[str], None]
 ) -> Index:
-    """Makes the shards, or goes on where an earlier call was interrupted; returns their index.
+    """Makes the shards, or continues where an earlier call was interrupted; returns their index.
 
     Raises:
         ObjectiveError: when source, tokenizer or folder do not suit.
@@ -108,7 +108,9 @@ def _write(
     """Cuts and writes all blocks that are not written yet."""
     done, size = writer.progress.blocks, sum(file.size for file in files)
     if done:
-        message(f"going on after {sum(s.tokens for s in writer.progress.splits.values()):,} tokens")
+        message(
+            f"continuing after {sum(s.tokens for s in writer.progress.splits.values()):,} tokens"
+        )
     noted = time.monotonic()
     blocks = islice(read_blocks(files, settings.field), done, None)
     for block, cut in cut_in_order(blocks, settings):
@@ -141,8 +143,8 @@ def cut_in_order(
                 yield first, cut.result()
         except BrokenProcessPool as error:
             raise ObjectiveError(
-                "a process that cuts text was killed, most likely for lack of memory; the same "
-                "command goes on where it stopped"
+                "a process that cuts text was killed, most likely for lack of memory; run the same "
+                "command again, which continues where it stopped"
             ) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -94,7 +94,7 @@ def attended(x: Tensor, weights: Mapping[str, Tensor], shape: Shape, tokens: Ten
     for head in range(shape.n_heads):
         other = head // shape.queries_per_key
         query, key, value = (
-            part[..., K * own : K * (own + 1)] for part, own in ((q, head), (k, other), (v, other))
+            part[..., K * at : K * (at + 1)] for part, at in ((q, head), (k, other), (v, other))
         )
         if shape.qk_norm:
             query, key = (

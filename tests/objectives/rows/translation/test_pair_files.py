@@ -68,7 +68,11 @@ def test_files_that_do_not_fit_are_refused_with_the_line_and_the_remedy(
         (b"a,A\nb,B\n", (1, 2), ("line 1 of", "CSV", "csv.reader(sys.stdin)")),
         (b'"a"\t"A"\n"b"\t"B"\n', (1, 2), ("CSV", 'csv.reader(sys.stdin, "excel-tab")')),
         (b"7\ta\t8\tA\n9\tb\t10\tB\n", (1, 2), ("column 1 of", "'9'", "`columns: [2, 4]`")),
-        (b"id\tof\tx\n7\teng\tA\n9\teng\tB\n", (2, 3), ("column 2 of", "one text alone", "'eng'")),
+        (
+            b"id\tof\tx\n7\teng\tA\n9\teng\tB\n",
+            (2, 3),
+            ("column 2 of", "one repeated text", "'eng'"),
+        ),
         ("a\té\n".encode("latin-1"), (1, 2), ("0xe9 in line 1", "iconv -f LATIN1 -t UTF-8")),
         ("a\tA\n".encode("utf-16"), (1, 2), ("is UTF-16", "iconv -f UTF-16")),
         ("a\tA\n".encode("utf-16-le"), (1, 2), ("NUL characters", "line 1", "tr -d '\\000'")),
