@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import ray
-from ray._private.authentication.authentication_token_setup import ensure_token_if_auth_enabled
+from ray._private.authentication import authentication_token_setup
 from ray.cluster_utils import Cluster
 
 
@@ -33,7 +33,8 @@ def cluster_of(*nodes: dict[str, Any]) -> Iterator[str]:
     """
     with own_ray_folder(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
-        ensure_token_if_auth_enabled()
+        authentication_token_setup._enable_token_auth()  # Ray has read its environment before
+        authentication_token_setup.ensure_token_if_auth_enabled()
         head, *others = nodes
         there = Cluster(initialize_head=True, head_node_args=head)
         try:

@@ -242,6 +242,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.drill
 def test_a_full_disk_fails_with_status_1(small_disk: Path, tmp_path: Path) -> None:
     (small_disk / "ballast").write_bytes(bytes(64 * 1024))
 

@@ -27,7 +27,7 @@ from fathom.search.cluster.ray_session import start_ray
 from fathom.search.study.keys.groups import ResourcesConfig
 start_ray(ResourcesConfig(gpus_per_trial=0), {AGAIN!r})
 print("started", flush=True)
-time.sleep(120)
+time.sleep(600)
 """
 
 
@@ -157,10 +157,10 @@ def test_a_process_of_ray_that_is_killed_during_the_start_ends_the_run() -> None
     code = """
 import subprocess, time
 from fathom.search.cluster.ray_death import end_with_ray
-started = [subprocess.Popen(["sleep", "60"])]
+started = [subprocess.Popen(["sleep", "600"])]
 end_with_ray(started, "fathom run study.yaml")
 started[0].kill()
-time.sleep(60)
+time.sleep(600)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,12 @@ from fathom.search.cluster.connect import QUIET
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.saving.trial_log import LEAVING
 from fathom.search.training.trial import RunningTrial
 from tests.support.ray_folder import cluster_of
 from tests.support.searches import new_search
 from tests.support.toy import Successor
+from tests.support.waiting import wait_until
 
 STUDY = """
 study: leaving
@@ -41,14 +42,18 @@ RAY = Path(sys.executable).with_name("ray")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched(Successor):
-    """Steps that take their time, each noted with the node that took it."""
+    """Steps that are noted with the node that takes them, and wait on one that is to be drained
+    until its worker has heard of that."""
 
     note: Path
+    drained: str
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        node = ray.get_runtime_context().get_node_id()
         with self.note.open("a") as file:
-            file.write(f"{ray.get_runtime_context().get_node_id()} {step}\n")
-        time.sleep(0.05)
+            file.write(f"{node} {step}\n")
+        if node == self.drained and step > STEPS_BEFORE:
+            LEAVING.wait(300)
         return Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
 
 
@@ -62,8 +67,7 @@ def cluster() -> Iterator[str]:
 
 def drain_when_it_trains(node: str, note: Path, address: str) -> None:
     """Drains a node once it has taken some steps."""
-    while not note.exists() or note.read_text().count(node) < STEPS_BEFORE:
-        time.sleep(0.1)
+    wait_until(lambda: note.exists() and note.read_text().count(node) > STEPS_BEFORE, "no step")
     command = "drain-node --reason DRAIN_NODE_REASON_PREEMPTION --reason-message spot"
     where = ["--node-id", node, "--address", address]
     subprocess.run([RAY, *command.split(), *where], check=True)  # docs/clusters.md has it too
@@ -78,7 +82,7 @@ def test_a_trial_on_a_node_that_is_drained_saves_and_goes_on_elsewhere_at_its_ne
     given = (node, note, cluster)
     threading.Thread(target=drain_when_it_trains, args=given, daemon=True).start()
 
-    run_trials(search, Watched(note=note))
+    run_trials(search, Watched(note=note, drained=node))
 
     assert search.done
     assert {record.outcome for record in search.records} == {Outcome.FINISHED}
