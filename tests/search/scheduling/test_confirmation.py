@@ -13,7 +13,8 @@ from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.study.planning.shapes import nearest_shape
 from tests.support.dry_run import Simulation, scheduler, study
 
-Explored = tuple[tuple[Shape, ...], list[TrialRecord]]
+Shapes = tuple[Shape, ...]
+Explored = tuple[Shapes, list[TrialRecord]]
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,11 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Explored:
         r for r in paused if r.spec.budget == 20_000 and r.spec.stage is Stage.EXPLORE
     ]
     return chosen.shapes, explored_records
+
+
+@pytest.fixture
+def shapes(search: Explored) -> Shapes:
+    return search[0]
 
 
 @pytest.fixture
@@ -86,8 +92,7 @@ ONE_RATE = ConfirmConfig(depths=8, seeds=4, rates=(1.0,))
 BOWL = {2: 1.64, 4: 1.60, 8: 1.64}
 
 
-def test_depths_are_added_outwards_until_they_enclose_the_optimum(explored: Explored) -> None:
-    shapes, _ = explored
+def test_depths_are_added_outwards_until_they_enclose_the_optimum(shapes: Shapes) -> None:
     falling = {1: 1.70, 2: 1.66, 4: 1.62}
     (choice,) = next_confirmations(
         ONE_RATE, shapes, confirmed(shapes, falling, seeds=2, noise=0.001)
@@ -103,8 +108,7 @@ def test_depths_are_added_outwards_until_they_enclose_the_optimum(explored: Expl
     }
 
 
-def test_an_end_that_may_still_be_the_best_does_not_enclose_it(explored: Explored) -> None:
-    shapes, _ = explored
+def test_an_end_that_may_still_be_the_best_does_not_enclose_it(shapes: Shapes) -> None:
     level = confirmed(shapes, {2: 1.601, 4: 1.60, 8: 1.66}, seeds=2, noise=0.004)
     assert {what.shape.depth for what in next_confirmations(ONE_RATE, shapes, level)} == {1}
 
@@ -129,8 +133,7 @@ def at_rates(records: list[TrialRecord], gains: dict[int, float]) -> list[TrialR
     ]
 
 
-def test_rates_are_bracketed_at_the_outermost_depths_first(explored: Explored) -> None:
-    shapes, _ = explored
+def test_rates_are_bracketed_at_the_outermost_depths_first(shapes: Shapes) -> None:
     records = confirmed(shapes, FOUR_DEPTHS, seeds=2, noise=0.001)
     batch = next_confirmations(ConfirmConfig(), shapes, records)
     assert {(what.shape.depth, what.rate_scale) for what in batch} == {
@@ -139,8 +142,7 @@ def test_rates_are_bracketed_at_the_outermost_depths_first(explored: Explored) -
     assert {what.seed for what in batch} == {FRESH_SEEDS_FROM}, "beside the same seed at rate 1"
 
 
-def test_plain_rates_are_bracketed_at_all_depths_in_question(explored: Explored) -> None:
-    shapes, _ = explored
+def test_plain_rates_are_bracketed_at_all_depths_in_question(shapes: Shapes) -> None:
     records = confirmed(shapes, FOUR_DEPTHS, seeds=2, noise=0.001)
     batch = next_confirmations(ConfirmConfig(), shapes, records, plain_rates=True)
     assert {(what.shape.depth, what.rate_scale) for what in batch} == {
@@ -148,8 +150,7 @@ def test_plain_rates_are_bracketed_at_all_depths_in_question(explored: Explored)
     }
 
 
-def test_rates_between_are_bracketed_only_if_the_outermost_differ(explored: Explored) -> None:
-    shapes, _ = explored
+def test_rates_between_are_bracketed_only_if_the_outermost_differ(shapes: Shapes) -> None:
     records = confirmed(shapes, FOUR_DEPTHS, seeds=2, noise=0.001)
 
     def rates_after(gains: dict[int, float]) -> set[int]:
@@ -160,8 +161,7 @@ def test_rates_between_are_bracketed_only_if_the_outermost_differ(explored: Expl
     assert rates_after({2: 0.02, 8: -0.02}) == {4}
 
 
-def test_a_depth_that_is_certainly_worse_encloses_the_optimum(explored: Explored) -> None:
-    shapes, _ = explored
+def test_a_depth_that_is_certainly_worse_encloses_the_optimum(shapes: Shapes) -> None:
     rising = confirmed(shapes, {2: 1.60, 4: 1.62, 8: 1.70}, seeds=2, noise=0.001)
     (record,) = confirmed(shapes, {1: 1.8}, seeds=1, noise=0)
     single = replace(record, spec=replace(record.spec, stage=Stage.EXPLORE, seed=0))
@@ -170,8 +170,7 @@ def test_a_depth_that_is_certainly_worse_encloses_the_optimum(explored: Explored
     assert 1 not in {what.shape.depth for what in enclosed}
 
 
-def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(explored: Explored) -> None:
-    shapes, _ = explored
+def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(shapes: Shapes) -> None:
     end = max(shape.depth for shape in shapes)
     falling = confirmed(shapes, {1: 1.70, 2: 1.66, 4: 1.62}, seeds=2, noise=0.001)
     lost = confirmed(shapes, {8: 1.6}, seeds=2, noise=0, outcome=Outcome.DIVERGED)
@@ -182,38 +181,30 @@ def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(explored
     assert all(what.shape.depth <= end for what in next_confirmations(ONE_RATE, shapes, to_the_end))
 
 
-def test_no_more_depths_and_seeds_than_allowed(explored: Explored) -> None:
-    shapes, _ = explored
+def test_no_more_depths_and_seeds_than_allowed(shapes: Shapes) -> None:
     falling = confirmed(shapes, {1: 1.70, 2: 1.66, 4: 1.62}, seeds=2, noise=0.001)
     assert next_confirmations(ConfirmConfig(depths=3, seeds=2, rates=(1.0,)), shapes, falling) == ()
 
 
-def test_the_best_depths_are_repeated_until_the_noise_is_known(explored: Explored) -> None:
-    shapes, _ = explored
+def test_the_best_depths_are_repeated_until_the_noise_is_known(shapes: Shapes) -> None:
     single = confirmed(shapes, {1: 1.9, **BOWL, 12: 1.9}, seeds=1, noise=0)
     batch = next_confirmations(ONE_RATE, shapes, single)
     assert {what.shape.depth for what in batch} == {2, 4, 8}
     assert {what.seed for what in batch} == {FRESH_SEEDS_FROM + 1}
 
 
-def test_a_narrow_interval_needs_nothing_more(explored: Explored) -> None:
-    shapes, _ = explored
+def test_a_narrow_interval_needs_nothing_more(shapes: Shapes) -> None:
     sharp = {1: 2.2, 2: 1.86, 3: 1.66, 4: 1.60, 5: 1.64, 8: 1.86, 12: 2.2}
     assert next_confirmations(ONE_RATE, shapes, confirmed(shapes, sharp, seeds=2, noise=1e-4)) == ()
 
 
-def test_a_wide_interval_is_narrowed_where_the_best_depth_may_lie(explored: Explored) -> None:
-    shapes, _ = explored
+def test_a_wide_interval_is_narrowed_where_the_best_depth_may_lie(shapes: Shapes) -> None:
     wide = confirmed(shapes, {1: 1.72, 2: 1.63, 4: 1.60, 8: 1.63, 12: 1.66}, seeds=2, noise=0.004)
     (choice,) = next_confirmations(ONE_RATE, shapes, wide)
     assert 1 < choice.shape.depth < 12
 
 
-def test_a_wide_gap_beside_a_depth_that_may_be_the_best_gets_a_depth_in_it(
-    explored: Explored,
-) -> None:
-    shapes, _ = explored
-
+def test_a_wide_gap_beside_a_depth_that_may_be_the_best_gets_a_depth_in_it(shapes: Shapes) -> None:
     def asked_after(losses: dict[int, float]) -> set[int]:
         records = confirmed(shapes, losses, seeds=2, noise=1e-4)
         return {what.shape.depth for what in next_confirmations(ONE_RATE, shapes, records)}
@@ -223,17 +214,13 @@ def test_a_wide_gap_beside_a_depth_that_may_be_the_best_gets_a_depth_in_it(
     assert asked_after({1: 1.66, 2: 1.62, 3: 1.60, 4: 1.62, 5: 1.66, 12: 1.9}) == set()
 
 
-def test_a_gap_that_a_wide_interval_reaches_into_gets_a_depth_before_others(
-    explored: Explored,
-) -> None:
-    shapes, _ = explored
+def test_a_gap_that_a_wide_interval_reaches_into_gets_a_depth_before_others(shapes: Shapes) -> None:
     losses = {1: 1.75, 2: 1.64, 3: 1.605, 5: 1.60, 8: 1.63, 12: 1.68}
     wide = confirmed(shapes, losses, seeds=2, noise=0.008)
     assert [choice.shape.depth for choice in next_confirmations(ONE_RATE, shapes, wide)] == [4]
 
 
-def test_two_humps_ask_for_the_depths_that_tell_them_apart(explored: Explored) -> None:
-    shapes, _ = explored
+def test_two_humps_ask_for_the_depths_that_tell_them_apart(shapes: Shapes) -> None:
     humps = {1: 1.9, 2: 1.6, 3: 1.8, 4: 1.9, 6: 1.8, 8: 1.6, 12: 1.9}
     batch = next_confirmations(
         ConfirmConfig(depths=12, rates=(1.0,)),

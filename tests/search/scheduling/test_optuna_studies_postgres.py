@@ -96,16 +96,6 @@ def wait_until(happened: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def test_a_search_leaves_its_ended_trials_in_the_database_and_none_in_a_file(
-    address: str, tmp_path: Path
-) -> None:
-    search, studies = search_into(address, tmp_path)
-    Simulation(search).run()
-    studies.close()
-    assert_whole(address, search)
-    assert not search.folder.optuna.exists()
-
-
 def test_two_runs_of_one_name_at_once_do_not_mix(address: str, tmp_path: Path) -> None:
     """Both runs start on an empty database without tables."""
     found: list[Scheduler] = []
@@ -124,6 +114,7 @@ def test_two_runs_of_one_name_at_once_do_not_mix(address: str, tmp_path: Path) -
     assert len(found) == 2
     for search in found:
         assert_whole(address, search)
+        assert not search.folder.optuna.exists(), "the trials are in no file"
     assert len(in_database(address)) == 4
 
 
