@@ -17,8 +17,6 @@ from fathom.search.analysis.papers.required_depth import (
 from fathom.search.records import Outcome
 from tests.support.papers import DIFFICULTIES, hop_records, measured_trial, sanford
 
-METRICS = [f"error/k{k}" for k in DIFFICULTIES]
-
 
 def only(found: Sequence[RequiredDepth]) -> RequiredDepth:
     [required] = found

@@ -12,8 +12,6 @@ from fathom.search.study.keys.groups import encoder_layers
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 
-OBJECTIVE = '"tests.support.reversal:Reversal"'
-
 
 def study(**keys: Any) -> StudyConfig:
     values = {
