@@ -84,7 +84,7 @@ def print_plan(
     text = f"about {total} in all, {start} of it to start and to report, on {machine.description}"
     console.print(text, highlight=False)
     hours = device_hours(plans, machine)
-    cost = "" if price is None else f", which cost {price * hours:,.2f} at {price:g} an hour"
+    cost = "" if price is None else f": {price * hours:,.2f} at {price:g} an hour"
     console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)
     disk = format_bytes(search_disk(config, plans, machine.slots))
     copy = format_bytes(largest_state(config, plans))
@@ -99,11 +99,13 @@ def print_plan(
 
 
 def _stopping(plan: BudgetPlan) -> str:
-    """Returns how many exploring trials go on at each rung that stops some; empty without one."""
+    """How many exploring trials continue after each rung that stops some; empty without a rung."""
     stops = [rung for rung in plan.rungs if round(rung.surviving) < round(rung.arriving)]
-    steps = (f"{rung.surviving:.0f} go on at {rounded_count(rung.tokens)} tokens" for rung in stops)
+    steps = (
+        f"{rung.surviving:.0f} continue after {rounded_count(rung.tokens)} tokens" for rung in stops
+    )
     text = ", ".join(steps)
-    return text and f"{plan.budget.label}: of {plan.exploring} exploring trials about {text}"
+    return text and f"{plan.budget.label}: of {plan.exploring} exploring trials, about {text}"
 
 
 def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def tokenize(
         int | None, typer.Option(min=1, max=1 << 31, help="Number of ids, with `ids`.")
     ] = None,
 ) -> None:
-    """Cut text into tokens once, for `objective: tokens`; the same command goes on after a stop."""
+    """Cut text into tokens once, for `objective: tokens`; the same command resumes it."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -253,6 +253,7 @@ def test_the_same_command_again_runs_no_trial_twice(
     assert records.read_text() == before
 
 
+@pytest.mark.drill
 def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path: Path) -> None:
     """The first search is planted and has no checkpoints; the resumed trials are trained."""
     quick = study().objective.model_copy(update={"eval_tokens": 4_000})
@@ -329,6 +330,7 @@ def test_a_shape_goes_to_another_framework_from_a_run_or_its_file(finished: Path
     assert (finished / "two" / "config.json").exists()
 
 
+@pytest.mark.drill
 def test_a_users_own_text_needs_only_its_path(tmp_path: Path) -> None:
     text = "".join(f"Line {i}: the {i * i} foxes; the {i} dogs.\n" for i in range(3000))
     (tmp_path / "my notes.txt").write_text(text)
@@ -339,6 +341,7 @@ def test_a_users_own_text_needs_only_its_path(tmp_path: Path) -> None:
     assert "8k" in done.stdout
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.stem)
 def test_the_commands_of_the_documentation_work(finished: Path, page: Path) -> None:
     """The commands run after the tour, as a reader types them; no search runs twice."""

@@ -355,6 +355,7 @@ def test_all_axes_have_to_carry_over() -> None:
 # The verb.
 
 
+@pytest.mark.drill
 def test_the_verb_prints_json_for_programs_progress_for_people_and_its_status_is_the_verdict() -> (
     None
 ):
