@@ -1,1 +1,1 @@
-"""Decides which trial comes next, which pause, and which are promoted, replicated or resumed."""
+"""Decides which trial comes next, which pause, and which are promoted, repeated or resumed."""
