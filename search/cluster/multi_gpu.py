@@ -15,13 +15,11 @@ from ray import train
 from ray.exceptions import OutOfMemoryError
 from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
 from ray.train.torch import TorchConfig, TorchTrainer, get_device
-from ray.train.v2._internal.callbacks.placement_group_callback import (
-    PlacementGroupCleanerCallback,
-)
 from ray.util.queue import Empty, Queue
 
 from fathom.objectives.contract import Objective
 from fathom.search.cluster.ray_session import all_nodes_but
+from fathom.search.cluster.tune_internals import PlacementGroupCleanerCallback
 from fathom.search.cluster.worker import TrialActor
 from fathom.search.records import Report
 from fathom.search.training.assignment import Assignment

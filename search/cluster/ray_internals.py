@@ -1,5 +1,6 @@
 """What Fathom reads or replaces inside Ray, for which Ray has no public name; seen in Ray 2.60.
 
+What is Tune's is in `tune_internals.py`: its import takes seconds in which Ray can start.
 `tests/search/cluster/test_ray_internals.py` fails where Ray renames any of it.
 """
 
@@ -13,42 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray._common.utils import (
-    get_default_ray_temp_dir,
-    get_default_system_temp_dir,
-    get_system_memory,
-)
+from ray._common.utils import get_default_ray_temp_dir as get_default_ray_temp_dir
+from ray._common.utils import get_default_system_temp_dir as get_default_system_temp_dir
+from ray._common.utils import get_system_memory
 from ray._private import ray_constants, services
 from ray._private.authentication import authentication_token_setup
-from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
-from ray._private.services import find_bootstrap_address
-from ray._private.utils import detect_fate_sharing_support, get_num_cpus, get_used_memory
-from ray.air.execution._internal.event_manager import RayEventManager
+from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER as PROCESS_TYPE_GCS_SERVER
+from ray._private.ray_constants import PROCESS_TYPE_RAYLET as PROCESS_TYPE_RAYLET
+from ray._private.services import find_bootstrap_address as find_bootstrap_address
+from ray._private.utils import detect_fate_sharing_support, get_used_memory
+from ray._private.utils import get_num_cpus as get_num_cpus
 from ray.core.generated import common_pb2
-from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.job_config import JobConfig
-
-__all__ = [
-    "PROCESS_TYPE_GCS_SERVER",
-    "PROCESS_TYPE_RAYLET",
-    "ActorDeath",
-    "KilledForMemoryError",
-    "SamePath",
-    "death_of_actor",
-    "draining_nodes",
-    "find_bootstrap_address",
-    "get_default_ray_temp_dir",
-    "get_default_system_temp_dir",
-    "get_num_cpus",
-    "loopback",
-    "memory_in_use",
-    "memory_kills_as_deaths",
-    "node_here",
-    "private_token",
-    "processes_end_with_parent",
-    "processes_started_by",
-    "silent",
-]
 
 
 def processes_end_with_parent() -> bool:
@@ -57,7 +34,7 @@ def processes_end_with_parent() -> bool:
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
     """Context in which Ray meets another value in one of its modules or classes."""
     before = getattr(owner, name)
     setattr(owner, name, value)
@@ -67,24 +44,22 @@ def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-def processes_started_by(
-    popen: Callable[..., "subprocess.Popen[bytes]"],
-) -> Any:
+def processes_started_by(popen: Callable[..., "subprocess.Popen[bytes]"]) -> Any:
     """Context in which Ray starts its processes by this function, called as `Popen`. Ray itself
     neither protects them from a SIGTERM to the whole job nor lists them."""
-    return _replaced(services, "ConsolePopen", popen)
+    return replaced(services, "ConsolePopen", popen)
 
 
 def loopback() -> Any:
     """Context in which Ray takes this machine for one without a network, and so listens on
     127.0.0.1 alone."""
-    return _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False)
+    return replaced(ray_constants, "ENABLE_RAY_CLUSTER", False)
 
 
 def silent() -> Any:
     """Context in which Ray starts no thread that prints pages of its logs; what happens to a
     worker is told by its trial."""
-    return _replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
+    return replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
 
 
 @contextmanager
@@ -104,7 +79,7 @@ def private_token() -> Iterator[None]:
         finally:
             os.umask(before)
 
-    with _replaced(authentication_token_setup, "generate_and_save_token", write_privately):
+    with replaced(authentication_token_setup, "generate_and_save_token", write_privately):
         yield
 
 
@@ -154,31 +129,6 @@ def death_of_actor(error: BaseException) -> ActorDeath:
     contexts: Any = common_pb2
     with_node = died.reason == contexts.ActorDiedErrorContext.NODE_DIED
     return ActorDeath(died.error_message, died.never_started, with_node)
-
-
-class KilledForMemoryError(RayActorError):
-    """The death of a worker whose node was running out of memory."""
-
-
-@contextmanager
-def memory_kills_as_deaths() -> Iterator[None]:
-    """Context in which Tune takes a worker killed by the memory monitor for one that died.
-
-    Tune would end the whole search otherwise: it expects a `RayActorError` only.
-    """
-    track = RayEventManager.track_future
-
-    def translating(self: Any, future: Any, on_result: Any = None, on_error: Any = None) -> None:
-        track(self, future, on_result, on_error and (lambda error: on_error(_translated(error))))
-
-    with _replaced(RayEventManager, "track_future", translating):
-        yield
-
-
-def _translated(error: Exception) -> Exception:
-    if isinstance(error, OutOfMemoryError):
-        return KilledForMemoryError(error_msg=str(error).partition("\n")[0])
-    return error
 
 
 def node_here() -> tuple[str, str]:

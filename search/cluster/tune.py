@@ -22,7 +22,6 @@ from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
-from fathom.search.cluster.ray_internals import memory_kills_as_deaths
 from fathom.search.cluster.ray_session import (
     all_nodes_but,
     concurrent_trials,
@@ -30,6 +29,7 @@ from fathom.search.cluster.ray_session import (
     start_ray,
 )
 from fathom.search.cluster.shared_failures import SharedFailures
+from fathom.search.cluster.tune_internals import memory_kills_as_deaths
 from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
 from fathom.search.cluster.worker_failures import WorkerFailures
 from fathom.search.records import Report, TrialSpec

@@ -15,10 +15,10 @@ import ray
 from fathom.search.cluster.connect import last_line
 from fathom.search.cluster.ray_internals import (
     ActorDeath,
-    KilledForMemoryError,
     death_of_actor,
     draining_nodes,
 )
+from fathom.search.cluster.tune_internals import KilledForMemoryError
 from fathom.search.records import Outcome
 from fathom.search.training.trial import MachineLeavesError
 

@@ -1,10 +1,10 @@
 """What is read or replaced inside Ray is there: `ray_internals.py`."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from ray._private.authentication import authentication_token_setup
 from ray.air.execution._internal.event_manager import RayEventManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 
-from fathom.search.cluster import ray_internals
+from fathom.search.cluster import ray_internals, tune_internals
 from fathom.search.cluster.ray_session import start_ray
 from fathom.search.study.keys.groups import ResourcesConfig
 
@@ -98,10 +98,16 @@ def test_no_node_is_drained_and_memory_is_counted() -> None:
     assert ray_internals.get_num_cpus() > 0
 
 
+def test_ray_can_start_before_tune_and_torch_are_imported() -> None:
+    heavy = {"pandas", "ray.air", "ray.tune", "torch"}
+    code = f"import fathom.search.cluster.ray_session, sys; print({heavy} & sys.modules.keys())"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"
+
+
 @pytest.mark.parametrize(
     ("context", "owner", "name"),
     [
-        (ray_internals.processes_started_by(Popen), services, "ConsolePopen"),
+        (ray_internals.processes_started_by(subprocess.Popen), services, "ConsolePopen"),
         (ray_internals.loopback(), ray_constants, "ENABLE_RAY_CLUSTER"),
         (ray_internals.silent(), ray._private.worker, "listen_error_messages"),
         (
@@ -109,7 +115,7 @@ def test_no_node_is_drained_and_memory_is_counted() -> None:
             authentication_token_setup,
             "generate_and_save_token",
         ),
-        (ray_internals.memory_kills_as_deaths(), RayEventManager, "track_future"),
+        (tune_internals.memory_kills_as_deaths(), RayEventManager, "track_future"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -135,7 +141,7 @@ def as_tune_hears_of(error: Exception) -> Exception:
 def test_tune_treats_a_worker_killed_for_memory_as_a_death() -> None:
     killed = OutOfMemoryError("1 worker(s) were killed due to the node running low\non memory")
     assert as_tune_hears_of(killed) is killed, "on which Tune's manager of actors raises"
-    with ray_internals.memory_kills_as_deaths():
+    with tune_internals.memory_kills_as_deaths():
         heard = as_tune_hears_of(killed)
         other = RayActorError(error_msg="of something else")
         assert as_tune_hears_of(other) is other

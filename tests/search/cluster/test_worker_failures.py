@@ -11,10 +11,11 @@ from ray.exceptions import RayActorError
 
 from fathom.search.cluster import worker_failures
 from fathom.search.cluster.interrupt import Interrupt
-from fathom.search.cluster.ray_internals import ActorDeath, KilledForMemoryError
+from fathom.search.cluster.ray_internals import ActorDeath
 from fathom.search.cluster.ray_session import all_nodes_but
 from fathom.search.cluster.shared_failures import SharedFailures
 from fathom.search.cluster.tune import SchedulerAdapter, SearcherAdapter
+from fathom.search.cluster.tune_internals import KilledForMemoryError
 from fathom.search.cluster.worker_failures import AllWorkersDieError, WorkerFailures
 from fathom.search.records import Outcome
 from fathom.search.scheduling.scheduler import Scheduler
