@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import LONGEST_SECONDS
+
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
     *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"),
     *("disable-background-networking", "disable-component-update", "hide-scrollbars"),
     *("remote-debugging-pipe", "window-size=1400,1000"),
 )
-LONGEST_SECONDS = 60.0
 
 
 def chromium() -> str | None:

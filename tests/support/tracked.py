@@ -26,6 +26,7 @@ from fathom.search.tracking.follower import Follower
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.study_runs import StudyRuns
 from tests.support.optima import CURVES, not_located, verdict
+from tests.support.waiting import LONGEST_SECONDS
 
 STARTED = 1_700_000_000.0
 SHAPE = Shape(depth=4, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=256, context=64)
@@ -165,7 +166,11 @@ def write_end(folder: Path, record: TrialRecord) -> None:
     append_line(RunFolder(folder).records, to_json(record))
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+UNANSWERED_SECONDS = 60.0
+"""Less than ten trials take on a server that never replies: a request is given up after 10 s."""
+
+
+def wait_until(condition: Callable[[], object], seconds: float = LONGEST_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
