@@ -269,17 +269,22 @@ class Shape:
             attention += self.kv_heads
         attentions, stacks = self.blocks + self.cross_layers, 2 if self.encoder_depth else 1
         skips = self.blocks * self.branches_per_block + self.cross_layers
-        head_norms = attentions * 2 * self.head_dim if self.qk_norm else 0
+        norms = (skips + stacks) * self.d_model * (2 if self.norm_biases else 1)
         positions = stacks * self.context if self.positions is Positions.LEARNED else 0
         return {
             "embedding": self._vocabulary_matrices + self._source_matrices,
             "positions": positions * self.d_model,
             "attention": attentions * attention,
             "feed_forward": self.blocks * feed_forward,
-            "norms": (skips + stacks) * self.d_model * (2 if self.norm_biases else 1) + head_norms,
+            "norms": norms + attentions * self.params_of_head_norms,
             "skips": skips * self.d_model if self.trained_skips else 0,
             "unembedding": 0 if self.tied else self._vocabulary_matrices,
         }
+
+    @property
+    def params_of_head_norms(self) -> int:
+        """Gains of the norms of queries and of keys in one attention, which all heads share."""
+        return 2 * self.head_dim if self.qk_norm else 0
 
     @property
     def _matrices_of_a_block(self) -> tuple[int, int]:

@@ -74,6 +74,11 @@ class HeadNorm(nn.Module):
         return F.rms_norm(x_BTHK, x_BTHK.shape[-1:], self.weight.to(x_BTHK.dtype), NORM_EPS)
 
 
+def head_norms(shape: Shape) -> tuple[HeadNorm, HeadNorm] | tuple[None, None]:
+    """Norms of each head's queries and of its keys; None without `qk_norm`."""
+    return (HeadNorm(shape.head_dim), HeadNorm(shape.head_dim)) if shape.qk_norm else (None, None)
+
+
 class Attention(nn.Module):
     """Self-attention, (N, D) to (N, D); queries, keys and values come from one product.
 
@@ -87,8 +92,7 @@ class Attention(nn.Module):
         width = shape.d_attention + 2 * shape.d_kv
         self.into = nn.Linear(shape.d_model, width, bias=shape.biases)
         self.out = nn.Linear(shape.d_attention, shape.d_model, bias=shape.biases)
-        self.q_norm = HeadNorm(shape.head_dim) if shape.qk_norm else None
-        self.k_norm = HeadNorm(shape.head_dim) if shape.qk_norm else None
+        self.q_norm, self.k_norm = head_norms(shape)
         self.smear = nn.Parameter(torch.zeros(shape.kv_heads)) if shape.smeared_keys else None
 
     def forward(

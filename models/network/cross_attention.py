@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from fathom.models.network.attention import mixed
-from fathom.models.network.blocks import HeadNorm
+from fathom.models.network.blocks import head_norms
 from fathom.models.network.decoding_cache import KeysValues, LayerCache
 from fathom.models.shape import Shape
 
@@ -36,8 +36,7 @@ class CrossAttention(nn.Module):
         self.query = nn.Linear(shape.d_model, shape.d_attention, bias=shape.biases)
         self.key_value = nn.Linear(shape.d_model, 2 * shape.d_kv, bias=shape.biases)
         self.out = nn.Linear(shape.d_attention, shape.d_model, bias=shape.biases)
-        self.q_norm = HeadNorm(shape.head_dim) if shape.qk_norm else None
-        self.k_norm = HeadNorm(shape.head_dim) if shape.qk_norm else None
+        self.q_norm, self.k_norm = head_norms(shape)
 
     def forward(self, x_ND: Tensor, memory: Memory, kept: LayerCache | None = None) -> Tensor:
         q_BTHK = self.query(x_ND).view(len(memory.output_BUD), -1, self.n_heads, self.head_dim)

@@ -55,7 +55,7 @@ def _attention_params(shape: Shape, n_heads: int) -> int:
     if not n_heads:
         return 0
     single = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, n_heads=n_heads)
-    return single.parameter_groups["attention"] + (2 * shape.head_dim if shape.qk_norm else 0)
+    return single.parameter_groups["attention"] + shape.params_of_head_norms
 
 
 def layers_kept(shape: Shape, sizes: Sequence[LayerSizes]) -> list[int]:
