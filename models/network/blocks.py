@@ -74,7 +74,7 @@ class HeadNorm(nn.Module):
         return F.rms_norm(x_BTHK, x_BTHK.shape[-1:], self.weight.to(x_BTHK.dtype), NORM_EPS)
 
 
-def head_norms(shape: Shape) -> tuple[HeadNorm, HeadNorm] | tuple[None, None]:
+def head_norms(shape: Shape) -> tuple[HeadNorm | None, HeadNorm | None]:
     """Norms of each head's queries and of its keys; None without `qk_norm`."""
     return (HeadNorm(shape.head_dim), HeadNorm(shape.head_dim)) if shape.qk_norm else (None, None)
 
