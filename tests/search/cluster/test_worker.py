@@ -42,14 +42,16 @@ RAY = Path(sys.executable).with_name("ray")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched(Successor):
-    """Steps that are noted with the node that takes them, and wait on one that is to be drained
-    until its worker has heard of that."""
+    """Steps that are noted with the node that takes them. On the node that is to be drained they
+    wait until its worker has heard of that, elsewhere until a trial runs there."""
 
     note: Path
     drained: str
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         node = ray.get_runtime_context().get_node_id()
+        if node != self.drained:
+            wait_until(lambda: self.drained in self.note.read_text(), "no trial runs there")
         with self.note.open("a") as file:
             file.write(f"{node} {step}\n")
         if node == self.drained and step > STEPS_BEFORE:
@@ -67,7 +69,7 @@ def cluster() -> Iterator[str]:
 
 def drain_when_it_trains(node: str, note: Path, address: str) -> None:
     """Drains a node once it has taken some steps."""
-    wait_until(lambda: note.exists() and note.read_text().count(node) > STEPS_BEFORE, "no step")
+    wait_until(lambda: note.read_text().count(node) > STEPS_BEFORE, "no step")
     command = "drain-node --reason DRAIN_NODE_REASON_PREEMPTION --reason-message spot"
     where = ["--node-id", node, "--address", address]
     subprocess.run([RAY, *command.split(), *where], check=True)  # docs/clusters.md has it too
@@ -79,6 +81,7 @@ def test_a_trial_on_a_node_that_is_drained_saves_and_goes_on_elsewhere_at_its_ne
     search, note = new_search(tmp_path / "run", STUDY, 8), tmp_path / "steps"
     head = ray.get_runtime_context().get_node_id()
     (node,) = {node["NodeID"] for node in ray.nodes()} - {head}
+    note.touch()
     given = (node, note, cluster)
     threading.Thread(target=drain_when_it_trains, args=given, daemon=True).start()
 
