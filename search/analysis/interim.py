@@ -6,11 +6,7 @@ from dataclasses import dataclass
 
 from fathom.search.analysis.curve_families import PowerCurve
 from fathom.search.analysis.depth_estimates import estimate_depths
-from fathom.search.analysis.joint_curve import (
-    finished_depths,
-    fit_joint_curve,
-    incumbent_depth,
-)
+from fathom.search.analysis.joint_curve import finished_depths, fit_joint_curve, incumbent_depth
 from fathom.search.analysis.optimum import Located, find_optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome, TrialRecord

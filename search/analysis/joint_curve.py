@@ -12,11 +12,7 @@ from scipy.linalg import block_diag
 
 from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.curve_fit import Fit, Flags, fit, points_of, whole_depth
-from fathom.search.analysis.depth_estimates import (
-    DepthEstimates,
-    combine_shapes,
-    estimate_depths,
-)
+from fathom.search.analysis.depth_estimates import DepthEstimates, combine_shapes, estimate_depths
 from fathom.search.analysis.forecast import forecastable, forecasts
 from fathom.search.analysis.rates import rate_brackets
 from fathom.search.records import Stage, TrialRecord

@@ -15,9 +15,7 @@ UNSTABLE = 0.5
 nothing of the parabola near the lowest: usual brackets span a few hundredths."""
 
 
-def losses_by_seed(
-    records: Sequence[TrialRecord],
-) -> dict[Shape, dict[int, dict[float, float]]]:
+def losses_by_seed(records: Sequence[TrialRecord]) -> dict[Shape, dict[int, dict[float, float]]]:
     """Returns shape -> seed -> rate -> loss of the finished trial."""
     found: dict[Shape, dict[int, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:

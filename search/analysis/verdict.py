@@ -247,11 +247,7 @@ class Location:
     """The depths that finished, ascending, and those beyond them that forecasts rule out."""
 
 
-def judge(
-    records: Sequence[TrialRecord],
-    estimates: DepthEstimates,
-    location: Location,
-) -> Verdict:
+def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location) -> Verdict:
     """Returns the verdict on a budget whose losses a curve fits.
 
     Flat comes before edge, because the ends of a flat range win by chance.

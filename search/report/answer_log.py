@@ -4,12 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from fathom.search.analysis.interim import (
-    DepthLosses,
-    InterimAnswer,
-    depth_losses,
-    interim_answer,
-)
+from fathom.search.analysis.interim import DepthLosses, InterimAnswer, depth_losses, interim_answer
 from fathom.search.record_json import from_values
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_as, truncate_torn_line
@@ -34,11 +29,7 @@ class AnswerLog:
     """The current answer of each budget, and the file of all answers."""
 
     def __init__(
-        self,
-        folder: RunFolder,
-        planned_tokens: Mapping[int, float],
-        *,
-        seed: int,
+        self, folder: RunFolder, planned_tokens: Mapping[int, float], *, seed: int
     ) -> None:
         """`planned_tokens` maps each budget to the training tokens planned for its search."""
         truncate_torn_line(folder.answers)

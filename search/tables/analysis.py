@@ -260,13 +260,7 @@ def _optimum(budget: TableBudget, unit: str, noise: float | None) -> Optimum:
     found = find_optimum(budget.records, seed=SEED, noise=noise)
     slope = found.params_slope if budget.slope is None else budget.slope
     # A table need not say what heads and ratio its shapes have: no whole shape is its answer.
-    return replace(
-        found,
-        horizon_unit=unit,
-        params_slope=slope,
-        shape=None,
-        best_ff_ratio=None,
-    )
+    return replace(found, horizon_unit=unit, params_slope=slope, shape=None, best_ff_ratio=None)
 
 
 def _spanned(numbers: Sequence[float]) -> str:

@@ -28,8 +28,7 @@ def end_labels(ends: Mapping[str, LineEnd], x: Axis, y: Axis) -> Labels:
     """
     early = {name: end for name, end in ends.items() if x.place(end.x) < LATE}
     late = sorted(
-        ((name, end) for name, end in ends.items() if name not in early),
-        key=lambda pair: pair[1].y,
+        ((name, end) for name, end in ends.items() if name not in early), key=lambda pair: pair[1].y
     )
     heights = apart([y.place(end.y) for _, end in late], GAP)
     low, high = y.low, y.high

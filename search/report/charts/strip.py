@@ -140,7 +140,7 @@ def _best(optimum: Optimum) -> list[chart.Mark]:
             hover=(f"depth {optimum.optimal_depth}: the best, {optimum.kind.value}",),
             hue=colours.ACCENT,
             marker=chart.Marker.STAR,
-        ),
+        )
     ]
 
 

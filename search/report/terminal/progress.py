@@ -18,11 +18,7 @@ from fathom.search.report.terminal.live_table import (
     summary_line,
 )
 from fathom.search.report.terminal.live_view import LiveView
-from fathom.search.report.terminal.remaining_work import (
-    SearchPace,
-    flops_done,
-    flops_left,
-)
+from fathom.search.report.terminal.remaining_work import SearchPace, flops_done, flops_left
 from fathom.search.report.terminal.ruled_out import RuledOut
 from fathom.search.report.terminal.screen import screen_for
 from fathom.search.scheduling.scheduler import Scheduler
@@ -195,10 +191,7 @@ class Progress:
         for budget, plan in self._plans.items():
             search = self._scheduler.budgets[budget]
             left[budget] = flops_left(
-                plan,
-                self._of(budget),
-                waiting=len(search.confirmations),
-                settled=search.settled,
+                plan, self._of(budget), waiting=len(search.confirmations), settled=search.settled
             )
         return left
 

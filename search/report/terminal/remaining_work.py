@@ -28,11 +28,7 @@ def flops_done(records: Sequence[TrialRecord]) -> float:
 
 
 def flops_left(
-    plan: BudgetPlan,
-    records: Sequence[TrialRecord],
-    *,
-    waiting: int = 0,
-    settled: bool = False,
+    plan: BudgetPlan, records: Sequence[TrialRecord], *, waiting: int = 0, settled: bool = False
 ) -> float:
     """Returns the FLOPs that a budget will most likely still spend.
 

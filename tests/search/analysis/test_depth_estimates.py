@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.planted import World, finished, flat, symmetric
-from fathom.search.analysis.depth_estimates import (
-    NOISE_FLOOR,
-    estimate_depths,
-    seed_noise,
-)
+from fathom.search.analysis.depth_estimates import NOISE_FLOOR, estimate_depths, seed_noise
 from fathom.search.records import Stage, TrialRecord
 from tests.support.simulated import confirm
 

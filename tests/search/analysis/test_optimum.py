@@ -18,13 +18,7 @@ from benchmarks.worlds.planted import (
     two_humps,
 )
 from fathom.search.analysis.depth_estimates import NOISE_FLOOR, estimate_depths
-from fathom.search.analysis.optimum import (
-    Located,
-    NotLocated,
-    Optimum,
-    find_optima,
-    find_optimum,
-)
+from fathom.search.analysis.optimum import Located, NotLocated, Optimum, find_optima, find_optimum
 from fathom.search.analysis.verdict import (
     Advice,
     BestAtEnd,
@@ -166,10 +160,7 @@ def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try(
 
 @pytest.mark.parametrize(
     ("outcome", "remedy"),
-    [
-        (Outcome.STOPPED, Advice.TRAIN_TO_THE_END),
-        (Outcome.DIVERGED, Advice.LOWER_LEARNING_RATE),
-    ],
+    [(Outcome.STOPPED, Advice.TRAIN_TO_THE_END), (Outcome.DIVERGED, Advice.LOWER_LEARNING_RATE)],
 )
 def test_deeper_trials_that_did_not_finish_are_not_mistaken_for_untried(
     outcome: Outcome, remedy: Advice
@@ -217,8 +208,7 @@ def test_the_same_seed_gives_the_same_answer_and_order_does_not_matter() -> None
 
 
 @pytest.mark.parametrize(
-    "curve",
-    [two_humps(3.0, 14.0, gap=0.005), plateau_and_cliff(9.5, slope=0.01, height=0.1)],
+    "curve", [two_humps(3.0, 14.0, gap=0.005), plateau_and_cliff(9.5, slope=0.01, height=0.1)]
 )
 def test_more_than_one_hump_or_a_step_has_no_best_depth(curve: Curve) -> None:
     depths = (1, 2, 3, 4, 6, 9, 14, 20)

@@ -25,15 +25,7 @@ from fathom.search.report.charts.chart import (
     linear_ticks,
     log_ticks,
 )
-from fathom.search.report.charts.colours import (
-    ACCENT,
-    GREEN,
-    INK,
-    MUTED,
-    ORANGE,
-    PINK,
-    depth_hue,
-)
+from fathom.search.report.charts.colours import ACCENT, GREEN, INK, MUTED, ORANGE, PINK, depth_hue
 from fathom.search.report.charts.cost import loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
 from fathom.search.report.charts.labels import apart

@@ -61,9 +61,7 @@ PAPER_PIXELS = 700
 """Width of A4 without margins at 96 pixels an inch."""
 
 
-def test_on_paper_no_figure_is_cut_and_colours_are_those_of_a_light_page(
-    chromium: Browser,
-) -> None:
+def test_on_paper_no_figure_is_cut_and_colours_are_those_of_a_light_page(chromium: Browser) -> None:
     chromium.show(width=PAPER_PIXELS, height=1000, scheme="dark", media="print")
 
     root = "document.documentElement"

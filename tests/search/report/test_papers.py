@@ -188,10 +188,7 @@ def test_the_tables_hold_every_number_that_is_said(tmp_path: Path) -> None:
         pair.params for pair in papers.crossings.pairs if pair.params
     ]
     [law] = rows(tmp_path, "crossing_law")
-    assert (float(law["a"]), float(law["b"])) == (
-        papers.crossings.law.a,
-        papers.crossings.law.b,
-    )
+    assert (float(law["a"]), float(law["b"])) == (papers.crossings.law.a, papers.crossings.law.b)
     needed = rows(tmp_path, "required_depth")
     assert [int(row["depth"]) for row in needed] == [
         need.depth for required in papers.required_depths for need in required.needs

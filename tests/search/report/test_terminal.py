@@ -39,11 +39,7 @@ EVENTS_TO_AN_INTERVAL = 190
 
 
 def watched(
-    path: Path,
-    *,
-    terminal: bool = False,
-    events: int = 10**6,
-    loss: Loss = best_at_four,
+    path: Path, *, terminal: bool = False, events: int = 10**6, loss: Loss = best_at_four
 ) -> tuple[Progress, str]:
     """A search with its progress display, run to its end or for a number of reports."""
     output = io.StringIO()

@@ -182,9 +182,7 @@ def test_the_laws_are_reported_with_their_test_and_their_scatter(
     assert "of which 1 only say on which side" in law_text(replace(law, bounds=1))
 
 
-def test_a_shape_of_two_stacks_says_how_many_layers_each_has(
-    optima: tuple[Located, ...],
-) -> None:
+def test_a_shape_of_two_stacks_says_how_many_layers_each_has(optima: tuple[Located, ...]) -> None:
     (shape, *_) = [optimum.shape for optimum in optima if optimum.shape and optimum.shape.depth > 1]
 
     assert shape_text(shape).startswith(f"depth {shape.depth}, ")

@@ -188,12 +188,7 @@ def test_an_interrupted_report_leaves_the_earlier_one_whole(
 
 def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) -> None:
     report = conclusion_of(study)
-    found = json.loads(
-        json.dumps(
-            report_json(report),
-            allow_nan=False,
-        )
-    )
+    found = json.loads(json.dumps(report_json(report), allow_nan=False))
 
     assert list(found) == [
         *(

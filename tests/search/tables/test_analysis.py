@@ -181,8 +181,7 @@ def test_two_depths_are_too_few_and_it_says_so() -> None:
 
 @pytest.mark.skipif(not GEMSTONES.exists(), reason="needs the Gemstones table")
 @pytest.mark.parametrize(
-    ("tokens", "parabola"),
-    [(4e9, 18), (10e9, 25), (50e9, 31), (100e9, 34), (330e9, 36)],
+    ("tokens", "parabola"), [(4e9, 18), (10e9, 25), (50e9, 31), (100e9, 34), (330e9, 36)]
 )
 def test_the_published_best_depths_of_gemstones_are_found_again(
     tokens: float, parabola: int

@@ -121,10 +121,7 @@ def test_metrics_of_the_end_only_or_of_some_trials_only_are_not_compared() -> No
     bare = [
         replace(
             record,
-            curve=(
-                *(replace(point, metrics={}) for point in record.curve[:-1]),
-                record.curve[-1],
-            ),
+            curve=(*(replace(point, metrics={}) for point in record.curve[:-1]), record.curve[-1]),
         )
         for record in records
     ]
