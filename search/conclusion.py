@@ -22,6 +22,8 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.words import study_reason
 
+Audits = Mapping[int, tuple[RungAudit, ...]]
+"""Budget -> audit of each of its rungs."""
 SIZES = (
     *("depth", "d_model", "d_ff", "ff_ratio", "n_heads", "head_dim"),
     *("params_total", "params_non_embedding"),
@@ -65,18 +67,13 @@ class Findings(ABC):
 
     @property
     @abstractmethod
-    def loss_unit(self) -> str:
-        """Unit of the losses, such as `nats per token`."""
-
-    @property
-    @abstractmethod
     def seed(self) -> int:
         """Random seed of the statistics."""
 
-    @property
-    @abstractmethod
-    def audits(self) -> Mapping[int, tuple[RungAudit, ...]]:
-        """Budget -> audit of each of its rungs."""
+    @cached_property
+    def audits(self) -> Audits:
+        """Budget -> audit of each of its rungs; empty where no trial was stopped at one."""
+        return {}
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
@@ -123,17 +120,12 @@ class Conclusion(Findings):
         return self.config.count
 
     @property
-    def loss_unit(self) -> str:
-        """Unit of the objective's losses."""
-        return self.config.objective.loss_unit
-
-    @property
     def seed(self) -> int:
         """Random seed of the study."""
         return self.config.seed
 
     @cached_property
-    def audits(self) -> Mapping[int, tuple[RungAudit, ...]]:
+    def audits(self) -> Audits:
         """Budget -> audit of each of its rungs."""
         return audit_budgets(self.records, self.config)
 
@@ -161,23 +153,15 @@ def conclude(
 
 
 def _unfinished(optimum: Optimum) -> Optimum:
-    ended = sum(optimum.trials.values())
-    return replace(
-        optimum, verdict=Verdict(Kind.UNFINISHED, SearchUnfinished(ended), Advice.RESUME)
-    )
+    cause = SearchUnfinished(sum(optimum.trials.values()))
+    return replace(optimum, verdict=Verdict(Kind.UNFINISHED, cause, Advice.RESUME))
 
 
-def audit_budgets(
-    records: Sequence[TrialRecord], config: StudyConfig
-) -> dict[int, tuple[RungAudit, ...]]:
+def audit_budgets(records: Sequence[TrialRecord], config: StudyConfig) -> Audits:
     """Budget -> audit of its early stopping, for each budget that has records."""
     rule = halving_rule(config.stopping)
-    of_budget = by_budget(records)
-    return {
-        budget: audit_stopping(of_budget[budget], rule)
-        for budget in config.budgets
-        if budget in of_budget
-    }
+    trials = by_budget(records)
+    return {size: audit_stopping(trials[size], rule) for size in config.budgets if size in trials}
 
 
 def best_law(optima: Sequence[Optimum], run: Path) -> Law:
@@ -197,13 +181,10 @@ def why_no_law(optima: Sequence[Optimum]) -> str:
     for optimum in optima:
         if not optimum.count.of_parameters:
             return f"a law is over parameters, and the budgets are {optimum.count.unit}"
-    verdicts = ", ".join(
-        f"{format_count(optimum.budget)} {optimum.kind.value}" for optimum in optima
-    )
+    verdicts = ", ".join(f"{format_count(o.budget)} {o.kind.value}" for o in optima)
     return (
-        "it takes three budgets whose optimum is identified, a plateau or an edge, and "
-        "edges alone do not hold a line; "
-        f"got {verdicts or 'none that has ended'}"
+        "it takes three budgets whose optimum is identified, a plateau or an edge, and edges alone"
+        f" do not hold a line; got {verdicts or 'none that has ended'}"
     )
 
 

@@ -93,10 +93,8 @@ def cause_text(cause: v.Cause) -> str:
         case v.BestAtEnd() | v.NothingShallower() | v.NoneFinishedBeyond():
             return _edge_text(cause)
         case v.TooFewDepths(finished):
-            return (
-                "a curve needs three depths that finished, got "
-                f"{', '.join(map(str, finished)) or 'none'}"
-            )
+            depths = ", ".join(map(str, finished)) or "none"
+            return f"a curve needs three depths that finished, got {depths}"
         case v.NoiseUnknown(repeats):
             number = f"only {repeats} trials repeat" if repeats else "no trial repeats"
             return f"{number} a shape with another seed, so depth can't be told from noise"
@@ -113,7 +111,7 @@ def cause_text(cause: v.Cause) -> str:
             return f"the search has not ended, and only {ended} of its trials have"
 
 
-def _edge_text(cause: v.BestAtEnd | v.NothingShallower | v.NoneFinishedBeyond) -> str:
+def _edge_text(cause: v.Edge) -> str:
     match cause:
         case v.BestAtEnd(end, deeper):
             side, last = ("above", "deepest") if deeper else ("below", "shallowest")

@@ -54,7 +54,7 @@ LIGHT = (
     *("scheduling.audit", "scheduling.halving", "scheduling.confirmation", "scheduling.journal"),
     *("scheduling.extend", "report.writer", "report.data", "report.terminal.tables"),
     *("export.best", "export.formats", "commands.predict", "commands.analyse_source", "cli"),
-    *("tables.analysis", "report.terminal.analysed"),
+    *("tables.analysis", "report.terminal.answer_tables"),
     *("cluster.doctor.checks", "cluster.doctor.access", "cluster.doctor.messages"),
 )
 """Modules of `search` that must work, and start, without the frameworks in `HEAVY`."""

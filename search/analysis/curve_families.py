@@ -68,10 +68,9 @@ class DepthPoints:
 
     def at(self, places: NDArray[np.intp]) -> "DepthPoints":
         """The points at these places, in this order."""
+        depths, losses = self.depths[places], self.losses[places]
         covariance = self.covariance[np.ix_(places, places)]
-        return replace(
-            self, depths=self.depths[places], losses=self.losses[places], covariance=covariance
-        )
+        return replace(self, depths=depths, losses=losses, covariance=covariance)
 
     def height(self, errors: float) -> Array:
         """Height of each loss above the lowest one beyond `errors` standard errors of the

@@ -1,4 +1,4 @@
-"""Estimates of the loss at each depth from the finished trials of one budget.
+"""Estimates of the loss at each depth from the finished trials of one budget, and of the best loss.
 
 Seeds make shapes, shapes make depths. A shape's loss is the mean of its seeds at its best rate;
 a depth's loss is what its shapes would have with the budget's exact parameters and one common
@@ -8,10 +8,11 @@ feed-forward ratio. Every estimate is a weighted sum of losses: its error follow
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import hypot, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.rates import (
@@ -147,9 +148,8 @@ def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shap
     A shape without a bracket of rates is granted the gain of the bracketed depths around it.
     """
     seeds = losses_by_seed(records)
-    confirmed = {
-        r.spec.shape for r in records if r.spec.stage is Stage.CONFIRM and r.loss is not None
-    }
+    finished = [record for record in records if record.loss is not None]
+    confirmed = {r.spec.shape for r in finished if r.spec.stage is Stage.CONFIRM}
     brackets = rate_brackets(records)
     for shape in sorted(seeds, key=lambda shape: shape.depth):
         by_seed = list(seeds[shape].values())
@@ -158,14 +158,9 @@ def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shap
         if brackets and not any(len(losses) > 1 for losses in by_seed):
             gain, more = granted_gain(log(shape.depth), brackets)
             loss, weight = loss - gain, weight + more
-        yield ShapeLoss(
-            Stage.CONFIRM if shape in confirmed else Stage.EXPLORE,
-            shape,
-            log(first.size / first.spec.budget),
-            loss,
-            noise**2 * weight,
-            sum(map(len, by_seed)),
-        )
+        stage = Stage.CONFIRM if shape in confirmed else Stage.EXPLORE
+        size, trials = log(first.size / first.spec.budget), sum(map(len, by_seed))
+        yield ShapeLoss(stage, shape, size, loss, noise**2 * weight, trials)
 
 
 class _Regression:
@@ -243,9 +238,8 @@ class _Regression:
         weights = self._design[:, :-3] / (variance + moves)[:, None]
         weights /= weights.sum(axis=0)
         moved = weights.T @ covariates
-        covariance = (
-            weights.T @ (weights * variance[:, None]) + moved @ self._slope_covariance @ moved.T
-        )
+        by_slopes = moved @ self._slope_covariance @ moved.T
+        covariance = weights.T @ (weights * variance[:, None]) + by_slopes
         return weights.T @ (self._losses - covariates @ self.slopes), covariance
 
     def _between(self, noise: Array) -> float:
@@ -279,3 +273,59 @@ def excess_variance(misses: Callable[[float], tuple[Array, Array] | None], spare
             break
         variance += excess / float(np.sum((residuals / errors) ** 2))
     return variance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestLoss:
+    """The lowest loss over the trained depths of a budget, nats, with an interval."""
+
+    depth: int
+    loss: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossDifference:
+    """One best loss minus another, nats, with an interval."""
+
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the interval does not hold 0."""
+        return self.low > 0 or self.high < 0
+
+
+def best_loss(estimates: DepthEstimates, *, confidence: float = 0.95) -> BestLoss | None:
+    """The best loss of a budget; None without a whole training.
+
+    The best of several depths is the luckiest of them too. So the interval holds for the lowest of
+    the true losses: each depth has its own, wide enough for all of them to hold together
+    (Bonferroni), and the lowest of their ends are the interval's.
+    """
+    depths = estimates.depths
+    if not depths:
+        return None
+    freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
+    errors = float(stdtrit(freedom, 1 - (1 - confidence) / (2 * len(depths))))
+    best = min(depths, key=lambda estimate: estimate.loss)
+    return BestLoss(
+        depth=best.depth,
+        loss=best.loss,
+        low=min(estimate.loss - errors * estimate.standard_error for estimate in depths),
+        high=min(estimate.loss + errors * estimate.standard_error for estimate in depths),
+    )
+
+
+def loss_difference(first: BestLoss, other: BestLoss) -> LossDifference:
+    """The difference of two best losses of independent searches, from their own intervals (the
+    method of variance estimates recovery, Zou & Donner 2008)."""
+    difference = first.loss - other.loss
+    return LossDifference(
+        difference=difference,
+        low=difference - hypot(first.loss - first.low, other.high - other.loss),
+        high=difference + hypot(first.high - first.loss, other.loss - other.low),
+    )

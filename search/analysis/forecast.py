@@ -90,11 +90,7 @@ def forecast_ranking(
 
     It uses the curves up to the rung only, so that no trial is better known than another.
     """
-    trials = [
-        _Trial(record, until=rung, median_of=median_of)
-        for record in records
-        if rung in record.rungs
-    ]
+    trials = [_Trial(r, until=rung, median_of=median_of) for r in records if rung in r.rungs]
     if not trials:
         return {}
     line = _Line(rung, trials, [])
@@ -189,9 +185,8 @@ class _Line:
         drops = [(t.x, t.loss_at(tokens) - end) for t, end in ends]
         known = drops or gains
         # With nothing to go by, the rest of the way may be as long as the way so far.
-        self.scale = max(
-            1e-9, statistics.fmean(y for _, y in known) if known else came[0].losses[-1]
-        )
+        rest = statistics.fmean(y for _, y in known) if known else came[0].losses[-1]
+        self.scale = max(1e-9, rest)
         self._level = 0 if drops else 1
         rows = [(0.0, 0.0, 1.0, DEPTH_BIAS[0], DEPTH_BIAS[1])]
         rows += [(1.0, 0.0, x, y / self.scale, SCATTER) for x, y in drops]

@@ -137,20 +137,15 @@ def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Arra
     if not b > 0:
         return np.full_like(params, np.nan), np.zeros((len(params), 2))
     depth = wrightomega(np.log(params / 12 * 2 * b) - 2 * a) / (2 * b)
-    slopes = (
-        np.stack([np.full_like(depth, -2.0), -2 * depth], axis=1) / (1 + 2 * b * depth)[:, None]
-    )
-    return depth, slopes
+    slopes = np.stack([np.full_like(depth, -2.0), -2 * depth], axis=1)
+    return depth, slopes / (1 + 2 * b * depth)[:, None]
 
 
 def usable(optima: Sequence[Optimum]) -> tuple[Located, ...]:
     """The optima that laws are fitted to: those that are settled, and every edge that says on which
     side the best depth lies."""
-    return tuple(
-        optimum
-        for optimum in optima
-        if isinstance(optimum, Located) and (is_settled(optimum) or _is_bound(optimum))
-    )
+    known = (optimum for optimum in optima if isinstance(optimum, Located))
+    return tuple(optimum for optimum in known if is_settled(optimum) or _is_bound(optimum))
 
 
 def is_settled(optimum: Optimum) -> TypeGuard[Located]:

@@ -56,9 +56,8 @@ class SizedDepths:
 
     def at(self, kept: Array) -> "SizedDepths":
         """The points at these places."""
-        return SizedDepths(
-            self.params[kept], self.log_depth[kept], self.error[kept], self.side[kept]
-        )
+        columns = (self.params, self.log_depth, self.error, self.side)
+        return SizedDepths(*(column[kept] for column in columns))
 
     def left_out(self) -> "Iterator[tuple[SizedDepths, SizedDepths]]":
         """Yields all points but one, and that one, for each of them."""

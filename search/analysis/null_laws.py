@@ -95,9 +95,7 @@ def as_good(law: Law, null_laws: Sequence[NullLaw]) -> tuple[NullLaw, ...]:
     if error is None:
         return ()
     tested = [null for null in null_laws if null.leave_one_out_error is not None]
-    return tuple(
-        null for null in tested if round((null.leave_one_out_error or 0.0) - error, 2) <= 0
-    )
+    return tuple(n for n in tested if round((n.leave_one_out_error or 0.0) - error, 2) <= 0)
 
 
 def _null_law(name: str, points: SizedDepths, layer: float, embedding: float) -> NullLaw | None:

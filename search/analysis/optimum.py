@@ -230,10 +230,7 @@ def _measured(records: Sequence[TrialRecord], estimates: DepthEstimates) -> dict
         "noise": estimates.noise,
         "params_slope": estimates.params_slope,
         "best_ff_ratio": estimates.best_ratio if branches else None,
-        "trials": {
-            outcome.value: sum(record.outcome is outcome for record in records)
-            for outcome in Outcome
-        },
+        "trials": {o.value: sum(record.outcome is o for record in records) for o in Outcome},
     }
 
 

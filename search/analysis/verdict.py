@@ -150,21 +150,13 @@ class SearchUnfinished:
     """Trials that have."""
 
 
-Cause = (
-    NarrowInterval
-    | FlatRange
-    | FlatInterval
-    | BestAtEnd
-    | NothingShallower
-    | NoneFinishedBeyond
-    | TooFewDepths
-    | NoiseUnknown
-    | NoiseHidesDepth
-    | RatioHidesDepth
-    | NoCurveFits
-    | BetweenTested
-    | SearchUnfinished
-)
+Flat = FlatRange | FlatInterval
+"""Causes of a plateau."""
+Edge = BestAtEnd | NothingShallower | NoneFinishedBeyond
+"""Causes of an edge."""
+Lack = TooFewDepths | NoiseUnknown | NoiseHidesDepth | RatioHidesDepth | NoCurveFits | BetweenTested
+"""Causes of an answer that is insufficient."""
+Cause = NarrowInterval | Flat | Edge | Lack | SearchUnfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +321,7 @@ def _around(location: Location) -> tuple[int, int]:
     return location.tested[above - 1], location.tested[above]
 
 
-def _flat_or_noisy(estimates: DepthEstimates, flat: FlatRange | FlatInterval) -> Verdict:
+def _flat_or_noisy(estimates: DepthEstimates, flat: Flat) -> Verdict:
     """A plateau, or insufficient where the noise may hide a large difference."""
     if flat.difference <= HIDDEN:
         return Verdict(Kind.PLATEAU, flat)

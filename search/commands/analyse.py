@@ -77,7 +77,7 @@ def _print(analysis: "Analysis", page: Path | None) -> None:
     """Prints the answers, and where the report's page is."""
     from rich.console import Console
 
-    from fathom.search.report.terminal.analysed import print_analysis
+    from fathom.search.report.terminal.answer_tables import print_analysis
 
     console = Console()
     print_analysis(analysis, console)

@@ -9,8 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fathom.search.analysis.best_loss import BestLoss, LossDifference, best_loss, loss_difference
-from fathom.search.analysis.depth_estimates import estimate_depths
+from fathom.search.analysis.depth_estimates import (
+    BestLoss,
+    LossDifference,
+    best_loss,
+    estimate_depths,
+    loss_difference,
+)
 from fathom.search.formatting import format_count
 from fathom.search.records import by_budget
 from fathom.search.report.terminal.tables import empty_table

@@ -70,9 +70,8 @@ def _verdict_limit(optimum: Optimum) -> str:
         case Kind.UNFINISHED:
             return "any best depth; its search has not ended."
         case Kind.INSUFFICIENT:
-            return (
-                f"that depth {optimum.optimal_depth} is the best; it is the best so far, no more."
-            )
+            depth = optimum.optimal_depth
+            return f"that depth {depth} is the best; it is the best so far, no more."
 
 
 def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
@@ -87,17 +86,13 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
     if finished and known < KNOWN_NOISE:
         measured = f"only {counted(known, 'repeated trial')}" if known else "no repeated trial"
         source = "assumed" if optimum.noise == noise else "stated"
-        yield (
-            f"how far seeds differ; {measured} measured it, and {optimum.noise:.4f} nats are"
-            f" {source}."
-        )
+        noise_text = f"{optimum.noise:.4f} nats are {source}"
+        yield f"how far seeds differ; {measured} measured it, and {noise_text}."
     stopped = any(record.outcome is Outcome.STOPPED and record.rungs for record in records)
     audits = conclusion.audits_of(optimum.budget)
     if stopped and all(audit.rank_correlation is None for audit in audits):
-        yield (
-            "that stopping early was fair; too few trials end far enough apart to compare a rung"
-            " with."
-        )
+        lack = "too few trials end far enough apart to compare a rung with"
+        yield f"that stopping early was fair; {lack}."
 
 
 def _law_limits(conclusion: Findings) -> Iterator[str]:

@@ -32,9 +32,8 @@ def certainty(optimum: Optimum) -> dict[str, str]:
             " tested depths; they count for the end that is lower"
         )
     facts["Noise between seeds"] = f"{optimum.noise:.4f} nats, standard deviation"
-    facts["Correction to the exact size"] = (
-        f"{optimum.params_slope:+.3f} nats for each unit of ln parameters"
-    )
+    slope = f"{optimum.params_slope:+.3f} nats for each unit of ln parameters"
+    facts["Correction to the exact size"] = slope
     if optimum.best_ff_ratio:
         facts["Best feed-forward ratio"] = f"{optimum.best_ff_ratio:.2g}, among those that finished"
     return facts

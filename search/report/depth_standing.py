@@ -77,9 +77,8 @@ def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
         return f"ruled out: outside the 95 % interval, {above}"
     if depth in optimum.plateau:
         outside = "" if _inside(depth, optimum) else "outside the 95 % interval, but "
-        return (
-            f"{outside}not ruled out: it may lie within {PLATEAU_WIDTH} nats of the best ({above})"
-        )
+        near = f"it may lie within {PLATEAU_WIDTH} nats of the best"
+        return f"{outside}not ruled out: {near} ({above})"
     if optimum.kind in DECIDED:
         return f"not ruled out: inside the 95 % interval, {above}"
     return above
@@ -104,11 +103,8 @@ def _inside(depth: int, optimum: Optimum) -> bool:
 def ruled_out_text(standings: Sequence[DepthStanding]) -> str:
     """Returns which depths are ruled out and why, in one line; empty where none is."""
     out = [standing for standing in standings if standing.ruled_out]
-    parts = [
-        f"{standing.depth} ({standing.gap:+.3f} nats)"
-        for standing in out
-        if standing.gap is not None
-    ]
+    measured = [standing for standing in out if standing.gap is not None]
+    parts = [f"{standing.depth} ({standing.gap:+.3f} nats)" for standing in measured]
     if stopped := [standing.depth for standing in out if standing.gap is None]:
         parts.append(f"{ranges(stopped)} (stopped early)")
     return f"Ruled out: depth {', '.join(parts)}." if parts else ""

@@ -1,8 +1,11 @@
-"""The report page: the values of each section, rendered by the templates beside this file."""
+"""The report page: the values of each section and their source, rendered by the templates."""
 
+import platform
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion, Findings
 from fathom.search.formatting import format_count
+from fathom.search.records import Stage, TrialRecord
 from fathom.search.report import text
 from fathom.search.report.analysed import analysis_facts
 from fathom.search.report.caveats import unsupported
@@ -27,13 +31,24 @@ from fathom.search.report.charts.page_figures import (
 from fathom.search.report.depth_standing import depth_standings, standing_row
 from fathom.search.report.hero import hero, next_commands
 from fathom.search.report.papers import metrics_values, papers_values
-from fathom.search.report.provenance import provenance, settings_of
 from fathom.search.scheduling.audit import RungAudit
+from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.tables.analysis import Analysis
 
 TEMPLATES = Path(__file__).with_name("templates")
 BEYOND = (3, 10)
 """Multiples of the largest fitted budget at which the laws predict too."""
+DECIDING_PACKAGES = ("fathom-depth", "torch", "ray", "optuna", "mlflow", "numpy", "scipy")
+"""Packages whose versions a result may depend on."""
+COUNT_MEANING = {
+    "total": "every trained parameter",
+    "non-embedding": "every trained parameter but token embedding, positions and unembedding",
+    "matrices": "weights of attention and feed-forward, 12 depth d_model² where d_ff is 4 d_model",
+    "flops": "operations of a forward pass for a token",
+    "heads": "heads of all layers together; parameters differ between depths",
+    "width": "d_model; parameters grow with depth",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,7 @@ def page(conclusion: Conclusion, charts: Sequence[Chart], live: Live | None = No
     return _render(
         conclusion,
         charts,
-        extent=f"{trials}; losses are {conclusion.loss_unit}",
+        extent=f"{trials}; losses are {conclusion.config.objective.loss_unit}",
         steps=next_commands(conclusion),
         provenance=provenance(conclusion),
         settings=settings_of(conclusion.config),
@@ -184,3 +199,52 @@ def _audit_row(rung: RungAudit) -> dict[str, str]:
         "regret (nats)": text.optional(rung.regret, ".4f"),
         "depths cut off": ", ".join(map(str, rung.cut_depths)) or "none",
     }
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of Python and of every package that a result may depend on."""
+    packages = {name: version(name) for name in DECIDING_PACKAGES}
+    return {"python": platform.python_version(), **packages}
+
+
+def settings_of(config: StudyConfig) -> str:
+    """Returns the resolved study file, without the addresses of its stores."""
+    return dump(config.model_copy(update={"tracking": TrackingConfig()}))
+
+
+def provenance(conclusion: Findings) -> dict[str, str]:
+    """Returns heading -> fact; a fact is empty where nothing is known."""
+    records, optima = conclusion.records, conclusion.optima
+    rules = dict.fromkeys(optimum.count.label for optimum in optima)
+    return {
+        "Source": f"records.jsonl, {text.counted(len(records), 'trial')}",
+        "Horizon": "; ".join(f"{o.tokens:,} tokens at {format_count(o.budget)}" for o in optima),
+        "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
+        **_from_records(records),
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+    }
+
+
+def _from_records(records: Sequence[TrialRecord]) -> dict[str, str]:
+    if not records:
+        return {}
+    rates = sorted({record.spec.learning_rate for record in records})
+    ended = [record.ended for record in records if record.ended is not None]
+    facts = {
+        f"Seeds, {stage}": _spanned({r.spec.seed for r in records if r.spec.stage is stage})
+        for stage in Stage
+    }
+    facts["Learning rate"] = ", ".join(f"{rate:g}" for rate in rates)
+    facts["First trial started"] = _moment(min(record.started for record in records))
+    if ended:
+        facts["Last trial ended"] = _moment(max(ended))
+    return facts
+
+
+def _spanned(seeds: set[int]) -> str:
+    found = f"{len(seeds)} different, {min(seeds, default=0)} to {max(seeds, default=0)}"
+    return f"{found}; tables/trials.csv has each" if seeds else ""
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

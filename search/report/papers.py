@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from statistics import fmean
 from typing import Any
 
-from fathom.search.analysis.papers.crossing_law import CrossingLaw
-from fathom.search.analysis.papers.crossings import Crossing, CrossingKind, Crossings
+from fathom.search.analysis.papers.crossings import Crossing, CrossingKind, CrossingLaw, Crossings
 from fathom.search.analysis.papers.depth_metrics import DepthMetric
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.papers.matched_loss import LOSS, Estimate, MatchedComparison
@@ -32,14 +32,9 @@ def papers_lines(papers: PaperFindings) -> list[str]:
         named = [pair for pair in papers.crossings.pairs if pair.neighbours and pair.params]
         lines += [f"crossing: {crossing_text(pair)}" for pair in named]
         lines.append(f"crossings: {crossing_law_text(papers.crossings.law)}")
-    lines += [
-        f"{format_count(required.budget)}: {needs_text(required)}"
-        for required in papers.required_depths
-    ]
+    lines += [f"{format_count(r.budget)}: {needs_text(r)}" for r in papers.required_depths]
     lines += [metric_text(metric) for metric in papers.depth_metrics]
-    unlearned = {
-        (metric.budget, metric.name) for metric in papers.depth_metrics if metric.nothing_learned
-    }
+    unlearned = {(m.budget, m.name) for m in papers.depth_metrics if m.nothing_learned}
     for title, pairs in matched_groups(papers.matched):
         if (pairs[0].budget, pairs[0].metric) in unlearned:
             continue
@@ -101,9 +96,7 @@ def matched_groups(
     matched: Sequence[MatchedComparison],
 ) -> Iterator[tuple[str, list[MatchedComparison]]]:
     """Yields the compared pairs of depths of each metric, after a title."""
-    for _, group in groupby(
-        matched, key=lambda comparison: (comparison.budget, comparison.metric, comparison.yardstick)
-    ):
+    for _, group in groupby(matched, key=attrgetter("budget", "metric", "yardstick")):
         pairs = list(group)
         first = pairs[0]
         equal = "validation loss" if first.yardstick == LOSS else first.yardstick

@@ -150,11 +150,8 @@ def to_train(conclusion: Findings) -> Optimum | None:
 
 def trials(optimum: Optimum) -> str:
     """Returns the numbers of trials by outcome, for example `12 finished, 3 stopped`."""
-    return ", ".join(
-        f"{number} {outcome.replace('_', ' ')}"
-        for outcome, number in optimum.trials.items()
-        if number
-    )
+    numbers = {outcome.replace("_", " "): number for outcome, number in optimum.trials.items()}
+    return ", ".join(f"{number} {outcome}" for outcome, number in numbers.items() if number)
 
 
 def metric_name(kind: str) -> str:
@@ -251,16 +248,13 @@ def law_text(law: Law) -> str:
     if law.leave_one_out_error is None:
         tested = "Without one of its budgets it can't be fitted"
     else:
+        missed = _missed(law.leave_one_out_error)
         tested = (
-            "Predicting each budget from the others, it misses the depth by"
-            f" {_missed(law.leave_one_out_error)} on average"
+            f"Predicting each budget from the others, it misses the depth by {missed} on average"
         )
     spread = "Best depths miss it by no more than their own errors"
     if law.scatter:
-        factor = exp(law.scatter)
-        spread = (
-            f"Beyond their own errors, best depths scatter about it by a factor of {factor:.2f}"
-        )
+        spread = f"Beyond their own errors, best depths scatter about it by {_missed(law.scatter)}"
     budgets = f"{law.budgets} budgets from {low} to {high}"
     if law.bounds:
         budgets += f", of which {law.bounds} only say on which side the best depth lies"
@@ -284,10 +278,8 @@ def null_laws_text(laws: Sequence[Law], null_laws: Sequence[NullLaw]) -> str:
     if not tested:
         return ""
     missed = [f"{null_law_text(law)} by {_missed(law.leave_one_out_error)}" for law in tested]
-    found = (
-        "Laws with one constant, fitted and tested alike, miss left-out budgets so:"
-        f" {'; '.join(missed)}."
-    )
+    alike = "Laws with one constant, fitted and tested alike, miss left-out budgets so"
+    found = f"{alike}: {'; '.join(missed)}."
     if not laws:
         return found
     if laws[0].leave_one_out_error is None:

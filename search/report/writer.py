@@ -8,12 +8,10 @@ from tempfile import TemporaryDirectory
 from fathom.search.conclusion import Conclusion, Findings
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
-from fathom.search.report.charts.depth import loss_against_depth
+from fathom.search.report.charts.depth import loss_against_depth, metric_against_depth
 from fathom.search.report.charts.law import depth_against_budget
-from fathom.search.report.charts.metrics import metric_against_depth
-from fathom.search.report.charts.paper_figures import save_static
+from fathom.search.report.charts.paper_figures import save_static, save_strip
 from fathom.search.report.charts.sizes import loss_against_size
-from fathom.search.report.charts.strip_figure import save_strip
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.data import save_tables, tables
 from fathom.search.report.hero import strip_charts

@@ -9,7 +9,6 @@ from fathom.models.shape import Count
 from fathom.search.analysis.optimum import Optimum, find_optimum
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
-from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
 from fathom.search.tables.grouping import group_runs
@@ -63,11 +62,6 @@ class TableFindings(Findings):
         return self.counted
 
     @property
-    def loss_unit(self) -> str:
-        """Unit of the losses, which a table does not say."""
-        return "nats"
-
-    @property
     def seed(self) -> int:
         """Seed of the statistics, the same for every table."""
         return SEED
@@ -75,11 +69,6 @@ class TableFindings(Findings):
     def reason(self, optimum: Optimum) -> str:
         """Returns the reason of a verdict, with the runs that would settle it."""
         return table_reason(optimum.verdict)
-
-    @property
-    def audits(self) -> Mapping[int, tuple[RungAudit, ...]]:
-        """No run of a table was stopped at a rung."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +173,8 @@ def find_answers(
             f"`--horizon` must be tokens of the table, got {format_count(question.horizons[0])}, "
             f"and {label} has none; name them with --map COLUMN=tokens, or drop it"
         )
-    findings = [
-        _findings(runs, classes, question, count, label, horizon)
-        for horizon in question.horizons or (None,)
-    ]
-    return tuple(findings)
+    horizons = question.horizons or (None,)
+    return tuple(_findings(runs, classes, question, count, label, at) for at in horizons)
 
 
 def _classes(

@@ -142,11 +142,8 @@ def _seeds(tokens: Array, losses: Array) -> Iterator[NDArray[np.int64]]:
 
 
 def _run(values: Mapping[str, Array], rows: NDArray[np.int64], tokens: Array, losses: Array) -> Run:
-    first = {
-        name: float(values[name][rows[0]])
-        for name in (*IDENTITY, "seconds_per_step")
-        if name in values
-    }
+    names = (*IDENTITY, "seconds_per_step")
+    first = {name: float(values[name][rows[0]]) for name in names if name in values}
     rates = values["learning_rate"][rows] if "learning_rate" in values else np.empty(0)
     rates = rates[np.isfinite(rates) & (rates > 0)]
     finite = np.isfinite(losses)

@@ -1,6 +1,5 @@
 """Opens a table in a parquet file, as names and rows of values."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -29,11 +28,7 @@ def open_parquet(path: Path) -> OpenTable:
         if getattr(error, "errno", None) is not None:
             raise
         raise unreadable(label, error) from None
-    columns = [
-        [None if value is pd.NA else value for value in frame[name].tolist()] for name in frame
-    ]
-
-    def rows() -> Iterator[tuple[int, Sequence[object]]]:
-        return enumerate(zip(*columns, strict=True), 1)
-
-    return OpenTable(label, [str(name) for name in frame.columns], rows())
+    values = [frame[name].tolist() for name in frame]
+    columns = [[None if value is pd.NA else value for value in column] for column in values]
+    rows = enumerate(zip(*columns, strict=True), 1)
+    return OpenTable(label, [str(name) for name in frame.columns], rows)

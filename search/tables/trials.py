@@ -70,9 +70,7 @@ def full_horizon(runs: Sequence[Run]) -> float:
     ends = {float(run.tokens[-1]) for run in whole if not run.diverged}
     ends = ends or {float(run.tokens[-1]) for run in whole}
     late = sorted(end for end in ends if end >= SHORT * max(ends))
-    depths = {
-        end: len({run.depth for run in whole if loss_at(run, end) is not None}) for end in late
-    }
+    depths = {e: len({run.depth for run in whole if loss_at(run, e) is not None}) for e in late}
     enough = max(ENOUGH_DEPTHS, MOST_DEPTHS * len({run.depth for run in whole}))
     reached = [end for end in late if depths[end] >= enough]
     return max(reached or late, key=lambda end: (not reached and depths[end], end), default=NO_TIME)
@@ -156,17 +154,14 @@ def _record(spec: TrialSpec, run: Run, tokens: float, shift: float) -> TrialReco
     else:
         outcome, reason = Outcome.FINISHED, ""
         curve.append((tokens, loss))
+    seconds = run.seconds_per_step or nan
     points = tuple(
         CurvePoint(
-            step=step,
-            tokens=round(at),
-            loss=value - shift,
-            train_loss=nan,
-            train_seconds=step * (run.seconds_per_step or nan),
-            time=0.0,
+            step=step, tokens=round(at), loss=value - shift, train_loss=nan,
+            train_seconds=step * seconds, time=0.0,
         )
         for step, (at, value) in enumerate(curve, 1)
-    )
+    )  # fmt: skip
     return TrialRecord(
         spec=spec, outcome=outcome, reason=reason, curve=points, rungs={}, started=0.0, ended=None,
         setup_seconds=0.0, peak_memory_bytes=None,

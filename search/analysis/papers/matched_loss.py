@@ -152,13 +152,12 @@ def _level(far: float, shallow: Array, deep: Array, *, falls: bool) -> LossLevel
     freedom = len(shallow) + len(deep) - 2
     squares = float(np.var(shallow)) * len(shallow) + float(np.var(deep)) * len(deep)
     half = float(stdtrit(freedom, 0.975)) * sqrt(squares / freedom) if freedom else None
+    difference = float(deep.mean() - shallow.mean())
     return LossLevel(
         level=-far if falls else far,
         shallow=_estimate(float(shallow.mean()), half, 1 / len(shallow)),
         deep=_estimate(float(deep.mean()), half, 1 / len(deep)),
-        difference=_estimate(
-            float(deep.mean() - shallow.mean()), half, 1 / len(shallow) + 1 / len(deep)
-        ),
+        difference=_estimate(difference, half, 1 / len(shallow) + 1 / len(deep)),
     )
 
 

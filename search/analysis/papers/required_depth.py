@@ -144,9 +144,7 @@ def _by_metric(
 def _need(
     difficulty: int, by_depth: Mapping[int, Sequence[float]], rule: DepthRule
 ) -> DifficultyDepth:
-    passed = {
-        depth: [rule.passes(value) for value in by_depth[depth]] for depth in sorted(by_depth)
-    }
+    passed = {depth: list(map(rule.passes, by_depth[depth])) for depth in sorted(by_depth)}
     means = (depth for depth in passed if rule.passes(float(np.mean(by_depth[depth]))))
     return DifficultyDepth(
         difficulty=difficulty,
@@ -205,10 +203,8 @@ def _redrawn(
     met: list[list[tuple[int, int | None]]] = [[] for _ in range(DRAWS)]
     for difficulty, by_depth in measured.items():
         depths = sorted(by_depth)
-        means = [
-            generator.choice(by_depth[depth], (DRAWS, len(by_depth[depth]))).mean(1)
-            for depth in depths
-        ]
+        trials = [by_depth[depth] for depth in depths]
+        means = [generator.choice(values, (DRAWS, len(values))).mean(1) for values in trials]
         for draw, values in zip(met, np.stack(means, axis=1).tolist(), strict=True):
             enough = (d for d, value in zip(depths, values, strict=True) if rule.passes(value))
             draw.append((difficulty, next(enough, None)))

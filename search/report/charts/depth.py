@@ -1,9 +1,11 @@
-"""The chart of loss against depth for one budget, with its fit and interval."""
+"""The charts of loss, with its fit and interval, and of metrics against depth for one budget."""
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.papers.depth_metrics import DepthMetric
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
@@ -13,7 +15,7 @@ from fathom.search.report.charts.trials import (
     loss_axis,
     trial_points,
 )
-from fathom.search.report.text import question
+from fathom.search.report.text import metric_name, metric_title, question
 from fathom.search.words import both_ends
 
 WITHOUT_LOSS = {
@@ -31,6 +33,14 @@ FINISHED = {
 
 NEXT_POINT, WIDEST_ROW = 0.05, 0.16
 """Distance of points side by side, and greatest width of the points of a depth; in ln depth."""
+HUES = (
+    colours.ACCENT,
+    colours.ORANGE,
+    colours.GREEN,
+    colours.PINK,
+    colours.INK,
+    colours.MUTED,
+)
 
 
 def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
@@ -214,3 +224,62 @@ def _aside(depths: Sequence[int], index: int) -> float:
 
 def _with_outcome(records: Sequence[TrialRecord], outcome: Outcome) -> list[TrialRecord]:
     return [record for record in records if record.outcome is outcome]
+
+
+def metric_against_depth(metrics: Sequence[DepthMetric], optimum: Optimum) -> chart.Chart | None:
+    """Returns the chart of one kind of metric on each split; None where nothing was learned."""
+    if all(metric.nothing_learned for metric in metrics):
+        return None
+    first = metrics[0]
+    name, title = metric_name(first.kind), metric_title(first.kind)
+    of = "way of decoding" if first.is_score else "split"
+    highest = max(value for metric in metrics for each in metric.values.values() for value in each)
+    high = min(100.0 if first.is_score else 1.0, 1.25 * highest)
+    return chart.Chart(
+        key=f"{first.kind.replace('_', '-')}-against-depth-{optimum.budget}",
+        title=f"{title} against depth",
+        question=question(optimum),
+        caption=f"{title} of each {of} at the end of training. A point is a trial, a line joins the"
+        " means of the depths. Trials are those of the answer: confirming ones where a depth has"
+        " any, each at its best learning rate.",
+        x=chart.depth_axis([depth for metric in metrics for depth in metric.values]),
+        y=chart.Axis(
+            label=f"{name} (0 to 100)" if first.is_score else f"{name} (share of the rows)",
+            low=-0.03 * high,
+            high=1.04 * high,
+            ticks=chart.linear_ticks(0, high),
+            quantity=name,
+            form=chart.Form.PLAIN if first.is_score else chart.Form.FIXED,
+        ),
+        marks=tuple(
+            mark
+            for index, metric in enumerate(metrics)
+            for mark in _metric_marks(metric, HUES[index % len(HUES)])
+        ),
+        budget=optimum.budget,
+        legend_title=of,
+        wide=True,
+    )
+
+
+def _metric_marks(metric: DepthMetric, hue: colours.Hue) -> list[chart.Mark]:
+    points = [(depth, value) for depth, each in metric.values.items() for value in each]
+    x, y = zip(*points, strict=True)
+    return [
+        chart.Line(
+            name=metric.split,
+            x=tuple(metric.values),
+            y=tuple(map(fmean, metric.values.values())),
+            hue=hue,
+            hover=f"mean, {metric.split}",
+        ),
+        chart.Points(
+            name=metric.split,
+            x=x,
+            y=y,
+            hover=tuple(f"a trial, {metric.split}" for _ in points),
+            hue=hue,
+            marker=chart.Marker.DOT,
+            in_legend=False,
+        ),
+    ]

@@ -115,9 +115,7 @@ def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[chart.M
     sizes = [params * float(share) for params, share in zip(grid, shares, strict=True)]
     at = dict(zip(sizes, grid, strict=True))
     levine = _predictions(levine2020, sizes)
-    curve = [
-        (at[prediction.params], prediction.depth, prediction.extrapolated) for prediction in levine
-    ]
+    curve = [(at[found.params], found.depth, found.extrapolated) for found in levine]
     deep, constant, shallow = (
         tuple(depth_at_width_per_layer(size, width) for size in sizes)
         for width in (COMPLETEP_WIDTHS[0], ASPECT_RATIO, COMPLETEP_WIDTHS[1])

@@ -1,4 +1,4 @@
-"""Charts for papers, as PNG and SVG on a light background, by matplotlib."""
+"""Charts for papers and the answer as one picture to share, as PNG and SVG, by matplotlib."""
 
 import io
 import math
@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -17,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from fathom.search.report.charts.chart import Axis, Band, Chart, Labels, Line, Mark, Marker, Points
-from fathom.search.report.charts.colours import MUTED
+from fathom.search.report.charts.colours import INK, MUTED
 
 WIDTH, HEIGHT = 6.4, 4.8
 """Inches; a figure with many rows in its legend is higher."""
@@ -64,6 +65,17 @@ PAPER: dict[Any, Any] = {
     "svg.hashsalt": "fathom",
     "text.parse_math": False,
 }
+STRIP_NAME = "answer"
+LEAST_COLUMNS, MOST_COLUMNS = 1.5, 4
+"""Width of a picture in small charts: one of a single chart fits a telephone."""
+SMALL_WIDTH, SMALL_HEIGHT = 3.3, 2.6
+"""Inches of a small chart with its title."""
+STRIP_TOP, STRIP_BOTTOM = 0.7, 0.3
+"""Inches above and below them, for the sentence and for where it is from."""
+SMALL_LEFT, STRIP_EDGE = 0.62, 0.12
+"""Inches from the left of a small chart to its axis, and to its texts."""
+STRIP_LETTERS = 10.5
+"""Letters of the sentence; those above a chart are smaller."""
 
 
 def save_static(charts: Sequence[Chart], folder: Path) -> None:
@@ -143,9 +155,8 @@ def _place(figure: Figure, axes: Axes, legend: float) -> None:
     height = max(HEIGHT, TOP + LOWEST_AXES + BOTTOM + legend)
     figure.set_figheight(height)
     inner = (WIDTH - LEFT - RIGHT, height - TOP - BOTTOM - legend)
-    axes.set_position(
-        (LEFT / WIDTH, (BOTTOM + legend) / height, inner[0] / WIDTH, inner[1] / height)
-    )
+    low, size = (BOTTOM + legend) / height, (inner[0] / WIDTH, inner[1] / height)
+    axes.set_position((LEFT / WIDTH, low, *size))
     axes.yaxis.set_label_coords((0.24 - LEFT) / inner[0], 0.5)
     axes.xaxis.set_label_coords(0.5, -0.27 / inner[1])
 
@@ -232,3 +243,54 @@ def _draw_points(axes: Axes, points: Points, order: int) -> None:
     )
     for x, (low, high) in zip(points.x, points.bars, strict=False):
         axes.plot((x, x), (low, high), color=colour, linewidth=1.3, zorder=order)
+
+
+def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: str) -> None:
+    """Saves `answer.png` and `answer.svg` with the answer of every budget; none without any."""
+    if not charts:
+        return
+    columns = min(MOST_COLUMNS, len(charts))
+    rows = math.ceil(len(charts) / columns)
+    width = max(columns, LEAST_COLUMNS) * SMALL_WIDTH
+    text = fill(summary, int(width * STRIP_LETTERS))
+    top = STRIP_TOP + 0.21 * text.count("\n")
+    height = rows * SMALL_HEIGHT + top + STRIP_BOTTOM
+    with matplotlib.rc_context(PAPER):
+        figure = Figure(figsize=(width, height), dpi=160)
+        for number, chart in enumerate(charts):
+            row, column = divmod(number, columns)
+            left = (column * width / columns + SMALL_LEFT) / width
+            low = (STRIP_BOTTOM + (rows - 1 - row) * SMALL_HEIGHT + 0.5) / height
+            size = (width / columns - 0.8) / width, (SMALL_HEIGHT - 1.1) / height
+            letters = int((width / columns - 2 * STRIP_EDGE) * 1.2 * STRIP_LETTERS)
+            _draw_small(figure.add_axes((left, low, *size)), chart, letters)
+        edge = STRIP_EDGE / width
+        figure.text(edge, 1 - 0.12 / height, study, color=MUTED.light, fontsize=9, va="top")
+        bold: dict[str, Any] = {"fontsize": 11.5, "weight": "bold"}
+        figure.text(edge, 1 - 0.34 / height, text, color=INK.light, va="top", **bold)
+        source = "Brackets and bands: 95 % interval of the best depth. Made by Fathom."
+        figure.text(edge, 0.1 / height, source, color=MUTED.light, fontsize=7.5)
+        save_both(figure, folder / STRIP_NAME)
+
+
+def _draw_small(axes: Axes, chart: Chart, letters: int) -> None:
+    """Draws a small chart under its texts, which have so many letters a line."""
+    axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
+    axes.set(xscale="log" if chart.x.log else "linear")
+    for order, mark in enumerate(chart.marks, start=2):
+        draw_mark(axes, mark, order)
+    set_ticks(axes.xaxis, chart.x)
+    set_ticks(axes.yaxis, chart.y)
+    axes.set_xlabel(chart.x.label, fontsize=8, color=MUTED.light)
+    axes.set_ylabel(chart.y.label, fontsize=8, color=MUTED.light)
+    found = fill(chart.title, letters)
+    _write_above(axes, 15, found, fontsize=9, weight="bold", color=INK.light)
+    high = 18 + 12 * len(found.splitlines())
+    _write_above(axes, high, chart.question, fontsize=7.5, color=MUTED.light)
+
+
+def _write_above(axes: Axes, points: float, text: str, **style: Any) -> None:
+    """Writes text above a chart, from the left end of its labels on."""
+    left = -72 * (SMALL_LEFT - STRIP_EDGE)
+    place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    axes.annotate(text, (0, 1), (left, points), va="bottom", **place, **style)

@@ -9,8 +9,7 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossings import Crossings
 from fathom.search.formatting import format_count
 from fathom.search.report.charts import chart, colours
-from fathom.search.report.charts.labels import LineEnd, end_labels
-from fathom.search.report.charts.trials import drawn_error, loss_axis
+from fathom.search.report.charts.trials import LineEnd, drawn_error, end_labels, loss_axis
 from fathom.search.report.papers import crossing_text
 from fathom.search.report.text import question_across
 
@@ -25,16 +24,14 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
     """Returns the chart of each depth's loss above the best; None without crossings."""
     if crossings is None or not optima[0].count.of_parameters:
         return None
-    known = sorted(
-        (optimum for optimum in optima if optimum.depths), key=lambda optimum: optimum.budget
-    )
+    known = [optimum for optimum in optima if optimum.depths]
+    known.sort(key=lambda optimum: optimum.budget)
     courses = _courses(known)
     heights = [height for course in courses.values() for _, height, _ in course]
     ends = known[0].budget / MARGIN, known[-1].budget * MARGIN
     x = chart.params_axis(known[0].count.label, *ends)
-    y = replace(
-        loss_axis(heights), label="loss above the best depth (nats)", quantity="loss above the best"
-    )
+    label, quantity = "loss above the best depth (nats)", "loss above the best"
+    y = replace(loss_axis(heights), label=label, quantity=quantity)
     return chart.Chart(
         key="loss-against-size",
         title="Depths against one another",

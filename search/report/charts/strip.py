@@ -84,15 +84,9 @@ def _curve(optimum: Optimum) -> list[chart.Mark]:
 
 
 def _means(standings: Sequence[DepthStanding], y: chart.Axis) -> list[chart.Mark]:
-    inside = [
-        standing
-        for standing in standings
-        if standing.loss is not None and standing.loss <= _edge(y)
-    ]
-    above = [
-        standing for standing in standings if standing.loss is not None and standing.loss > _edge(y)
-    ]
     unknown = [standing for standing in standings if standing.loss is None]
+    inside = [standing for standing in standings if (standing.loss or math.nan) <= _edge(y)]
+    above = [standing for standing in standings if (standing.loss or math.nan) > _edge(y)]
     return [
         chart.Points(
             name="mean loss of a depth",
@@ -150,11 +144,7 @@ def _gaps(standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis) -> c
     Of depths whose texts would touch, those nearest to the interval have theirs.
     """
     inside = [standing.depth for standing in standings if not standing.ruled_out]
-    out = [
-        standing
-        for standing in standings
-        if standing.ruled_out and standing.gap and standing.gap > 0
-    ]
+    out = [known for known in standings if known.ruled_out and known.gap and known.gap > 0]
     out.sort(key=lambda standing: min((abs(standing.depth - depth) for depth in inside), default=0))
     named: list[DepthStanding] = []
     for standing in out:

@@ -1,7 +1,8 @@
-"""The chart of learning curves, and the axes and texts that charts of trials share."""
+"""The chart of learning curves, and the axes, names and texts that charts of trials share."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import quantiles
 
 from fathom.search.analysis.depth_estimates import DepthEstimate
@@ -9,12 +10,17 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
-from fathom.search.report.charts.labels import LineEnd, end_labels
+from fathom.search.report.charts.chart import Axis, Labels
+from fathom.search.report.charts.colours import Hue
 from fathom.search.report.text import question
 
 MOST_LEGEND_DEPTHS = 10
 FIRST_SHOWN = 0.7
 """Share of the first rung's tokens at which learning curves begin."""
+GAP = 0.045
+"""Smallest distance of two names, as a share of the height of a chart."""
+LATE = 0.8
+"""Share of a chart's width from which on a line ends at the right edge."""
 
 
 def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
@@ -234,3 +240,48 @@ def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> chart.Axis
 def drawn_error(estimate: DepthEstimate) -> float:
     """Returns half the length of the error bar of a depth, nats; 0 for an unknown error."""
     return estimate.standard_error if math.isfinite(estimate.standard_error) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LineEnd:
+    """The end of a line that gets a name."""
+
+    x: float
+    y: float
+    hue: Hue
+
+
+def end_labels(ends: Mapping[str, LineEnd], x: Axis, y: Axis) -> Labels:
+    """Returns the names at the right, each as near to the end of its line as others let it.
+
+    A line that ends before the edge has its name where it ends.
+    """
+    early = {name: end for name, end in ends.items() if x.place(end.x) < LATE}
+    others = [(name, end) for name, end in ends.items() if name not in early]
+    late = sorted(others, key=lambda pair: pair[1].y)
+    heights = apart([y.place(end.y) for _, end in late], GAP)
+    low, high = y.low, y.high
+    edge = max((end.x for _, end in late), default=x.high)
+    shown = [(name, end.x, end.y, end.hue) for name, end in early.items() if low < end.y < high]
+    placed = zip(late, heights, strict=True)
+    shown += [(name, edge, _value(y, height), end.hue) for (name, end), height in placed]
+    texts, x_places, y_places, hues = zip(*shown, strict=True) if shown else [()] * 4
+    return Labels(x=x_places, y=y_places, texts=texts, hues=hues)
+
+
+def apart(places: Sequence[float], gap: float) -> list[float]:
+    """Returns ascending places from 0 to 1, moved as little as keeps them a gap apart."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(min(1.0, max(0.0, place)), moved[-1] + gap if moved else 0.0))
+    ceiling = 1.0
+    for index in reversed(range(len(moved))):
+        moved[index] = min(moved[index], ceiling)
+        ceiling = moved[index] - gap
+    return moved
+
+
+def _value(axis: Axis, place: float) -> float:
+    if axis.log:
+        return axis.low * float((axis.high / axis.low) ** place)
+    return axis.low + place * (axis.high - axis.low)

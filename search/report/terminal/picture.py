@@ -76,9 +76,8 @@ def draw(picture: DepthPicture, width: int, height: int) -> Text:
                 grid[at][place] = (CURVE, "dim")
     for known in picture.losses:
         bar = round((rows - 1) * known.error / (high - low))
-        _draw_loss(
-            grid, known, column(known.depth), row(known.loss), bar, best=known.depth == picture.best
-        )
+        place, best = column(known.depth), known.depth == picture.best
+        _draw_loss(grid, known, place, row(known.loss), bar, best=best)
     labels = {0: f"{high:.3f}", rows - 1: f"{low:.3f}"}
     text = Text(f"{picture.title[:width]:<{width}}\n", style="bold")
     for number, line in enumerate(grid):

@@ -2,7 +2,6 @@
 
 import time
 from collections import defaultdict
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -14,10 +13,10 @@ from fathom.search.report.terminal.live_table import (
     LOST,
     UNKNOWN,
     LiveRow,
+    LiveView,
     budget_table,
     summary_line,
 )
-from fathom.search.report.terminal.live_view import LiveView
 from fathom.search.report.terminal.remaining_work import SearchPace, flops_done, flops_left
 from fathom.search.report.terminal.ruled_out import RuledOut
 from fathom.search.report.terminal.screen import screen_for
@@ -57,12 +56,7 @@ class Progress:
         self._screen.draw(self.view())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._screen.close()
         self._update_answers(all_budgets=True)
         self._print_changes(time.monotonic())
@@ -114,12 +108,9 @@ class Progress:
 
     def print_interruption(self, saved: int) -> None:
         """Prints the answers so far and the numbers of trials, when the user ends the search."""
-        ended = self._ended()
+        ended = f"{self._ended()} trials over or paused, {saved} saved where they stood"
         self._console.print(budget_table(self._states()))
-        self.print_line(
-            f"Ended after {self._elapsed()}: {ended} trials over or paused, {saved} saved where"
-            " they stood"
-        )
+        self.print_line(f"Ended after {self._elapsed()}: {ended}")
 
     def _print_changes(self, now: float) -> None:
         """Prints what has become certain; in a file also each new answer, and a line when there was
@@ -133,18 +124,13 @@ class Progress:
                 self._printed[budget] = (now, state.stage, state.best)
                 self.print_line(f"{_now()}  {summary_line(state)}; {self._time_left()}")
         if not self._screen.shows_table and now - self._last_line > QUIET_SECONDS:
-            ended = sum(
-                r.outcome is not None
-                for records in self._records.values()
-                for r in records.values()
-            )
-            self.print_line(f"{_now()}  {ended} trials over or paused; {self._time_left()}")
+            ended = f"{self._ended()} trials over or paused"
+            self.print_line(f"{_now()}  {ended}; {self._time_left()}")
 
     def _is_due(self, state: LiveRow, now: float) -> bool:
         """Whether a budget has news: a new stage, or in a file another answer."""
-        at, stage, best = self._printed.get(
-            state.plan.budget.params, (self._began, "explore", UNKNOWN)
-        )
+        budget, never = state.plan.budget.params, (self._began, "explore", UNKNOWN)
+        at, stage, best = self._printed.get(budget, never)
         if state.done or self._screen.shows_table:
             return state.done and stage != "done"
         return stage != state.stage or (best != state.best and now - at > LINES_SECONDS)
@@ -164,9 +150,7 @@ class Progress:
 
     def _ended(self) -> int:
         """Returns the number of trials that are over or paused."""
-        return sum(
-            r.outcome is not None for records in self._records.values() for r in records.values()
-        )
+        return sum(r.outcome is not None for budget in self._plans for r in self._of(budget))
 
     def _of(self, budget: int) -> list[TrialRecord]:
         return list(self._records[budget].values())
@@ -208,9 +192,7 @@ class Progress:
         if not left.busy_seconds:
             return "the last trials are ending"
         resources = self._scheduler.config.resources
-        on_gpus = any(
-            r.peak_memory_bytes for records in self._records.values() for r in records.values()
-        )
+        on_gpus = any(r.peak_memory_bytes for budget in self._plans for r in self._of(budget))
         each = resources.gpus_of_trial(1) if on_gpus else resources.cpus_per_trial
         hours = format_hours(left.busy_seconds / 3600 * each)
         unit = "GPU-hours" if on_gpus else "core-hours"

@@ -1,7 +1,6 @@
 """What a command does before there is anything to show: a spinner, or a line for each step."""
 
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -24,12 +23,7 @@ class Steps:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def begin(self, step: str) -> None:
@@ -51,6 +45,5 @@ class Steps:
         self._status = None
         took = time.monotonic() - self._began
         if took >= LEAST_SECONDS:
-            self.console.print(
-                f"{self._step}: {format_seconds(took)}", style="dim", highlight=False
-            )
+            line = f"{self._step}: {format_seconds(took)}"
+            self.console.print(line, style="dim", highlight=False)

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.best_loss import BestLoss, best_loss, loss_difference
-from fathom.search.analysis.depth_estimates import DepthEstimate, DepthEstimates
+from fathom.search.analysis.depth_estimates import (
+    BestLoss,
+    DepthEstimate,
+    DepthEstimates,
+    best_loss,
+    loss_difference,
+)
 
 SHAPE = Shape(depth=1, d_model=8, d_ff=8, n_heads=1, head_dim=8, vocab_size=8, context=8)
 SEEDS, NOISE = 2, 0.01

@@ -28,12 +28,11 @@ from fathom.search.report.charts.chart import (
 from fathom.search.report.charts.colours import ACCENT, GREEN, INK, MUTED, ORANGE, PINK, depth_hue
 from fathom.search.report.charts.cost import loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
-from fathom.search.report.charts.labels import apart
 from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.page_figures import STEPS, FigureData, page_figure
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_against_size
-from fathom.search.report.charts.trials import describe
+from fathom.search.report.charts.trials import apart, describe
 from fathom.search.report.writer import make_charts
 from tests.support.colours import EYES, contrast, distance
 from tests.support.reporting import BUDGETS, conclusion_of, of_budget

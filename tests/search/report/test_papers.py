@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 from rich.console import Console
 
-from fathom.search.analysis.papers.crossing_law import CrossingLaw
+from fathom.search.analysis.papers.crossings import CrossingLaw
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.analysis.papers.matched_loss import Estimate, LossLevel, MatchedComparison
 from fathom.search.analysis.papers.required_depth import DifficultyDepth

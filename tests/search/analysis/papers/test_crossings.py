@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from fathom.models.shape import Count
-from fathom.search.analysis.papers.crossing_law import CrossingLaw, fit_crossing_law
 from fathom.search.analysis.papers.crossings import (
     Crossing,
     CrossingKind,
+    CrossingLaw,
     Crossings,
     find_crossings,
+    fit_crossing_law,
 )
 from fathom.search.records import TrialRecord
 from tests.support.papers import BUDGETS, DEPTHS, A, B, crossing_records
