@@ -204,10 +204,7 @@ def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
         "shape": shape_row(optimum.shape) if optimum.shape else None,
         "reason": study_reason(optimum.verdict) if reason is None else reason,
     }
-    return {
-        name: values[name] if name in values else _plain(getattr(optimum, name, None))
-        for name in OPTIMUM_ROW
-    }
+    return {name: _plain(getattr(optimum, name, None)) for name in OPTIMUM_ROW} | values
 
 
 def flat_optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ params`. Both are fitted to the same depths, in ln depth, so that their errors c
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import exp, inf, isfinite, sqrt
 from typing import TypeGuard
@@ -167,12 +167,8 @@ def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
     if points is None:
         return ()
     laws = [_law(name, fit, points) for name in (LOGARITHMIC, POWER) if (fit := _fit(name, points))]
-    tested = [
-        replace(law, leave_one_out_error=leave_one_out(partial(_form_and_fit, law.name), points))
-        for law in laws
-    ]
-    tested.sort(key=lambda law: inf if (error := law.leave_one_out_error) is None else error)
-    return tuple(tested)
+    laws.sort(key=lambda law: inf if (error := law.leave_one_out_error) is None else error)
+    return tuple(laws)
 
 
 def law_points(optima: Sequence[Optimum]) -> SizedDepths | None:
@@ -192,7 +188,7 @@ def _law(name: str, fit: LawFit, points: SizedDepths) -> Law:
         budgets=len(points.params),
         bounds=int(np.count_nonzero(points.side)),
         params_range=(int(points.params.min()), int(points.params.max())),
-        leave_one_out_error=None,
+        leave_one_out_error=leave_one_out(partial(_form_and_fit, name), points),
         scatter=fit.scatter,
     )
 

@@ -40,15 +40,13 @@ class RateBracket:
 
 def rate_brackets(records: Sequence[TrialRecord]) -> list[RateBracket]:
     """The brackets of rates that finished, by depth."""
-    return sorted(
-        (
-            _bracket_of(shape.depth, losses)
-            for shape, seeds in losses_by_seed(records).items()
-            for losses in seeds.values()
-            if _is_bracket(losses)
-        ),
-        key=lambda bracket: bracket.depth,
-    )
+    brackets = [
+        _bracket_of(shape.depth, losses)
+        for shape, seeds in losses_by_seed(records).items()
+        for losses in seeds.values()
+        if _is_bracket(losses)
+    ]
+    return sorted(brackets, key=lambda bracket: bracket.depth)
 
 
 def _bracket_of(depth: int, losses: Mapping[float, float]) -> RateBracket:
@@ -72,15 +70,9 @@ def granted_gain(x: float, brackets: Sequence[RateBracket]) -> tuple[float, floa
     """
     at = [log(bracket.depth) for bracket in brackets]
     rates = np.log([bracket.best_rate for bracket in brackets])
-    gain, weight, rate, square = (
-        float(np.interp(x, at, values))
-        for values in (
-            [bracket.gain for bracket in brackets],
-            [bracket.weight for bracket in brackets],
-            rates,
-            rates**2,
-        )
-    )
+    gains = [bracket.gain for bracket in brackets]
+    columns = (gains, [bracket.weight for bracket in brackets], rates, rates**2)
+    gain, weight, rate, square = (float(np.interp(x, at, column)) for column in columns)
     return gain * (rate**2 / square if square else 1.0), weight
 
 

@@ -337,17 +337,15 @@ def _edge_below(records: Sequence[TrialRecord], end: int, least: int) -> Verdict
     if end <= least:
         return Verdict(Kind.EDGE, NothingShallower(end), Advice.LARGER_OR_LONGER)
     beyond = [record for record in records if record.spec.shape.depth < end]
-    return _none_finished(beyond, end) or Verdict(
-        Kind.EDGE, BestAtEnd(end, deeper=False), Depths(max(least, end // 4), 2 * end)
-    )
+    remedy = Depths(max(least, end // 4), 2 * end)
+    return _none_finished(beyond, end) or Verdict(Kind.EDGE, BestAtEnd(end, deeper=False), remedy)
 
 
 def _edge_above(records: Sequence[TrialRecord], end: int) -> Verdict:
     """An edge at the deepest tested depth."""
     beyond = [record for record in records if record.spec.shape.depth > end]
-    return _none_finished(beyond, end) or Verdict(
-        Kind.EDGE, BestAtEnd(end, deeper=True), Depths(max(1, end // 2), 4 * end)
-    )
+    remedy = Depths(max(1, end // 2), 4 * end)
+    return _none_finished(beyond, end) or Verdict(Kind.EDGE, BestAtEnd(end, deeper=True), remedy)
 
 
 def _none_finished(beyond: Sequence[TrialRecord], end: int) -> Verdict | None:

@@ -32,7 +32,7 @@ from fathom.search.report.depth_standing import depth_standings, standing_row
 from fathom.search.report.hero import hero, next_commands
 from fathom.search.report.papers import metrics_values, papers_values
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.tables.analysis import Analysis
 
@@ -65,13 +65,15 @@ class Live:
 def page(conclusion: Conclusion, charts: Sequence[Chart], live: Live | None = None) -> str:
     """Returns the HTML of the whole page, readable without a network."""
     trials = text.counted(len(conclusion.records), "trial")
+    # Without the addresses of its stores.
+    settings = conclusion.config.model_copy(update={"tracking": TrackingConfig()})
     return _render(
         conclusion,
         charts,
         extent=f"{trials}; losses are {conclusion.config.objective.loss_unit}",
         steps=next_commands(conclusion),
         provenance=provenance(conclusion),
-        settings=settings_of(conclusion.config),
+        settings=dump(settings),
         of_study=True,
         live=live,
         source="records.jsonl in this folder",
@@ -201,27 +203,18 @@ def _audit_row(rung: RungAudit) -> dict[str, str]:
     }
 
 
-def versions() -> dict[str, str]:
-    """Returns the versions of Python and of every package that a result may depend on."""
-    packages = {name: version(name) for name in DECIDING_PACKAGES}
-    return {"python": platform.python_version(), **packages}
-
-
-def settings_of(config: StudyConfig) -> str:
-    """Returns the resolved study file, without the addresses of its stores."""
-    return dump(config.model_copy(update={"tracking": TrackingConfig()}))
-
-
 def provenance(conclusion: Findings) -> dict[str, str]:
     """Returns heading -> fact; a fact is empty where nothing is known."""
     records, optima = conclusion.records, conclusion.optima
     rules = dict.fromkeys(optimum.count.label for optimum in optima)
+    versions = {name: version(name) for name in DECIDING_PACKAGES}
+    packages = {"python": platform.python_version(), **versions}
     return {
         "Source": f"records.jsonl, {text.counted(len(records), 'trial')}",
         "Horizon": "; ".join(f"{o.tokens:,} tokens at {format_count(o.budget)}" for o in optima),
         "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
         **_from_records(records),
-        "Versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+        "Versions": ", ".join(f"{name} {number}" for name, number in packages.items()),
     }
 
 

@@ -248,10 +248,8 @@ def law_text(law: Law) -> str:
     if law.leave_one_out_error is None:
         tested = "Without one of its budgets it can't be fitted"
     else:
-        missed = _missed(law.leave_one_out_error)
-        tested = (
-            f"Predicting each budget from the others, it misses the depth by {missed} on average"
-        )
+        depth = f"the depth by {_missed(law.leave_one_out_error)}"
+        tested = f"Predicting each budget from the others, it misses {depth} on average"
     spread = "Best depths miss it by no more than their own errors"
     if law.scatter:
         spread = f"Beyond their own errors, best depths scatter about it by {_missed(law.scatter)}"

@@ -49,10 +49,8 @@ def open_text(path: Path) -> Iterator[OpenTable]:
             text = _text(gzip.GzipFile(fileobj=file) if packed else file, label)
             is_json = any(suffix.lower() in JSON_LINES for suffix in path.suffixes)
             yield _open_json(text, label) if is_json else _open_csv(text, label)
-    except (csv.Error, EOFError, zlib.error) as error:
-        raise unreadable(label, error) from None
-    except OSError as error:
-        if error.errno is not None:
+    except (csv.Error, EOFError, zlib.error, OSError) as error:
+        if getattr(error, "errno", None) is not None:
             raise
         raise unreadable(label, error) from None
 

@@ -103,7 +103,7 @@ def size_slope(
     there = [run for run in runs if run.tokens[-1] >= SHORT * horizon]
     if np.ptp(sizes) < SAME_SIZE:
         return 0.0, 0.0
-    if _shapes(there) < ENOUGH_SHAPES:
+    if len({run.shape for run in there}) < ENOUGH_SHAPES:
         return 0.0, inf
     middle = float(np.median(sizes))
     size = np.log([run.params(count) for run in there]) - middle
@@ -120,7 +120,3 @@ def size_slope(
         return float(fitted[1]), inf
     covariance = np.linalg.inv(design.T @ design)
     return float(fitted[1]), sqrt(squares / spare * float(covariance[1, 1]))
-
-
-def _shapes(runs: Sequence[Run]) -> int:
-    return len({run.shape for run in runs})

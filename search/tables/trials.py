@@ -36,9 +36,6 @@ table shows is used; beyond it the gain of a budget's own trials is, with what i
 class TableBudget:
     """The runs of about one size, as trials of a budget at a horizon."""
 
-    params: int
-    count: Count
-    tokens: int
     records: tuple[TrialRecord, ...]
     slope: float | None
     """Nats for a unit of ln parameters by which losses were brought to one size; None where the
@@ -105,13 +102,7 @@ def table_budget(
         )
         shift = slope * log(size / params) if sure else 0.0
         records.append(_record(spec, run, tokens, shift))
-    return TableBudget(
-        params=params,
-        count=count,
-        tokens=round(tokens),
-        records=tuple(records),
-        slope=slope if sure else None,
-    )
+    return TableBudget(records=tuple(records), slope=slope if sure else None)
 
 
 def _without_copies(runs: Sequence[Run], tokens: float) -> list[Run]:

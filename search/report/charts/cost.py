@@ -67,11 +67,8 @@ def _loss_against_cost(
     quantity: str,
     cost: Callable[[TrialRecord], float],
 ) -> chart.Chart | None:
-    shown = [
-        record
-        for record in records
-        if record.loss is not None and math.isfinite(record.loss) and cost(record) > 0
-    ]
+    finished = [record for record in records if record.loss is not None]
+    shown = [record for record in finished if math.isfinite(last_loss(record)) and cost(record) > 0]
     if not shown:
         return None
     costs = [cost(record) for record in shown]

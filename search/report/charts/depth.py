@@ -9,8 +9,10 @@ from fathom.search.analysis.papers.depth_metrics import DepthMetric
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
+    best_point,
     drawn_error,
     inside_and_above,
+    interval_band,
     last_loss,
     loss_axis,
     trial_points,
@@ -54,6 +56,7 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> char
     x = chart.depth_axis([record.spec.shape.depth for record in records])
     bars = [estimate.loss - estimate.standard_error for estimate in optimum.depths]
     y = loss_axis(losses, floor=min(bars, default=math.inf))
+    best = f"best depth, {optimum.optimal_depth}"
     return chart.Chart(
         key=f"loss-against-depth-{optimum.budget}",
         title="Loss against depth",
@@ -67,7 +70,7 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> char
             *_without_loss(records, y),
             *_finished(finished, y),
             _means(optimum, y),
-            *_best(optimum),
+            *best_point(best, f"{best}: {optimum.kind.value}", optimum),
         ),
         budget=optimum.budget,
         wide=True,
@@ -93,15 +96,8 @@ def _caption(some_finished: bool) -> str:
 
 
 def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
-    marks: list[chart.Mark] = []
-    if isinstance(optimum, Located):
-        # Half a layer on each side: the interval is in whole depths.
-        low, high = optimum.interval
-        ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
-        name = f"95 % interval, {both_ends(optimum.interval)}"
-        marks.append(
-            chart.Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=colours.ACCENT)
-        )
+    ends = both_ends(optimum.interval) if isinstance(optimum, Located) else ""
+    interval = interval_band(f"95 % interval, {ends}", optimum, x, y)
     plateau = chart.Points(
         name="plateau",
         x=optimum.plateau,
@@ -111,7 +107,7 @@ def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Ma
         marker=chart.Marker.SQUARE,
         values=tuple((depth, None) for depth in optimum.plateau),
     )
-    return [*marks, *_curves(optimum), plateau]
+    return [*interval, *_curves(optimum), plateau]
 
 
 def _curves(optimum: Optimum) -> list[chart.Mark]:
@@ -149,22 +145,6 @@ def _means(optimum: Optimum, y: chart.Axis) -> chart.Points:
         hue=colours.INK,
         marker=chart.Marker.BAR,
     )
-
-
-def _best(optimum: Optimum) -> list[chart.Mark]:
-    if optimum.optimal_depth is None or optimum.loss is None:
-        return []
-    name = f"best depth, {optimum.optimal_depth}"
-    return [
-        chart.Points(
-            name=name,
-            x=(optimum.optimal_depth,),
-            y=(optimum.loss,),
-            hover=(f"{name}: {optimum.kind.value}",),
-            hue=colours.ACCENT,
-            marker=chart.Marker.STAR,
-        )
-    ]
 
 
 def _finished(finished: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:

@@ -95,11 +95,10 @@ def save_static(charts: Sequence[Chart], folder: Path) -> None:
 def _save(charts: Sequence[Chart], folder: Path) -> None:
     with matplotlib.rc_context(PAPER):
         for chart in charts:
-            figure = _drawn(chart)
-            save_both(figure, folder / chart.key)
+            _save_both(_drawn(chart), folder / chart.key)
 
 
-def save_both(figure: Figure, path: Path) -> None:
+def _save_both(figure: Figure, path: Path) -> None:
     """Saves a figure as PNG and SVG beside each other, alike for the same records."""
     figure.savefig(path.with_name(f"{path.name}.png"), metadata={"Software": None})
     figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None, "Creator": None})
@@ -123,13 +122,7 @@ def static(chart: Chart) -> ShownFigure:
 def _drawn(chart: Chart) -> ShownFigure:
     figure = ShownFigure(figsize=(WIDTH, HEIGHT), dpi=DOTS_PER_INCH)
     axes = figure.add_subplot()
-    # Before anything is drawn, so that matplotlib looks for no limits of its own.
-    axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
-    axes.set(xscale=_scale(chart.x), yscale=_scale(chart.y))
-    for order, mark in enumerate(chart.marks, start=2):
-        draw_mark(axes, mark, order)
-    set_ticks(axes.xaxis, chart.x)
-    set_ticks(axes.yaxis, chart.y)
+    _draw_chart(axes, chart)
     _place(figure, axes, _legend_inches(figure, axes, chart.legend_title))
     _write(figure, axes, chart)
     return figure
@@ -169,18 +162,29 @@ def _write(figure: Figure, axes: Axes, chart: Chart) -> None:
     axes.set_ylabel(chart.y.label)
 
 
+def _draw_chart(axes: Axes, chart: Chart) -> None:
+    """Draws the scales, the marks and the ticks of a chart."""
+    # Before anything is drawn, so that matplotlib looks for no limits of its own.
+    axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
+    axes.set(xscale=_scale(chart.x), yscale=_scale(chart.y))
+    for order, mark in enumerate(chart.marks, start=2):
+        _draw_mark(axes, mark, order)
+    _set_ticks(axes.xaxis, chart.x)
+    _set_ticks(axes.yaxis, chart.y)
+
+
 def _scale(axis: Axis) -> str:
     return "log" if axis.log else "linear"
 
 
-def set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
+def _set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
     """Puts the ticks of a chart on an axis, and no others."""
     side.set_major_locator(FixedLocator([value for value, _ in axis.ticks]))
     side.set_major_formatter(FixedFormatter([text for _, text in axis.ticks]))
     side.set_minor_locator(NullLocator())
 
 
-def draw_mark(axes: Axes, mark: Mark, order: int) -> None:
+def _draw_mark(axes: Axes, mark: Mark, order: int) -> None:
     """Draws a mark; those of a higher order lie above."""
     match mark:
         case Band():
@@ -270,17 +274,12 @@ def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: st
         figure.text(edge, 1 - 0.34 / height, text, color=INK.light, va="top", **bold)
         source = "Brackets and bands: 95 % interval of the best depth. Made by Fathom."
         figure.text(edge, 0.1 / height, source, color=MUTED.light, fontsize=7.5)
-        save_both(figure, folder / STRIP_NAME)
+        _save_both(figure, folder / STRIP_NAME)
 
 
 def _draw_small(axes: Axes, chart: Chart, letters: int) -> None:
     """Draws a small chart under its texts, which have so many letters a line."""
-    axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
-    axes.set(xscale="log" if chart.x.log else "linear")
-    for order, mark in enumerate(chart.marks, start=2):
-        draw_mark(axes, mark, order)
-    set_ticks(axes.xaxis, chart.x)
-    set_ticks(axes.yaxis, chart.y)
+    _draw_chart(axes, chart)
     axes.set_xlabel(chart.x.label, fontsize=8, color=MUTED.light)
     axes.set_ylabel(chart.y.label, fontsize=8, color=MUTED.light)
     found = fill(chart.title, letters)

@@ -6,7 +6,7 @@ from statistics import median
 
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.report.charts import chart, colours
-from fathom.search.report.charts.trials import drawn_error
+from fathom.search.report.charts.trials import best_point, drawn_error, interval_band
 from fathom.search.report.depth_standing import DepthStanding
 from fathom.search.report.text import finding, question
 
@@ -19,7 +19,7 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
     if not optimum.depths or optimum.loss is None:
         return None
     x = chart.depth_axis([standing.depth for standing in standings])
-    y = _scale(optimum)
+    y, depth = _scale(optimum), optimum.optimal_depth
     return chart.Chart(
         key=f"answer-{optimum.budget}",
         title=finding(optimum),
@@ -28,10 +28,10 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
         x=x,
         y=y,
         marks=chart.visible(
-            *_interval(optimum, x, y),
+            *interval_band("95 % interval", optimum, x, y),
             *_curve(optimum),
             *_means(standings, y),
-            *_best(optimum),
+            *best_point("best depth", f"depth {depth}: the best, {optimum.kind.value}", optimum),
             _gaps(standings, x, y),
         ),
         budget=optimum.budget,
@@ -64,15 +64,6 @@ def _few(ticks: tuple[tuple[float, str], ...]) -> tuple[tuple[float, str], ...]:
 def _edge(y: chart.Axis) -> float:
     """Returns the height of points above the scale, which leaves room for a text above them."""
     return y.high - 0.14 * (y.high - y.low)
-
-
-def _interval(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
-    if not isinstance(optimum, Located):
-        return []
-    low, high = optimum.interval
-    ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
-    name = "95 % interval"
-    return [chart.Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=colours.ACCENT)]
 
 
 def _curve(optimum: Optimum) -> list[chart.Mark]:
@@ -121,21 +112,6 @@ def _at_the_edge(
         hue=hue,
         marker=marker,
     )
-
-
-def _best(optimum: Optimum) -> list[chart.Mark]:
-    if optimum.optimal_depth is None or optimum.loss is None:
-        return []
-    return [
-        chart.Points(
-            name="best depth",
-            x=(optimum.optimal_depth,),
-            y=(optimum.loss,),
-            hover=(f"depth {optimum.optimal_depth}: the best, {optimum.kind.value}",),
-            hue=colours.ACCENT,
-            marker=chart.Marker.STAR,
-        )
-    ]
 
 
 def _gaps(standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis) -> chart.Labels:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 from fathom.search.analysis.depth_estimates import DepthEstimate
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
@@ -177,6 +177,24 @@ def trial_points(
         marker=marker,
         in_legend=in_legend,
     )
+
+
+def interval_band(name: str, optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
+    """Returns the 95 % interval of the best depth over the whole height, if it is known."""
+    if not isinstance(optimum, Located):
+        return []
+    # Half a layer on each side: the interval is in whole depths.
+    ends = (max(x.low, optimum.interval[0] - 0.5), min(x.high, optimum.interval[1] + 0.5))
+    return [chart.Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=colours.ACCENT)]
+
+
+def best_point(name: str, hover: str, optimum: Optimum) -> list[chart.Mark]:
+    """Returns the best depth at its loss, if it is known."""
+    depth, loss, marker = optimum.optimal_depth, optimum.loss, chart.Marker.STAR
+    if depth is None or loss is None:
+        return []
+    x, y, hue = (depth,), (loss,), colours.ACCENT
+    return [chart.Points(name=name, x=x, y=y, hover=(hover,), hue=hue, marker=marker)]
 
 
 def inside_and_above(

@@ -76,10 +76,15 @@ def print_answers(conclusion: Findings, console: Console) -> None:
             console.print(f"{label}: {elsewhere}", highlight=False)
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
-    for law in conclusion.laws[:1]:
-        console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
-        for null in as_good(law, conclusion.null_laws):
-            console.print(f"     {null_law_text(null)} predicts as well", highlight=False)
+    _print_law(conclusion, console)
+
+
+def _print_law(found: Findings, console: Console, at: str = "") -> None:
+    """Prints the best law, `at` a horizon, and the laws with one constant that predict as well."""
+    for law in found.laws[:1]:
+        print_whole(f"law{at}: {law_formula(law)} ({law.name})", console)
+        for null in as_good(law, found.null_laws):
+            print_whole(f"     {null_law_text(null)} predicts as well", console)
 
 
 def print_next(commands: Sequence[str], console: Console) -> None:
@@ -127,32 +132,28 @@ def _short(shape: Shape) -> str:
 
 def print_analysis(analysis: Analysis, console: Console) -> None:
     """Prints what was read, the answers with their reasons, the law, and what is not supported."""
-    _line(console, heading(analysis))
+    print_whole(heading(analysis), console)
     if columns := columns_text(analysis):
-        _line(console, f"columns: {columns}")
+        print_whole(f"columns: {columns}", console)
     for note in analysis.notes:
-        _line(console, f"note: {note}")
+        print_whole(f"note: {note}", console)
     console.print()
     _print_table(analysis, console)
     several = len(analysis.findings) > 1
     for found in analysis.findings:
-        horizon = f" at {_horizon(found)}" if several else ""
-        for law in found.laws[:1]:
-            _line(console, f"law{horizon}: {law_formula(law)} ({law.name})")
-            for null in as_good(law, found.null_laws):
-                _line(console, f"     {null_law_text(null)} predicts as well")
+        _print_law(found, console, f" at {_horizon(found)}" if several else "")
         if found.unfinished:
-            _line(console, f"Unfinished; to resume: {found.resume}")
+            print_whole(f"Unfinished; to resume: {found.resume}", console)
     limits: dict[str, list[str]] = {}
     for found in analysis.findings:
         for limit in unsupported(found):
             limits.setdefault(limit, []).append(_horizon(found))
     if limits:
-        _line(console, "\nThese data do not show")
+        print_whole("\nThese data do not show", console)
     for limit, horizons in limits.items():
         everywhere = len(horizons) == len(analysis.findings)
         at = "" if everywhere else f" ({', '.join(horizons)})"
-        _line(console, f"- {limit.rstrip('.')}{at}.")
+        print_whole(f"- {limit.rstrip('.')}{at}.", console)
 
 
 def _print_table(analysis: Analysis, console: Console) -> None:
@@ -176,7 +177,7 @@ def _print_table(analysis: Analysis, console: Console) -> None:
     for found, optimum in pairs:
         reasons.setdefault(found.reason(optimum), []).append(_label(optimum, many=len(pairs) > 1))
     for reason, labels in reasons.items():
-        _line(console, f"{', '.join(dict.fromkeys(labels))}: {reason}")
+        print_whole(f"{', '.join(dict.fromkeys(labels))}: {reason}", console)
 
 
 def _label(optimum: Optimum, *, many: bool) -> str:
@@ -187,7 +188,3 @@ def _label(optimum: Optimum, *, many: bool) -> str:
 def _horizon(found: Findings) -> str:
     optimum = found.optima[0]
     return f"{rounded_count(optimum.tokens)} {optimum.horizon_unit}".strip()
-
-
-def _line(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)

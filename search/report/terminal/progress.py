@@ -174,9 +174,8 @@ class Progress:
         left = {}
         for budget, plan in self._plans.items():
             search = self._scheduler.budgets[budget]
-            left[budget] = flops_left(
-                plan, self._of(budget), waiting=len(search.confirmations), settled=search.settled
-            )
+            waiting, records = len(search.confirmations), self._of(budget)
+            left[budget] = flops_left(plan, records, waiting=waiting, settled=search.settled)
         return left
 
     def _time_left(self) -> str:

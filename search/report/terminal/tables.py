@@ -62,18 +62,12 @@ class RoomyTable(Table):
 def empty_table(title: str, headings: tuple[str, ...], least: Sequence[str] = ()) -> Table:
     """Returns a table without rows, with text aligned to the left and numbers to the right; the
     columns `least` go first where a terminal is narrow."""
-    table = RoomyTable(
-        title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1)
-    )
-    table.least = least
+    table = RoomyTable(title=title, title_style="bold", box=None, padding=(0, 1))
+    table.title_justify, table.least = "left", least
     for heading in headings:
-        is_text = heading in ("depths", "plateau", "verdict")
-        # A list of depths may wrap; a verdict may not.
-        table.add_column(
-            heading,
-            justify="left" if is_text else "right",
-            no_wrap=heading not in ("depths", "plateau"),
-        )
+        wraps = heading in ("depths", "plateau")
+        is_text = wraps or heading == "verdict"
+        table.add_column(heading, justify="left" if is_text else "right", no_wrap=not wraps)
     return table
 
 

@@ -7,9 +7,19 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.planted import World, finished, flat, symmetric
-from fathom.search.analysis.depth_estimates import NOISE_FLOOR, estimate_depths, seed_noise
+from fathom.search.analysis.depth_estimates import (
+    NOISE_FLOOR,
+    BestLoss,
+    DepthEstimate,
+    DepthEstimates,
+    best_loss,
+    estimate_depths,
+    loss_difference,
+    seed_noise,
+)
 from fathom.search.records import Stage, TrialRecord
 from tests.support.simulated import confirm
+from tests.support.training import SHAPE
 
 
 def trials(
@@ -118,3 +128,50 @@ def test_the_effect_of_the_ratio_far_from_the_best_depth_does_not_apply_there() 
     (shallow, best) = estimate_depths(runs + far).depths
     assert (shallow.depth, best.depth) == (1, 3)
     assert best.loss == pytest.approx(1.60, abs=0.002)
+
+
+SEEDS, NOISE = 2, 0.01
+
+
+def noisy_estimates(true: list[float], generator: np.random.Generator) -> DepthEstimates:
+    """Means of two seeds of each depth, and the noise as measured from them all."""
+    losses = np.array(true)[:, None] + NOISE * generator.standard_normal((len(true), SEEDS))
+    noise = float(np.sqrt(np.mean(losses.var(axis=1, ddof=1))))
+    error = noise / np.sqrt(SEEDS)
+    depths = tuple(
+        DepthEstimate(depth=depth, loss=loss, standard_error=error, trials=SEEDS, shape=SHAPE)
+        for depth, loss in enumerate(losses.mean(axis=1).tolist(), 1)
+    )
+    return DepthEstimates(noise=noise, degrees_of_freedom=len(true), depths=depths)
+
+
+def best(true: list[float], generator: np.random.Generator) -> BestLoss:
+    found = best_loss(noisy_estimates(true, generator))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("true", [[1.0] * 6, [1.0, 1.02, 1.04, 1.08], [1.2, 1.0, 1.2]])
+def test_the_interval_of_a_difference_holds_the_true_one_in_95_of_100(true: list[float]) -> None:
+    generator = np.random.default_rng(0)
+    found = [loss_difference(best(true, generator), best(true, generator)) for _ in range(400)]
+    held = sum(difference.low <= 0 <= difference.high for difference in found)
+    assert held / 400 >= 0.95
+    assert sum(difference.is_settled for difference in found) == 400 - held
+
+
+def test_a_difference_of_many_standard_errors_is_settled() -> None:
+    generator = np.random.default_rng(0)
+    first, other = best([1.1, 1.0, 1.1, 1.2], generator), best([1.2, 1.1, 1.2, 1.3], generator)
+    found = loss_difference(first, other)
+    assert found.is_settled
+    assert found.low < -0.1 < found.high < 0
+
+
+def test_more_confidence_is_a_wider_interval_and_no_training_is_none() -> None:
+    measured = noisy_estimates([1.1, 1.0, 1.1], np.random.default_rng(0))
+    usual, sure = best_loss(measured), best_loss(measured, confidence=0.999)
+    assert usual
+    assert sure
+    assert sure.low < usual.low < usual.loss < usual.high < sure.high
+    assert best_loss(DepthEstimates(noise=0.01, degrees_of_freedom=0)) is None
