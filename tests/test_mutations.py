@@ -12,6 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Self
 
 import pytest
 
@@ -152,6 +153,12 @@ class Nowhere:
     """A tracker that writes nothing."""
 
     def __init__(self, _: object) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         pass
 
     def __getattr__(self, _: str) -> Callable[..., None]:
