@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from functools import cache
 from importlib.resources import files
@@ -19,6 +18,7 @@ from botocore.validate import ParamValidator
 from ray.autoscaler._private.command_runner import SSHCommandRunner
 from ray.autoscaler._private.util import hash_runtime_conf, prepare_config, validate_config
 
+from tests.support.command_line import run
 from tests.support.places import PACKAGE_FOLDERS, ROOT
 
 RAY = Path(sys.executable).with_name("ray")
@@ -48,21 +48,11 @@ def prepared(file: str) -> dict[str, Any]:
     return settings
 
 
-@pytest.fixture
-def cluster() -> dict[str, Any]:
-    return settings_of("cluster.yaml")
+CLUSTER = settings_of("cluster.yaml")
 
 
 def commands(settings: dict[str, Any]) -> list[str]:
     return [line for key in COMMANDS for line in settings.get(key, ())]
-
-
-@pytest.mark.parametrize("file", CLOUDS)
-def test_ray_accepts_a_clouds_file(file: str) -> None:
-    settings = prepared(file)
-
-    assert settings["available_node_types"].keys() == {"head", "worker"}
-    assert settings["head_node_type"] == "head"
 
 
 def test_ray_accepts_machines_of_ones_own() -> None:
@@ -84,31 +74,25 @@ def test_workers_start_from_none_and_the_head_runs_no_trial(file: str) -> None:
     assert 0 < settings["idle_timeout_minutes"] <= 15
 
 
-def test_workers_are_spot() -> None:
-    amazon, google = (
-        settings_of(file)["available_node_types"]["worker"]["node_config"] for file in CLOUDS
+def test_workers_are_spot_and_the_head_and_its_disk_survive_ray_down() -> None:
+    files = [settings_of(file) for file in CLOUDS]
+    nodes = [settings["available_node_types"] for settings in files]
+    (amazon, google), (spot, preemptible) = (
+        [types[name]["node_config"] for types in nodes] for name in ("head", "worker")
     )
+    (disk,), (boot,) = amazon["BlockDeviceMappings"], google["disks"]
 
-    assert amazon["InstanceMarketOptions"] == {"MarketType": "spot"}
-    assert google["scheduling"]["provisioningModel"] == "SPOT"
-
-
-def test_the_head_and_its_disk_survive_ray_down_and_the_disk_even_the_head() -> None:
-    amazon, google = (settings_of(file) for file in CLOUDS)
-    (disk,) = amazon["available_node_types"]["head"]["node_config"]["BlockDeviceMappings"]
-    (boot,) = google["available_node_types"]["head"]["node_config"]["disks"]
-
-    assert amazon["provider"]["cache_stopped_nodes"]
-    assert google["provider"]["cache_stopped_nodes"]
-    assert disk["Ebs"]["DeleteOnTermination"] is False
-    assert boot["autoDelete"] is False
+    assert spot["InstanceMarketOptions"] == {"MarketType": "spot"}
+    assert preemptible["scheduling"]["provisioningModel"] == "SPOT"
+    assert all(settings["provider"]["cache_stopped_nodes"] for settings in files)
+    assert disk["Ebs"]["DeleteOnTermination"] is boot["autoDelete"] is False
 
 
 @pytest.mark.parametrize("node_type", ["head", "worker"])
-def test_amazon_has_every_field_of_a_node(cluster: dict[str, Any], node_type: str) -> None:
+def test_amazon_has_every_field_of_a_node(node_type: str) -> None:
     service = botocore.session.get_session().get_service_model("ec2")
     model = service.operation_model("RunInstances")
-    request = cluster["available_node_types"][node_type]["node_config"]
+    request = CLUSTER["available_node_types"][node_type]["node_config"]
 
     report = ParamValidator().validate(request | {"MinCount": 1, "MaxCount": 1}, model.input_shape)
 
@@ -154,22 +138,15 @@ def test_google_has_every_field_of_a_node(node_type: str) -> None:
 
 @pytest.mark.parametrize(
     ("file", "question"),
-    [("cluster.yaml", "NoCredentialsError"), ("deploy/gcp.yaml", "DefaultCredentialsError")],
+    [(CLOUDS[0], "NoCredentialsError"), (CLOUDS[1], "DefaultCredentialsError")],
 )
 def test_ray_up_proceeds_to_the_authentication_of_the_cloud(
     file: str, question: str, tmp_path: Path
 ) -> None:
-    quiet = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    quiet = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     offline = {"AWS_EC2_METADATA_DISABLED": "true", "NO_GCE_CHECK": "true"}
 
-    answer = subprocess.run(
-        [RAY, "up", "--yes", "--no-config-cache", file],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], **quiet, **offline},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    answer = run(RAY, "up", "--yes", "--no-config-cache", file, cwd=ROOT, env=quiet | offline)
 
     assert question in answer.stderr
     assert "ValidationError" not in answer.stderr
@@ -189,12 +166,10 @@ def test_a_user_edits_three_places(file: str, edited: list[str]) -> None:
 
 
 @pytest.mark.parametrize("file", FILES[1:])
-def test_every_provider_runs_the_same_commands_on_the_same_files(
-    file: str, cluster: dict[str, Any]
-) -> None:
+def test_every_provider_runs_the_same_commands_on_the_same_files(file: str) -> None:
     other = settings_of(file)
     shared = (*COMMANDS, "file_mounts", "cluster_synced_files", "rsync_exclude")
-    written = ((json.dumps(settings.get(key)) for settings in (cluster, other)) for key in shared)
+    written = ((json.dumps(settings.get(key)) for settings in (CLUSTER, other)) for key in shared)
 
     for ours, theirs in written:
         # What the provider needs besides is the one difference.
@@ -209,20 +184,18 @@ def test_a_node_installs_the_tested_versions(file: str) -> None:
     assert all("-c constraints.txt" in line for line in installs)
 
 
-def test_the_synced_files_exist_and_suffice_for_the_installation(
-    cluster: dict[str, Any],
-) -> None:
-    mounts = cluster["file_mounts"]
+def test_the_synced_files_exist_and_suffice_for_the_installation() -> None:
+    mounts = CLUSTER["file_mounts"]
 
     assert not [local for local in mounts.values() if not (ROOT / local).exists()]
     assert all(remote == f"~/fathom/{local}" for remote, local in mounts.items())
     assert set(mounts.values()) == {*PACKAGE_FOLDERS, "pyproject.toml", "constraints.txt"}
 
 
-def test_the_links_of_the_package_work_on_a_node(cluster: dict[str, Any], tmp_path: Path) -> None:
+def test_the_links_of_the_package_work_on_a_node(tmp_path: Path) -> None:
     """`fathom/` holds links to the folders beside it, which Ray's rsync keeps as they are."""
     node = tmp_path / "fathom"
-    for local in cluster["file_mounts"].values():
+    for local in CLUSTER["file_mounts"].values():
         if (ROOT / local).is_dir():
             shutil.copytree(ROOT / local, node / local, symlinks=True)
     links = [path for path in (node / "fathom").iterdir() if path.is_symlink()]
@@ -231,35 +204,27 @@ def test_the_links_of_the_package_work_on_a_node(cluster: dict[str, Any], tmp_pa
     assert {os.readlink(link) for link in links} == {
         f"../{folder}" for folder in PACKAGE_FOLDERS - {"fathom"}
     }
-    done = subprocess.run(
-        [sys.executable, "-c", "import fathom.search.records as r; print(r.__file__)"],
-        cwd=node,
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    code = "import fathom.search.records as r; print(r.__file__)"
+    done = run(sys.executable, "-c", code, cwd=node, env={"PATH": os.environ["PATH"]})
     assert done.stdout.strip() == str(node / "fathom" / "search" / "records.py")
 
 
-def test_ray_can_compare_the_files_of_the_nodes(cluster: dict[str, Any]) -> None:
+def test_ray_can_compare_the_files_of_the_nodes() -> None:
     """Ray reads every file of the mounts once, and follows no link to a folder."""
-    mounts = {remote: str(ROOT / local) for remote, local in cluster["file_mounts"].items()}
+    mounts = {remote: str(ROOT / local) for remote, local in CLUSTER["file_mounts"].items()}
 
     assert all(hash_runtime_conf(mounts, [], {}, generate_file_mounts_contents_hash=True))
 
 
-def test_nothing_listens_beyond_loopback(cluster: dict[str, Any]) -> None:
-    everything = "\n".join(commands(cluster))
+def test_nothing_listens_beyond_loopback() -> None:
+    everything = "\n".join(commands(CLUSTER))
 
     assert set(re.findall(r"--(?:dashboard-)?host[= ](\S+)", everything)) == {"127.0.0.1"}
     assert not re.search(r"(?<![\d.])0\.0\.0\.0", everything)
 
 
-def test_every_command_is_plain_shell_without_a_known_mistake(cluster: dict[str, Any]) -> None:
-    for command in commands(cluster):
+def test_every_command_is_plain_shell_without_a_known_mistake() -> None:
+    for command in commands(CLUSTER):
         for checked in (["bash", "-n"], [SHELLCHECK, "--shell=dash", "-"]):
-            answer = subprocess.run(
-                checked, input=f"{command}\n", capture_output=True, text=True, check=False
-            )
+            answer = run(*checked, input=f"{command}\n")
             assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -1,7 +1,6 @@
 """The documentation as a site: it builds without a warning, its links work, a browser draws it."""
 
 import re
-import subprocess
 import sys
 from html import unescape
 from html.parser import HTMLParser
@@ -16,6 +15,7 @@ from fathom.search.cli import app
 from fathom.search.study.file.errors import groups_of
 from fathom.search.study.keys.config import StudyConfig
 from tests.support.browser import browser
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.drill
@@ -44,10 +44,8 @@ class Html(HTMLParser):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages, built as `make docs` builds them."""
     folder = tmp_path_factory.mktemp("site")
-    asked = ["sphinx", "--quiet", "--fail-on-warning", "--keep-going", ROOT / "docs", folder]
-    built = subprocess.run(
-        [sys.executable, "-m", *map(str, asked)], capture_output=True, text=True, check=False
-    )
+    options = ("--quiet", "--fail-on-warning", "--keep-going")
+    built = run(sys.executable, "-m", "sphinx", *options, ROOT / "docs", folder)
     assert built.returncode == 0, built.stderr
     assert not built.stderr
     return folder

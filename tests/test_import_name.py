@@ -2,7 +2,6 @@
 alone."""
 
 import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.command_line import Done, run
 from tests.support.places import ROOT
 
 COMMON_NAMES = ("models", "objectives", "search")
@@ -20,18 +20,10 @@ RAISES = 'raise ImportError(f"a search has imported {__name__} of the folder tha
 SMALL = ["budgets=[8k]", "tokens=4k", "trials=3", "confirm.seeds=1"]
 
 
-def python(
-    *arguments: str | Path, cwd: Path, path: Path | None = ROOT
-) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str | Path, cwd: Path, path: Path | None = ROOT) -> Done:
     """A run of Python in another folder; `path` is the one folder that it finds Fathom in."""
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=cwd,
-        env=os.environ | ({"PYTHONPATH": str(path)} if path else {}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    known = os.environ | ({"PYTHONPATH": str(path)} if path else {})
+    return run(sys.executable, *arguments, cwd=cwd, env=known)
 
 
 @pytest.fixture
@@ -75,17 +67,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_wheel_adds_one_name(wheel: Path) -> None:
-    names = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+def test_the_wheel_adds_one_name_and_has_every_file_of_the_packages(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    tracked = run("git", "ls-files", *COMMON_NAMES, "configs", cwd=ROOT).stdout.split()
 
-    assert {name for name in names if not name.endswith(".dist-info")} == {"fathom"}
-
-
-def test_the_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
-    folders = (*COMMON_NAMES, "configs")
-    tracked = subprocess.check_output(["git", "ls-files", *folders], cwd=ROOT, text=True)
-
-    assert {f"fathom/{name}" for name in tracked.split()} <= {*zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in tops if not name.endswith(".dist-info")} == {"fathom"}
+    assert tracked
+    assert {f"fathom/{name}" for name in tracked} <= {*names}
 
 
 def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
 """`make` installs with uv or with pip; `make test` fails for a test, the linter or the types."""
 
 import os
-import subprocess
 from pathlib import Path
 from shutil import copy, which
 
 import pytest
 
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.skipif(which("make") is None, reason="make is not installed")
@@ -36,7 +36,7 @@ def installed(folder: Path, uv: str | None) -> list[str]:
     environment = os.environ | {"PATH": f"{programs}:/usr/bin:/bin", "LOG": str(log)}
     environment.pop("UV_TORCH_BACKEND", None)
     asked = ["make", "PYTHONS=any-python", ".venv/installed"]
-    made = subprocess.run(asked, cwd=folder, env=environment, capture_output=True, check=False)
+    made = run(*asked, cwd=folder, env=environment)
     assert made.returncode == 0, made.stderr
     return [line for line in log.read_text(encoding="utf-8").splitlines() if " install " in line]
 
@@ -47,22 +47,26 @@ TORCH, FATHOM = "torch", "--editable .[dev]"
 UV_TORCH = "--torch-backend auto torch"
 
 
-def test_without_uv_pip_installs(tmp_path: Path) -> None:
-    if which("uv", path="/usr/bin:/bin"):
+NO_TORCH = 'case "$*" in *torch-backend*) exit 2 ;; esac\n'
+"""A uv that does not find torch, as where only pip's settings name the index."""
+
+
+@pytest.mark.parametrize(
+    ("uv", "calls"),
+    [
+        (None, [PIP + TORCH, PIP + FATHOM]),
+        ("", [UV + UV_TORCH, UV + FATHOM]),
+        (NO_TORCH, [UV + UV_TORCH, PIP + TORCH, UV + FATHOM]),
+    ],
+    ids=["no uv", "uv", "uv without torch"],
+)
+def test_uv_installs_what_it_finds_and_pip_the_rest(
+    tmp_path: Path, uv: str | None, calls: list[str]
+) -> None:
+    if uv is None and which("uv", path="/usr/bin:/bin"):
         pytest.skip("uv is in the system's folder")
 
-    assert installed(tmp_path, uv=None) == [PIP + TORCH, PIP + FATHOM]
-
-
-def test_uv_installs_where_it_is_there(tmp_path: Path) -> None:
-    assert installed(tmp_path, uv="") == [UV + UV_TORCH, UV + FATHOM]
-
-
-def test_pip_installs_what_uv_does_not_find(tmp_path: Path) -> None:
-    """An index that only pip's settings name; the rest comes by uv all the same."""
-    no_torch = 'case "$*" in *torch-backend*) exit 2 ;; esac\n'
-
-    assert installed(tmp_path, uv=no_torch) == [UV + UV_TORCH, PIP + TORCH, UV + FATHOM]
+    assert installed(tmp_path, uv) == calls
 
 
 @pytest.mark.parametrize("failing", ["ruff", "mypy", "pytest", None])
@@ -79,9 +83,7 @@ def test_make_test_fails_where_a_test_the_linter_or_the_types_fail(
         program.write_text(f"#!/bin/sh\necho {name} was here\nexit {int(name == failing)}\n")
         program.chmod(0o755)
 
-    made = subprocess.run(
-        ["make", "test"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    made = run("make", "test", cwd=tmp_path)
 
     assert (made.returncode != 0) == (failing is not None)
     assert "pytest was here" in made.stdout

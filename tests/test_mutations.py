@@ -176,11 +176,7 @@ VERBS = (
 
 @seeds(12, 100)
 def test_damaged_run_folders_are_read_or_refused_in_one_line(
-    damageable: Path,
-    untrained: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    seeds: range,
+    damageable: Path, untrained: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: range
 ) -> None:
     monkeypatch.chdir(damageable)
     assert fathom(monkeypatch, "report", "runs/simulated").fault == ""

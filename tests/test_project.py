@@ -16,6 +16,7 @@ from packaging.version import Version
 from typer.main import get_command
 
 from fathom.search.cli import app
+from tests.support.command_line import run
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT
 
@@ -105,8 +106,7 @@ def test_its_make_targets_are_targets() -> None:
     assert {"quickstart", "test"} <= targets
 
     for target in sorted(targets):
-        asked = ["make", "--dry-run", target]
-        answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+        answer = run("make", "--dry-run", target, cwd=ROOT)
         assert answer.returncode == 0, answer.stderr
 
 

@@ -4,7 +4,6 @@ All but the last tests read the source by `ast`, over the files that are there, 
 """
 
 import ast
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 PACKAGES = ("models", "objectives", "search")
@@ -392,6 +392,6 @@ def loaded_by(arguments: list[str]) -> set[str]:
     else:
         program = f"{runner}{arguments[1]}"
     asked = [sys.executable, "-c", program, *arguments[1:]]
-    answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = run(*asked, cwd=ROOT)
     assert answer.returncode == 0, answer.stderr
     return set(answer.stdout.rpartition("LOADED")[2].split())

@@ -212,8 +212,7 @@ def test_without_mps_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.parametrize(
-    "name",
-    [QUICK, *(pytest.param(n, marks=pytest.mark.drill) for n in BROKEN if n != QUICK)],
+    "name", [QUICK, *(pytest.param(n, marks=pytest.mark.drill) for n in BROKEN if n != QUICK)]
 )
 def test_a_stage_fails_if_its_subject_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BROKEN[name](monkeypatch)

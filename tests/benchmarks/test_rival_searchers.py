@@ -12,15 +12,7 @@ import pytest
 from benchmarks.rival_searchers import field
 from benchmarks.rival_searchers.field import PARTS, contender, contenders
 from benchmarks.rival_searchers.plain import CONTENDERS, Listed
-from benchmarks.rival_searchers.rival import (
-    Contender,
-    Grid,
-    Package,
-    Reading,
-    Rival,
-    Track,
-    read,
-)
+from benchmarks.rival_searchers.rival import Contender, Grid, Package, Reading, Rival, Track, read
 from benchmarks.simulate.clock import run, tokens_until_right
 from benchmarks.worlds.known import Known, planted_budget
 from benchmarks.worlds.planted import World, symmetric

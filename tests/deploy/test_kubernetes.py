@@ -4,9 +4,9 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from fathom.search.study.keys.config import load
+from tests.support.command_line import run
 from tests.support.places import PACKAGE_FOLDERS, ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -31,23 +32,10 @@ def documents(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(text))
 
 
-@pytest.fixture
-def job() -> dict[str, Any]:
-    (found,) = (document for document in documents("search.yaml") if document["kind"] == "RayJob")
-    return found
-
-
-@pytest.fixture
-def head(job: dict[str, Any]) -> dict[str, Any]:
-    group: dict[str, Any] = job["spec"]["rayClusterSpec"]["headGroupSpec"]
-    return group
-
-
-@pytest.fixture
-def workers(job: dict[str, Any]) -> dict[str, Any]:
-    (group,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
-    found: dict[str, Any] = group
-    return found
+JOB: dict[str, Any] = next(d for d in documents("search.yaml") if d["kind"] == "RayJob")
+HEAD: dict[str, Any] = JOB["spec"]["rayClusterSpec"]["headGroupSpec"]
+WORKERS: dict[str, Any]
+(WORKERS,) = JOB["spec"]["rayClusterSpec"]["workerGroupSpecs"]
 
 
 @cache
@@ -80,11 +68,7 @@ def pins() -> dict[str, str]:
 
 def mistakes_in(job: dict[str, Any]) -> list[str]:
     validator = jsonschema.Draft202012Validator(closed(kuberay()))
-    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(job)]
-
-
-def test_kuberay_knows_every_field_of_the_search(job: dict[str, Any]) -> None:
-    assert not mistakes_in(job)
+    return [f"{mistake.json_path}: {mistake.message}" for mistake in validator.iter_errors(job)]
 
 
 @pytest.mark.parametrize(
@@ -97,9 +81,9 @@ def test_kuberay_knows_every_field_of_the_search(job: dict[str, Any]) -> None:
     ],
     ids=lambda value: str(value),
 )
-def test_a_field_that_kuberay_does_not_know_is_found(
-    job: dict[str, Any], path: tuple[str, ...], value: object
-) -> None:
+def test_a_field_that_kuberay_does_not_know_is_found(path: tuple[str, ...], value: object) -> None:
+    job = deepcopy(JOB)
+    assert not mistakes_in(job)
     place = job["spec"]
     for key in path[:-1]:
         place = place[key]
@@ -128,48 +112,34 @@ def test_the_search_has_one_study_and_it_says_how_far_to_scale(tmp_path: Path) -
     assert isinstance(resources.max_concurrent_trials, int)
 
 
-def test_the_search_is_one_command_without_a_shells_operators(job: dict[str, Any]) -> None:
+def test_the_search_is_one_command_without_a_shells_operators() -> None:
     """KubeRay puts it into a shell script of its own as it is, where `&&` would end it."""
-    entrypoint = job["spec"]["entrypoint"]
+    entrypoint = JOB["spec"]["entrypoint"]
 
     assert re.fullmatch(r"[\w./ -]+", entrypoint)
     assert entrypoint.split()[:2] == ["fathom", "run"]
 
 
-def test_gpu_workers_start_from_none_and_the_head_runs_no_trial(
-    job: dict[str, Any], head: dict[str, Any], workers: dict[str, Any]
-) -> None:
-    assert job["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"]
-    assert head["rayStartParams"]["num-cpus"] == "0"
-    assert workers["replicas"] == workers["minReplicas"] == 0 < workers["maxReplicas"]
-    (container,) = workers["template"]["spec"]["containers"]
+def test_gpu_workers_start_from_none_and_the_head_runs_no_trial() -> None:
+    assert JOB["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"]
+    assert HEAD["rayStartParams"]["num-cpus"] == "0"
+    assert WORKERS["replicas"] == WORKERS["minReplicas"] == 0 < WORKERS["maxReplicas"]
+    (container,) = WORKERS["template"]["spec"]["containers"]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
 
 
-def test_all_pods_share_the_runs_and_mlflow_has_a_disk_of_its_own(
-    head: dict[str, Any], workers: dict[str, Any]
-) -> None:
+def test_all_pods_share_the_runs_and_mlflow_has_a_disk_of_its_own() -> None:
     claims = {
         document["metadata"]["name"]: document["spec"]["accessModes"]
         for document in documents("storage.yaml")
     }
-    pods = [group["template"]["spec"] for group in (head, workers)]
-    named = [
-        {
-            volume["name"]: volume["persistentVolumeClaim"]["claimName"]
-            for volume in pod["volumes"]
-            if "persistentVolumeClaim" in volume
-        }
-        for pod in pods
-    ]
-    places = [
-        {
-            mount["mountPath"]
-            for mount in pod["containers"][0]["volumeMounts"]
-            if mount["name"] == "runs"
-        }
-        for pod in pods
-    ]
+    pods = [group["template"]["spec"] for group in (HEAD, WORKERS)]
+    named, places = [], []
+    for pod in pods:
+        claimed = [v for v in pod["volumes"] if "persistentVolumeClaim" in v]
+        named.append({v["name"]: v["persistentVolumeClaim"]["claimName"] for v in claimed})
+        mounts = pod["containers"][0]["volumeMounts"]
+        places.append({mount["mountPath"] for mount in mounts if mount["name"] == "runs"})
 
     assert claims == {"fathom-runs": ["ReadWriteMany"], "fathom-mlflow": ["ReadWriteOnce"]}
     assert named[0] == {"runs": "fathom-runs", "mlflow": "fathom-mlflow"}
@@ -177,24 +147,22 @@ def test_all_pods_share_the_runs_and_mlflow_has_a_disk_of_its_own(
     assert places[0] == places[1] == {"/home/fathom/fathom/runs"}
 
 
-def test_every_pod_has_the_token_and_no_file_holds_one(job: dict[str, Any]) -> None:
-    auth = job["spec"]["rayClusterSpec"]["authOptions"]
+def test_every_pod_has_the_token_and_no_file_holds_one() -> None:
+    auth = JOB["spec"]["rayClusterSpec"]["authOptions"]
 
     assert auth == {"mode": "token", "secretName": "fathom-token"}
     assert not [document for document in documents("search.yaml") if document["kind"] == "Secret"]
 
 
-def test_mlflow_listens_on_loopback_and_only_the_dashboard_is_open_to_kuberay(
-    head: dict[str, Any],
-) -> None:
-    ray, mlflow = head["template"]["spec"]["containers"]
+def test_mlflow_listens_on_loopback_and_only_the_dashboard_is_open_to_kuberay() -> None:
+    ray, mlflow = HEAD["template"]["spec"]["containers"]
 
     assert mlflow["command"][-4:] == ["--host", "127.0.0.1", "--port", "5000"]
     assert ray["env"] == [{"name": "MLFLOW_TRACKING_URI", "value": "http://127.0.0.1:5000"}]
-    assert head["rayStartParams"]["dashboard-host"] == "0.0.0.0"
+    assert HEAD["rayStartParams"]["dashboard-host"] == "0.0.0.0"
 
 
-def test_the_versions_it_names_are_those_of_the_tests(job: dict[str, Any]) -> None:
+def test_the_versions_it_names_are_those_of_the_tests() -> None:
     dockerfile = (DEPLOY / "kubernetes" / "Dockerfile").read_text(encoding="utf-8")
     manifest = (DEPLOY / "kubernetes" / "search.yaml").read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -202,7 +170,7 @@ def test_the_versions_it_names_are_those_of_the_tests(job: dict[str, Any]) -> No
     low, above = re.findall(r"3\.(\d+)", project["requires-python"])
     (operator,) = re.findall(r"kuberay-operator --version (\S+)", manifest)
 
-    assert job["spec"]["rayClusterSpec"]["rayVersion"] == pins()["ray"]
+    assert JOB["spec"]["rayClusterSpec"]["rayVersion"] == pins()["ray"]
     assert int(low) <= int(minor) < int(above)
     assert kuberay()["$comment"].startswith(f"KubeRay {operator}:")
 
@@ -219,18 +187,18 @@ def test_the_image_holds_what_the_tests_passed_with_and_only_parts_that_exist() 
 
 def test_the_job_script_is_shell_without_a_known_mistake() -> None:
     for checked in (["bash", "-n", str(SLURM)], [SHELLCHECK, str(SLURM)]):
-        answer = subprocess.run(checked, capture_output=True, text=True, check=False)
+        answer = run(*checked)
         assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
 def test_slurm_accepts_the_job() -> None:
     if shutil.which("sinfo") is None:
         pytest.skip("Slurm is not installed here")
-    if subprocess.run(["sinfo"], capture_output=True, check=False).returncode:
+    if run("sinfo").returncode:
         pytest.skip("no Slurm controller answers here")
     asked = ["sbatch", "--test-only", "--nodes=1", "--gpus-per-node=0", str(SLURM), "x.yaml"]
 
-    answer = subprocess.run(asked, capture_output=True, text=True, check=False)
+    answer = run(*asked)
 
     assert answer.returncode == 0, answer.stderr
 
@@ -253,13 +221,8 @@ def test_the_job_has_the_token_and_a_dashboard_on_loopback() -> None:
 
 
 def test_a_job_without_its_environment_says_what_is_missing(tmp_path: Path) -> None:
-    answer = subprocess.run(
-        ["bash", str(SLURM), "x.yaml"],
-        env={"PATH": os.defpath, "SLURM_SUBMIT_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    known = {"PATH": os.defpath, "SLURM_SUBMIT_DIR": str(tmp_path)}
+    answer = run("bash", SLURM, "x.yaml", env=known)
 
     assert answer.returncode == 1
     assert answer.stderr.startswith(f"{tmp_path}/.venv must hold Fathom")

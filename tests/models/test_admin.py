@@ -48,15 +48,17 @@ def profiled_by_hand(model: Transformer, tokens: Tensor) -> list[float]:
 
 
 def test_a_profile_adds_up_the_variances_of_the_branches() -> None:
-    model, tokens = model_of(SHAPE, STANDARD), TOKENS
+    model = model_of(SHAPE, STANDARD)
     model.embedding.weight.data *= 1000  # far above the epsilon of its norm
-    expected = profiled_by_hand(model, tokens)
-    omegas = profile(model, tokens)
+    expected = profiled_by_hand(model, TOKENS)
+    omegas = profile(model, TOKENS)
     assert omegas == pytest.approx(expected, rel=1e-3)
     assert omegas[0] == 1.0
     assert all(a < b for a, b in itertools.pairwise(omegas))
     for omega, skip in zip(omegas, skips(model), strict=True):
         assert torch.equal(skip, torch.full((32,), omega))
+    attention_alone = model_of(replace(SHAPE, d_ff=0), STANDARD)
+    assert len(profile(attention_alone, TOKENS)) == len(skips(attention_alone)) == 4
 
 
 def test_profiling_changes_no_other_weight_and_repeats_exactly() -> None:
@@ -65,11 +67,6 @@ def test_profiling_changes_no_other_weight_and_repeats_exactly() -> None:
     assert profile(model, TOKENS) == first
     for (name, weight), other in zip(model.named_parameters(), fresh.parameters(), strict=True):
         assert torch.equal(weight, other) == ("skip" not in name or name.startswith("blocks.0.att"))
-
-
-def test_attention_alone_is_profiled_as_well() -> None:
-    model = model_of(replace(SHAPE, d_ff=0), STANDARD)
-    assert len(profile(model, TOKENS)) == len(skips(model)) == 4
 
 
 MEASURED = {1: 1.00, 2: 1.06, 3: 1.20, 4: 1.29, 8: 1.71, 12: 2.12, 24: 3.31, 48: 4.95}

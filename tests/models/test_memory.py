@@ -10,7 +10,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fathom.models.building import class_of
 from fathom.models.memory import Execution, saved_activations, step_memory
-from fathom.models.optim import build_optimizer
 from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import OptimizerName, Scheme
 from fathom.models.shape import Shape
@@ -18,7 +17,7 @@ from fathom.objectives.contract import Batch
 from fathom.objectives.keys import logit_tokens
 from fathom.objectives.token_loss import mean_loss
 from tests.support.live_bytes import LiveBytes
-from tests.support.models import scheme_of
+from tests.support.models import optimizer_of, scheme_of
 
 SMALL = Shape(depth=3, d_model=48, d_ff=176, n_heads=2, head_dim=20, vocab_size=90, context=40)
 SIZES = ((2, 128), (4, 256), (4, 512), (12, 768))
@@ -72,10 +71,7 @@ def peak_of_a_step(shape: Shape, sequences: int, pieces: int, how: Execution) ->
     with FakeTensorMode(), LiveBytes() as bytes_:
         model = built(shape)
         model.recomputes = how.recomputes
-        optimizer = build_optimizer(
-            model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12,
-            name=OptimizerName.MUON if how.muon else OptimizerName.ADAMW,
-        )  # fmt: skip
+        optimizer = optimizer_of(model, OptimizerName.MUON if how.muon else OptimizerName.ADAMW)
         batch = torch.zeros(2, pieces, sequences, shape.context, dtype=torch.long)
         for _ in range(2):
             bytes_.restart()
@@ -105,12 +101,6 @@ def test_layers_that_are_recomputed_keep_the_stream_alone() -> None:
     assert saved_activations(SMALL, 3, how) < 0.3 * saved_activations(SMALL, 3, Execution())
 
 
-def assert_foretold(shape: Shape, sequences: int, pieces: int, how: Execution) -> None:
-    how = replace(how, logit_tokens=logit_tokens(shape.vocab_size))
-    predicted = step_memory(shape, sequences=sequences, pieces=pieces, how=how).total
-    assert 0.95 <= predicted / peak_of_a_step(shape, sequences, pieces, how) <= 1.10
-
-
 def sized(depth: int, d_model: int, vocab_size: int) -> Shape:
     return Shape(
         depth=depth, d_model=d_model, d_ff=4 * d_model, n_heads=d_model // 64, head_dim=64,
@@ -118,45 +108,38 @@ def sized(depth: int, d_model: int, vocab_size: int) -> Shape:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("vocab_size", [256, 32_768])
-@pytest.mark.parametrize("sequences", [1, 8])
-def test_the_peak_of_a_step_is_foretold(
-    size: tuple[int, int], vocab_size: int, sequences: int
-) -> None:
-    assert_foretold(sized(*size, vocab_size), sequences, 1, Execution())
-
-
-@pytest.mark.parametrize("split", [(6, 6), (11, 1), (1, 5)], ids=str)
-@pytest.mark.parametrize("pieces", [1, 2])
-def test_the_peak_of_two_stacks_is_foretold(split: tuple[int, int], pieces: int) -> None:
-    shape = replace(sized(sum(split), 512, 8192), encoder_depth=split[0])
-    assert_foretold(shape, 2, pieces, Execution())
-
-
-@pytest.mark.parametrize("vocab_size", [256, 32_768])
-@pytest.mark.parametrize(
-    ("pieces", "how"),
-    [
-        (1, Execution(bfloat16=True)),
-        (2, Execution()),
-        (2, Execution(recomputes=True)),
-        (2, Execution(recomputes=True, bfloat16=True)),
-    ],
+GROUPED: tuple[dict[str, Any], ...] = ({}, {"gated": True, "queries_per_key": 4})
+SPLITS = [(6, 6), (11, 1), (1, 5)]
+HOWS = (
+    (1, Execution(bfloat16=True)),
+    (2, Execution()),
+    (2, Execution(recomputes=True)),
+    (2, Execution(recomputes=True, bfloat16=True)),
 )
-def test_so_it_is_in_bfloat16_in_pieces_and_with_layers_computed_again(
-    vocab_size: int, pieces: int, how: Execution
-) -> None:
-    assert_foretold(sized(6, 256, vocab_size), 4, pieces, how)
+STEPS = (
+    *((sized(*s, v), n, 1, Execution()) for s in SIZES for v in (256, 32_768) for n in (1, 8)),
+    *(
+        (replace(sized(e + d, 512, 8192), encoder_depth=e), 2, pieces, Execution())
+        for e, d in SPLITS
+        for pieces in (1, 2)
+    ),
+    *((sized(6, 256, v), 4, pieces, how) for v in (256, 32_768) for pieces, how in HOWS),
+    *(
+        (replace(sized(4, 512, 256), context=128, **options), n, 1, Execution(muon=True))
+        for options in GROUPED
+        for n in (1, 8)
+    ),
+)
+"""Shape, sequences and pieces of a step, and how it is computed."""
 
 
-@pytest.mark.parametrize("options", [{}, {"gated": True, "queries_per_key": 4}], ids=str)
-@pytest.mark.parametrize("sequences", [1, 8])
-def test_so_are_the_momentum_and_the_products_of_muon(
-    options: dict[str, Any], sequences: int
+@pytest.mark.parametrize(("shape", "sequences", "pieces", "how"), STEPS)
+def test_the_peak_of_a_step_is_foretold(
+    shape: Shape, sequences: int, pieces: int, how: Execution
 ) -> None:
-    shape = replace(sized(4, 512, 256), context=128, **options)
-    assert_foretold(shape, sequences, 1, Execution(muon=True))
+    how = replace(how, logit_tokens=logit_tokens(shape.vocab_size))
+    predicted = step_memory(shape, sequences=sequences, pieces=pieces, how=how).total
+    assert 0.95 <= predicted / peak_of_a_step(shape, sequences, pieces, how) <= 1.10
 
 
 def test_several_processes_keep_buckets_of_gradients_or_parts_of_everything() -> None:

@@ -10,17 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.models.network.transformer import Transformer, role_of
-from fathom.models.optim import (
-    ClippedAdamW,
-    MuonAdamW,
-    build_optimizer,
-    rate_at,
-    set_learning_rate,
-)
+from fathom.models.optim import ClippedAdamW, MuonAdamW, rate_at, set_learning_rate
 from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import MATRICES, OptimizerName, Role, Scheme, rules
 from fathom.models.shape import Shape
-from tests.support.models import SMALL, model_of, scheme_of
+from tests.support.models import SMALL, model_of, optimizer_of, scheme_of
 
 SHAPE = Shape(
     depth=3, d_model=32, d_ff=48, n_heads=4, head_dim=8, vocab_size=11, context=6, tied=False,
@@ -33,8 +27,8 @@ def built(scheme: Scheme = Scheme.COMPLETEP, shape: Shape = SHAPE) -> Transforme
     return model
 
 
-def optimizer_of(model: Transformer) -> ClippedAdamW:
-    optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.8, 0.9), eps=1e-8)
+def adamw_of(model: Transformer) -> ClippedAdamW:
+    optimizer = optimizer_of(model, betas=(0.8, 0.9), eps=1e-8)
     assert isinstance(optimizer, ClippedAdamW)
     return optimizer
 
@@ -42,7 +36,7 @@ def optimizer_of(model: Transformer) -> ClippedAdamW:
 @pytest.mark.parametrize("scheme", Scheme)
 def test_each_parameter_is_in_one_group_with_the_settings_of_its_role(scheme: Scheme) -> None:
     model = built(scheme)
-    optimizer = optimizer_of(model)
+    optimizer = adamw_of(model)
     set_learning_rate(optimizer, 3e-3)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     by_role, seen = rules(model.parametrization, SHAPE), []
@@ -61,28 +55,22 @@ def test_each_parameter_is_in_one_group_with_the_settings_of_its_role(scheme: Sc
     assert sorted(seen) == sorted(set(Role) - of_others)
 
 
-def test_tied_weights_are_optimised_once() -> None:
-    model = built(shape=replace(SHAPE, tied=True))
-    listed = [p for group in optimizer_of(model).param_groups for p in group["params"]]
+def test_tied_weights_are_optimised_once_and_vectors_do_not_decay() -> None:
+    tied = replace(SHAPE, tied=True)
+    listed = [p for group in adamw_of(built(shape=tied)).param_groups for p in group["params"]]
     assert len({id(parameter) for parameter in listed}) == len(listed)
-    assert sum(parameter.numel() for parameter in listed) == replace(SHAPE, tied=True).params_total
-
-
-def test_vectors_do_not_decay() -> None:
+    assert sum(parameter.numel() for parameter in listed) == tied.params_total
     post_norm = built(Scheme.MUP, replace(SHAPE, residual=Residual.ADMIN_CLOSED))
     for model in (*map(built, Scheme), post_norm):
-        for group in optimizer_of(model).param_groups:
+        for group in adamw_of(model).param_groups:
             for weight in group["params"]:
                 assert (group["weight_decay"] == 0.0) == (weight.dim() == 1)
 
 
 def test_no_weight_changes_before_a_rate_is_set() -> None:
     model = built()
-    optimizer = optimizer_of(model)
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    optimizer.step()
+    stepped(model, adamw_of(model), 0)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
@@ -90,7 +78,7 @@ def test_no_weight_changes_before_a_rate_is_set() -> None:
 def test_a_clipped_step_is_clipping_and_then_a_step(limit: float) -> None:
     models = [built() for _ in range(2)]
     for model in models:
-        optimizer, parameters = optimizer_of(model), list(model.parameters())
+        optimizer, parameters = adamw_of(model), list(model.parameters())
         set_learning_rate(optimizer, 0.02)
         generator = torch.Generator().manual_seed(5)
         for _ in range(3):
@@ -109,7 +97,7 @@ def test_a_clipped_step_is_clipping_and_then_a_step(limit: float) -> None:
 
 def test_three_fused_steps_equal_adamw_as_published() -> None:
     fused, plain = built(), built()
-    optimizer = optimizer_of(fused)
+    optimizer = adamw_of(fused)
     assert all(group["fused"] for group in optimizer.param_groups)
     set_learning_rate(optimizer, 0.02)
     rates = {
@@ -140,9 +128,7 @@ GROUPED = replace(
 
 
 def muon_of(model: Transformer) -> MuonAdamW:
-    optimizer = build_optimizer(
-        model, weight_decay=0.1, betas=(0.8, 0.9), eps=1e-8, name=OptimizerName.MUON
-    )
+    optimizer = optimizer_of(model, OptimizerName.MUON, betas=(0.8, 0.9), eps=1e-8)
     assert isinstance(optimizer, MuonAdamW)
     set_learning_rate(optimizer, 0.02)
     return optimizer
@@ -187,7 +173,7 @@ def test_each_matrix_moves_by_a_nearly_orthogonal_one_of_its_own_spectral_norm(
 
 def test_muon_leaves_all_other_weights_to_adamw() -> None:
     models = [built(shape=replace(GROUPED, biases=True)) for _ in range(2)]
-    adamw = optimizer_of(models[0])
+    adamw = adamw_of(models[0])
     set_learning_rate(adamw, 0.02)
     plain, muon = stepped(models[0], adamw, 0, 1), stepped(models[1], muon_of(models[1]), 0, 1)
     for name, weight in plain.items():
@@ -235,12 +221,8 @@ def test_muon_resumes_bit_for_bit() -> None:
 
 def test_the_schedule_rises_is_constant_and_falls() -> None:
     rates = [rate_at(step, steps=20, warmup_steps=4, cooldown_steps=5) for step in range(20)]
-    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
-    assert rates[4:15] == [1.0] * 11
-    assert rates[15:] == pytest.approx([5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
-
-
-def test_without_warm_up_or_cool_down_the_rate_is_constant() -> None:
+    falling = [5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
+    assert rates == pytest.approx([0.25, 0.5, 0.75, *[1.0] * 12, *falling])
     assert {rate_at(step, steps=9, warmup_steps=0, cooldown_steps=0) for step in range(9)} == {1.0}
 
 

@@ -8,7 +8,6 @@ import torch
 
 from examples import llama, parallel_blocks
 from fathom.models.building import build_model
-from fathom.models.optim import build_optimizer
 from fathom.models.options import Positions
 from fathom.models.own_model import OwnModel, count, embeddings
 from fathom.models.parametrization import OptimizerName, Parametrization, Role, Scheme, rules
@@ -16,7 +15,7 @@ from fathom.models.recipe import OwnModelError, OwnRecipe
 from fathom.models.shape import Shape
 from tests.support import own_models
 from tests.support.live_bytes import LiveBytes
-from tests.support.models import model_of
+from tests.support.models import model_of, optimizer_of
 from tests.support.toy import CPU
 from tests.support.training import PARAMETRIZATION
 
@@ -48,25 +47,17 @@ def counted(built: OwnRecipe, shape: Shape = SHAPE) -> Shape:
     return replace(shape, own_counts=count(built, shape, embeddings(built, shape)))
 
 
-def test_shared_weights_count_once_and_what_follows_the_vocabulary_is_no_matrix() -> None:
+def test_what_is_looked_up_or_follows_the_vocabulary_is_no_matrix_and_counts_once() -> None:
     shape = counted(recipe(own_models.build))
-
     hidden = 2 * (2 * 16 * 24 + 24 + 16)
     assert (shape.params_total, shape.params_non_embedding) == (31 * 16 + hidden, hidden)
     assert shape.forward_flops_per_token == 2 * (31 * 16 + hidden), "the head is one product"
 
-
-def test_positions_are_an_embedding_that_is_looked_up() -> None:
     shape = counted(recipe(parallel_blocks.ParallelModel, roles=(("*", Role.NORM),)))
-
-    assert shape.params_total - shape.params_non_embedding == (31 + 12) * 16
+    assert shape.params_total - shape.params_non_embedding == (31 + 12) * 16, "with positions"
     assert shape.forward_flops_per_token == 2 * (shape.params_non_embedding + 31 * 16)
 
-
-def test_a_llama_counts_as_the_closed_form_of_the_same_shape_does() -> None:
-    shape = counted(recipe(llama.build))
-    closed = replace(SHAPE, gated=True, tied=True)
-
+    shape, closed = counted(recipe(llama.build)), replace(SHAPE, gated=True, tied=True)
     assert shape.params_total == closed.params_total
     assert shape.params_non_embedding == closed.params_non_embedding
 
@@ -115,9 +106,7 @@ def test_a_model_of_another_size_than_was_counted_is_refused() -> None:
 
 
 def test_without_roles_all_weights_have_the_rate_and_vectors_do_not_decay() -> None:
-    optimizer = build_optimizer(
-        own_model(recipe(own_models.build)), weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12
-    )
+    optimizer = optimizer_of(own_model(recipe(own_models.build)))
 
     groups = {group["weight_decay"]: group for group in optimizer.param_groups}
     assert set(groups) == {0.0, 0.1}
@@ -134,7 +123,7 @@ def test_roles_give_the_initial_spread_and_the_rates_of_the_parametrization() ->
 
     spread = float(model.inner.get_parameter("down.1.weight").detach().std())
     assert spread == pytest.approx(by_role[Role.FEED_FORWARD_OUT].init_std, rel=0.05)
-    optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12)
+    optimizer = optimizer_of(model)
     scales = {id(w): group["lr_scale"] for group in optimizer.param_groups for w in group["params"]}
     for name, role in (("down.0.weight", Role.FEED_FORWARD_OUT), ("tokens.weight", Role.EMBEDDING)):
         assert scales[id(model.inner.get_parameter(name))] == by_role[role].learning_rate
@@ -143,9 +132,7 @@ def test_roles_give_the_initial_spread_and_the_rates_of_the_parametrization() ->
 def test_muon_takes_the_matrices_that_roles_name() -> None:
     model = own_model(recipe(own_models.scaled, ROLES), counted(recipe(own_models.scaled, ROLES)))
 
-    optimizer = build_optimizer(
-        model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12, name=OptimizerName.MUON
-    )
+    optimizer = optimizer_of(model, OptimizerName.MUON)
 
     muon = optimizer.param_groups[-1]["params"]
     assert {tuple(weight.shape) for weight in muon} <= {(24, 16), (16, 24)}

@@ -115,23 +115,22 @@ def test_petty_families_have_their_published_size_at_every_depth() -> None:
         assert size == pytest.approx(8_388_608, rel=1e-3)
 
 
-def test_a_loop_has_the_parameters_of_one_layer_and_the_operations_of_all() -> None:
+def test_options_have_the_parameters_and_operations_of_what_they_are() -> None:
     looped, deep = (replace(TINY, depth=7, looped=looped) for looped in (True, False))
     assert looped.parameter_groups == replace(TINY, depth=1).parameter_groups
     assert looped.forward_flops_per_token == deep.forward_flops_per_token
 
-
-def test_a_factorised_embedding_costs_two_small_matrices_and_their_products() -> None:
     low = replace(TINY, embedding_rank=3)
     assert low.parameter_groups["embedding"] == 11 * 3 + 3 * 12
     assert replace(low, tied=False).parameter_groups["unembedding"] == 11 * 3 + 3 * 12
-    saved = TINY.forward_flops_per_token - low.forward_flops_per_token
-    assert saved == 2 * (11 * 12 - (11 * 3 + 3 * 12) - 3 * 12)
+    forward = TINY.forward_flops_per_token
+    assert forward - low.forward_flops_per_token == 2 * (11 * 12 - (11 * 3 + 3 * 12) - 3 * 12)
 
-
-def test_attention_to_both_sides_sees_the_whole_context() -> None:
-    more = replace(TINY, bidirectional=True).forward_flops_per_token - TINY.forward_flops_per_token
-    assert more == TINY.depth * 4 * TINY.d_attention * (7 - (7 + 1) / 2)
+    attention = TINY.depth * 4 * TINY.d_attention
+    both, longer = replace(TINY, bidirectional=True), replace(TINY, context=9)
+    assert both.forward_flops_per_token - forward == attention * (7 - (7 + 1) / 2)
+    assert longer.forward_flops_per_token - forward == attention * 2 / 2
+    assert replace(TINY, tied=False).forward_flops_per_token == forward
 
 
 @pytest.mark.parametrize(
@@ -146,14 +145,6 @@ def test_the_matrix_products_are_those_that_torch_counts(options: dict[str, Any]
     counted = sum(products.get(op, 0) for op in (torch.ops.aten.mm, torch.ops.aten.addmm))
     attention = shape.depth * 4 * shape.d_attention * (7 + 1) / 2
     assert counted == 7 * (shape.forward_flops_per_token - attention)
-
-
-def test_looped_layers_can_not_be_profiled_one_by_one() -> None:
-    with pytest.raises(
-        ValueError, match=r"`looped` layers share one block; use `residual: admin_closed`"
-    ):
-        replace(TINY, looped=True, residual=Residual.ADMIN)
-    assert replace(TINY, looped=True, residual=Residual.ADMIN_CLOSED).blocks == 1
 
 
 def test_a_shape_without_feed_forward_has_a_ratio_that_compares() -> None:
@@ -173,13 +164,6 @@ def test_forward_flops_of_a_model_counted_by_hand() -> None:
     assert shape.train_flops_per_token == 3 * shape.forward_flops_per_token
 
 
-def test_flops_do_not_depend_on_tying_and_grow_with_the_context() -> None:
-    assert replace(TINY, tied=False).forward_flops_per_token == TINY.forward_flops_per_token
-    longer = replace(TINY, context=9)
-    grown = longer.forward_flops_per_token - TINY.forward_flops_per_token
-    assert grown == TINY.depth * 4 * TINY.d_attention * 2 / 2
-
-
 @pytest.mark.parametrize(
     ("size", "message"),
     [
@@ -190,15 +174,21 @@ def test_flops_do_not_depend_on_tying_and_grow_with_the_context() -> None:
         ),
         ({"d_ff": -1}, "`d_ff` must be at least 0, got -1"),
         ({"embedding_rank": 0}, "`embedding_rank` must be at least 1, got 0"),
+        ({"head_dim": 5}, "`head_dim` must be even, got 5; use 6 or"),
+        (
+            {"looped": True, "residual": Residual.ADMIN},
+            "`looped` layers share one block; use `residual: admin_closed`",
+        ),
     ],
 )
-def test_a_size_too_small_is_refused_by_name_and_value(size: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_a_size_that_no_model_has_is_refused_by_name_and_value(
+    size: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
         replace(TINY, **size)
-
-
-def test_an_odd_head_with_rotary_positions_is_refused_with_a_way_out() -> None:
-    with pytest.raises(ValueError, match="`head_dim` must be even, got 5; use 6 or") as caught:
-        replace(TINY, head_dim=5)
     assert "\n" not in str(caught.value)
+
+
+def test_the_way_out_of_a_refusal_is_one() -> None:
+    assert replace(TINY, looped=True, residual=Residual.ADMIN_CLOSED).blocks == 1
     assert replace(TINY, head_dim=5, positions=Positions.LEARNED).head_dim == 5

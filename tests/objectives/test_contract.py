@@ -110,34 +110,23 @@ def table(objective: Objective) -> Table:
     return model
 
 
-def test_the_keys_know_the_context_and_the_vocabulary(
+def test_keys_know_context_and_vocabulary_and_a_probe_is_not_larger(
     keys: ObjectiveConfig, prepared: Objective
 ) -> None:
-    assert keys.context == prepared.context
-    assert keys.vocab_size() == prepared.vocab_size
-
-
-def test_a_probe_is_of_the_same_vocabulary_and_not_larger(keys: ObjectiveConfig) -> None:
     probe = keys.for_probe(context=8, eval_tokens=64)
-    assert probe.context <= keys.context
-    assert prepare(probe).vocab_size == keys.vocab_size()
+    assert keys.context == prepared.context >= probe.context
+    assert keys.vocab_size() == prepared.vocab_size == prepare(probe).vocab_size
 
 
-def test_the_same_seed_and_step_give_the_same_batch_whatever_came_before(
-    objective: Objective,
-) -> None:
+def test_a_batch_is_that_of_its_seed_and_step_whatever_came_before(objective: Objective) -> None:
     first = objective.batch(seed=5, step=7, batch_size=3)
     torch.manual_seed(99)
+    before = torch.get_rng_state()
     objective.batch(seed=5, step=8, batch_size=4)
     again = objective.batch(seed=5, step=7, batch_size=3)
     assert torch.equal(first.inputs, again.inputs)
     assert torch.equal(first.targets, again.targets)
-
-
-def test_drawing_a_batch_leaves_the_global_generator_alone(objective: Objective) -> None:
-    before = torch.get_rng_state()
-    objective.batch(seed=5, step=7, batch_size=3)
-    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(before, torch.get_rng_state()), "the global generator is left alone"
 
 
 def test_other_steps_and_other_seeds_give_other_batches(objective: Objective) -> None:
@@ -195,15 +184,11 @@ def test_a_few_steps_of_training_beat_chance_on_the_held_out_split(objective: Ob
     assert objective.evaluate(model)["loss"] < 0.9 * objective.chance_loss
 
 
-def test_a_prepared_objective_survives_a_pickle(prepared: Objective) -> None:
+def test_a_prepared_objective_survives_a_pickle_and_being_placed(prepared: Objective) -> None:
+    before = pickle.dumps(prepared)
     arrived = pickle.loads(pickle.dumps(prepared, protocol=5)).to(CPU)
     here = prepared.to(CPU)
     sent, kept = (task.batch(seed=1, step=1, batch_size=2).read for task in (arrived, here))
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(sent, kept, strict=True))
     assert arrived.evaluate(table(here)) == here.evaluate(table(here))
-
-
-def test_placing_leaves_what_was_prepared_as_it_was(prepared: Objective) -> None:
-    before = pickle.dumps(prepared)
-    prepared.to(CPU).evaluate(table(prepared))
     assert pickle.dumps(prepared) == before

@@ -1,8 +1,10 @@
 import dataclasses
 import gzip
 import hashlib
+import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -129,10 +131,14 @@ def test_a_server_that_cannot_resume_sends_the_whole_file_again(site: Site) -> N
     assert read_download(site.published) == CONTENT
 
 
-def test_a_partial_file_that_is_complete_is_used(site: Site, tmp_path: Path) -> None:
-    written(tmp_path / "folder" / "text.txt.part", CONTENT)
-    assert read_download(site.published) == CONTENT
-    assert files_in(tmp_path) == ["folder/text.txt"]
+def test_a_missing_page_or_an_unwritable_cache_is_one_line(site: Site, tmp_path: Path) -> None:
+    site.missing = True
+    with refused("HTTP Error 404: Not Found"):
+        read_download(site.published)
+    shutil.rmtree(tmp_path / "folder", ignore_errors=True)
+    (tmp_path / "folder").write_text("a file where the folder should be")
+    with refused("folder"):
+        read_download(site.published)
 
 
 def test_a_wrong_checksum_leaves_no_file_and_names_both_sums(site: Site, tmp_path: Path) -> None:
@@ -143,11 +149,15 @@ def test_a_wrong_checksum_leaves_no_file_and_names_both_sums(site: Site, tmp_pat
     assert files_in(tmp_path) == []
 
 
-def test_a_stale_partial_file_causes_one_failure_only(site: Site, tmp_path: Path) -> None:
-    written(tmp_path / "folder" / "text.txt.part", b"of another version")
-    with refused("run again"):
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_partial_file_is_used_if_complete_and_fails_once_if_stale(
+    site: Site, tmp_path: Path, complete: bool
+) -> None:
+    written(tmp_path / "folder" / "text.txt.part", CONTENT if complete else b"of another version")
+    with nullcontext() if complete else refused("run again"):
         read_download(site.published)
     assert read_download(site.published) == CONTENT
+    assert files_in(tmp_path) == ["folder/text.txt"]
 
 
 def test_a_damaged_cached_file_is_an_error_that_says_to_delete_it(
@@ -156,12 +166,6 @@ def test_a_damaged_cached_file_is_an_error_that_says_to_delete_it(
     read_download(site.published)
     written(tmp_path / "folder" / "text.txt", CONTENT[:-1])
     with refused("text.txt must be", "; delete it"):
-        read_download(site.published)
-
-
-def test_a_missing_page_is_one_line_with_its_status(site: Site) -> None:
-    site.missing = True
-    with refused("HTTP Error 404: Not Found"):
         read_download(site.published)
 
 
@@ -174,12 +178,6 @@ def test_without_a_network_the_partial_file_is_kept_and_the_mirror_variable_name
     with refused("what arrived is kept", "set FATHOM_MIRROR to a folder with folder/text.txt"):
         read_download(dataclasses.replace(site.published, url="http://127.0.0.1:1/text"))
     assert (tmp_path / "folder" / "text.txt.part").stat().st_size == 10
-
-
-def test_an_unwritable_cache_is_one_line(site: Site, tmp_path: Path) -> None:
-    (tmp_path / "folder").write_text("a file where the folder should be")
-    with refused("folder"):
-        read_download(site.published)
 
 
 @pytest.mark.parametrize("gzipped", [False, True])

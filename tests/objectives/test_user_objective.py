@@ -1,12 +1,10 @@
 """An objective of the user's: the worked example, and what is said when it can't be used."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from fathom.objectives.prepare import prepare
 from fathom.objectives.user_objective import UserObjectiveConfig
@@ -15,7 +13,8 @@ from fathom.search.export.best import BestShape
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import load
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
-from tests.support.objectives import refused
+from tests.support.command_line import run
+from tests.support.objectives import CPU, refused
 from tests.support.places import ROOT
 
 EXAMPLE = ROOT / "examples" / "parity.yaml"
@@ -101,8 +100,7 @@ def test_an_error_of_the_users_objective_is_reported_in_one_line(
     study = EXAMPLE.read_text(encoding="utf-8").replace("share_of_ones: 0.3", "share_of_ones: 3")
     (tmp_path / "x.yaml").write_text(study, encoding="utf-8")
 
-    asked = [sys.executable, "-m", "search", "plan", str(tmp_path / "x.yaml")]
-    answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = run(sys.executable, "-m", "search", "plan", tmp_path / "x.yaml", cwd=ROOT)
 
     assert answer.returncode == 2
     assert answer.stderr == (
@@ -113,13 +111,10 @@ def test_an_error_of_the_users_objective_is_reported_in_one_line(
 
 def test_the_answers_of_the_example_are_the_parities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    task = prepare(UserObjectiveConfig(name="examples.parity:Parity", context=9)).to(
-        torch.device("cpu")
-    )
+    task = prepare(UserObjectiveConfig(name="examples.parity:Parity", context=9)).to(CPU)
 
     inputs, targets, _ = task.batch(seed=0, step=0, batch_size=20)
 
-    ones = 0
     for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):
         ones = 0
         for token, answer in zip(row, answers, strict=True):
@@ -135,13 +130,7 @@ def test_the_command_finds_a_module_of_the_working_folder(folder: Path) -> None:
 
     # As the installed command does, which puts its own folder first on the path and not ours.
     asked = "import sys; sys.path[0] = sys.argv.pop(1); from fathom.search.cli import main; main()"
-    answer = subprocess.run(
-        [sys.executable, "-c", asked, str(ROOT), "plan", "x.yaml"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    answer = run(sys.executable, "-c", asked, ROOT, "plan", "x.yaml", cwd=folder)
 
     assert answer.returncode == 0, answer.stderr
     assert "16k" in answer.stdout

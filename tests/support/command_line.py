@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from fathom.search.cli import main
@@ -15,17 +16,16 @@ from tests.support.places import ROOT
 Done = subprocess.CompletedProcess[str]
 
 
+def run(*words: object, **options: Any) -> Done:
+    """A program in a process of its own, with its output as text."""
+    asked = [*map(str, words)]
+    return subprocess.run(asked, capture_output=True, text=True, check=False, **options)
+
+
 def fathom(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> Done:
     """The command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "search", *map(str, arguments)],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
+    known = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"} | environment
+    return run(sys.executable, "-m", "search", *arguments, cwd=cwd, env=known, timeout=280)
 
 
 def here(*arguments: object, cwd: Path | None = None) -> Done:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from fathom.models.building import class_of
-from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.optim import build_optimizer
+from fathom.models.parametrization import OptimizerName, Parametrization, Scheme
 from fathom.models.shape import Shape
 
 
@@ -46,3 +47,9 @@ def some_tokens(
     return torch.randint(
         low, shape.vocab_size, (rows, length or shape.context), generator=generator
     )
+
+
+def optimizer_of(model: Any, name: OptimizerName = OptimizerName.ADAMW, **changes: Any) -> Any:
+    """The optimizer of a model, by default of AdamW's usual settings."""
+    usual: dict[str, Any] = {"weight_decay": 0.1, "betas": (0.9, 0.95), "eps": 1e-12}
+    return build_optimizer(model, name=name, **usual | changes)

@@ -70,3 +70,11 @@ def uniform(objective: Objective, sizes: list[tuple[int, ...]] | None = None) ->
         return torch.zeros(*inputs.shape, objective.vocab_size)
 
     return model
+
+
+def assert_requested_rows(objective: Any, requested: int, rows: int) -> None:
+    """Asserts that an evaluation uses as many rows as requested, and the final one all."""
+    for measure, expected in ((objective.evaluate, requested), (objective.final_metrics, rows)):
+        sizes: list[tuple[int, ...]] = []
+        measure(uniform(objective, sizes))
+        assert sum(size[0] for size in sizes) == expected

@@ -81,11 +81,7 @@ def new_training(plan: TrainPlan = PLAN, *, shape: Shape = SHAPE, seed: int = 0)
 
 
 def run_to_end(
-    training: Training,
-    plan: TrainPlan = PLAN,
-    *,
-    objective: Successor | None = None,
-    seed: int = 0,
+    training: Training, plan: TrainPlan = PLAN, *, objective: Successor | None = None, seed: int = 0
 ) -> list[Measurement]:
     """Measurements of the training to its end, by this plan and on data of this seed."""
     training.plan, training.seed = plan, seed

@@ -15,8 +15,6 @@ def test_a_row_has_both_counts_and_the_difference_of_losses() -> None:
     assert float(apart) < 1e-6 * float(loss)
 
 
-def test_a_missing_framework_is_left_out_with_one_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_missing_framework_is_left_out_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "hf" in set(present(None))
     assert "nanogpt is left out" in capsys.readouterr().out

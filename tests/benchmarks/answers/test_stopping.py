@@ -14,13 +14,7 @@ import pytest
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler, TrialScheduler
 
-from benchmarks.answers.stopping import (
-    at_no_more_tokens,
-    compare_class,
-    frontier,
-    main,
-    markdown,
-)
+from benchmarks.answers.stopping import at_no_more_tokens, compare_class, frontier, main, markdown
 from benchmarks.simulate.arrivals import (
     LAST_RUNG,
     MakeRule,

@@ -6,12 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.worlds.curve_tables import (
-    COLUMNS,
-    corrected,
-    read_runs,
-    size_class,
-)
+from benchmarks.worlds.curve_tables import COLUMNS, corrected, read_runs, size_class
 from fathom.search.record_json import to_json
 from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.tables.runs import TableError

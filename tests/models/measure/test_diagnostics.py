@@ -20,10 +20,9 @@ from fathom.models.measure.diagnostics import (
 from fathom.models.network.attention import attend, pattern
 from fathom.models.network.encoder_decoder import EncoderDecoder
 from fathom.models.network.transformer import rotary_table
-from fathom.models.optim import build_optimizer
 from fathom.models.options import Positions, Residual
 from fathom.models.shape import Shape
-from tests.support.models import model_of, scheme_of, some_tokens
+from tests.support.models import model_of, optimizer_of, scheme_of, some_tokens
 
 SHAPE = Shape(depth=3, d_model=32, d_ff=64, n_heads=2, head_dim=16, vocab_size=64, context=100)
 SAN = Shape(
@@ -172,7 +171,7 @@ def test_layers_of_an_encoder_come_before_those_of_the_decoder() -> None:
 def test_the_gradient_of_a_block_is_that_of_its_parameters_together(encoder_depth: int) -> None:
     shape = replace(SHAPE, encoder_depth=encoder_depth)
     model = built(shape)
-    optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-8)
+    optimizer = optimizer_of(model, eps=1e-8)
     read = [tokens(shape)] * (2 if encoder_depth else 1)
     model(*read).square().mean().backward()
     expected = [

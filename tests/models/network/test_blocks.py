@@ -10,13 +10,7 @@ from torch import Tensor
 from fathom.models.admin import profile
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Residual
-from fathom.models.parametrization import (
-    Role,
-    Scheme,
-    deepnorm_gain,
-    forward_scales,
-    rules,
-)
+from fathom.models.parametrization import Role, Scheme, deepnorm_gain, forward_scales, rules
 from fathom.models.shape import Shape
 from tests.support.models import model_of, scheme_of, some_tokens
 

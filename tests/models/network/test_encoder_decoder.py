@@ -46,6 +46,8 @@ def test_a_later_target_changes_no_earlier_logit_and_any_source_changes_all(
     model = built(**options)
     inputs, sources = drawn(13, 2, 8), drawn(11, 2, 6, seed=2)
     before = model(inputs, sources)
+    padded = model(F.pad(inputs, (0, 2)), F.pad(sources, (0, 4)))
+    assert torch.allclose(padded[:, :8], before, atol=1e-5), "padding changes nothing"
     for changed in range(8):
         other = inputs.clone()
         other[:, changed] = other[:, changed] % 12 + 1
@@ -56,14 +58,6 @@ def test_a_later_target_changes_no_earlier_logit_and_any_source_changes_all(
         read = sources.clone()
         read[:, changed] = read[:, changed] % 10 + 1
         assert (model(inputs, read) - before).abs().amax(-1).min() > 1e-7
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_padding_on_either_side_changes_nothing(options: dict[str, Any]) -> None:
-    model = built(**options)
-    inputs, sources = drawn(13, 2, 6), drawn(11, 2, 6, seed=2)
-    padded = model(F.pad(inputs, (0, 3)), F.pad(sources, (0, 4)))
-    assert torch.allclose(padded[:, :6], model(inputs, sources), atol=1e-5)
 
 
 @pytest.mark.parametrize("options", OPTIONS)

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from fathom.models.network.transformer import Transformer
-from fathom.models.optim import build_optimizer
 from fathom.models.options import Normalization
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
 from fathom.models.sizing.auto_sizing import PROXIMAL_STEPS, AutoSizing, clipped, families, shrunk
 from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
-from tests.support.models import SMALL, model_of, scheme_of
+from tests.support.models import SMALL, model_of, optimizer_of, scheme_of
 
 STANDARD = scheme_of(init_std=0.1)
 SHAPE = replace(
@@ -34,8 +33,7 @@ def built(shape: Shape = SHAPE, parametrization: Parametrization = STANDARD) -> 
 
 
 def sizing(model: Transformer, penalty: GroupPenalty) -> AutoSizing:
-    optimizer = build_optimizer(model, weight_decay=0.0, betas=(0.9, 0.95), eps=1e-8)
-    return AutoSizing(model, optimizer, penalty, steps=4)
+    return AutoSizing(model, optimizer_of(model, weight_decay=0.0, eps=1e-8), penalty, steps=4)
 
 
 def no_update() -> None:
@@ -46,6 +44,13 @@ def test_l21_shortens_each_row_by_the_amount() -> None:
     rows = torch.tensor([[3.0, 4.0], [0.0, 0.5], [0.0, 0.0], [-6.0, 8.0]])
     expected = torch.tensor([[2.4, 3.2], [0.0, 0.0], [0.0, 0.0], [-5.4, 7.2]])
     torch.testing.assert_close(shrunk(rows, 1.0), expected)
+
+
+CLIPPED = {
+    1.0: [4.0, -3.0, 1.0], 2.0: [3.0, -3.0, 1.0], 4.0: [2.0, -2.0, 1.0], 6.0: [1.0, -1.0, 1.0],
+    7.5: [0.5, -0.5, 0.5], 9.0: [0.0, 0.0, 0.0], 20.0: [0.0, 0.0, 0.0],
+}  # fmt: skip
+"""Amount -> what it leaves of 5, -3, 1."""
 
 
 @pytest.mark.parametrize(
@@ -96,6 +101,13 @@ def test_each_step_minimises_distance_and_penalty(norm: GroupNorm) -> None:
     assert cost(found) <= cost(rows * 0)
 
 
+def regression(seed: int) -> tuple[Tensor, Tensor]:
+    """Design (30, 12) and target of a random regression."""
+    generator = torch.Generator().manual_seed(seed)
+    design = torch.randn(30, 12, dtype=torch.float64, generator=generator)
+    return design, torch.randn(30, dtype=torch.float64, generator=generator)
+
+
 def lasso(norm: GroupNorm, design: Tensor, target: Tensor, strength: float) -> Tensor:
     """Coefficients (G, N) of a regression with a group penalty, by proximal gradient descent."""
     weights = torch.zeros(4, 3, dtype=torch.float64)
@@ -107,9 +119,8 @@ def lasso(norm: GroupNorm, design: Tensor, target: Tensor, strength: float) -> T
 
 
 def test_group_lasso_with_an_orthogonal_design_has_its_closed_form() -> None:
-    generator = torch.Generator().manual_seed(2)
-    design = torch.linalg.qr(torch.randn(30, 12, dtype=torch.float64, generator=generator)).Q
-    target = torch.randn(30, dtype=torch.float64, generator=generator)
+    design, target = regression(2)
+    design = torch.linalg.qr(design).Q
     least_squares = (design.T @ target).view(4, 3)
     norms = least_squares.norm(dim=1, keepdim=True)
     strength = float(norms.median())
@@ -123,9 +134,7 @@ def test_group_lasso_with_an_orthogonal_design_has_its_closed_form() -> None:
 def test_group_lasso_with_any_design_meets_its_optimality_conditions(norm: GroupNorm) -> None:
     """Gradient and penalty balance: the dual norm of a group's gradient is the strength, or less
     where the group is zero."""
-    generator = torch.Generator().manual_seed(3)
-    design = torch.randn(30, 12, dtype=torch.float64, generator=generator)
-    target = torch.randn(30, dtype=torch.float64, generator=generator)
+    design, target = regression(3)
     strength = 8.0 if norm is GroupNorm.L21 else 14.0
     found = lasso(norm, design, target, strength)
     gradient = (design.T @ (target - design @ found.flatten())).view(4, 3)

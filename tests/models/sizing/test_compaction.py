@@ -84,24 +84,18 @@ def test_the_compact_model_has_the_outputs_of_the_pruned_one_and_its_size(
 def test_sizes_are_those_of_what_is_not_zero() -> None:
     model = model_of(SHAPE, STANDARD)
     assert sizes_left(model) == whole_layers(SHAPE) == [LayerSizes(4, 12)] * 4
+    assert params_left(SHAPE, sizes_left(model)) == SHAPE.params_total
+    state, small = model.state_dict(), compacted(model).state_dict()
+    assert small.keys() == state.keys()
+    assert all(torch.equal(weight, state[name]) for name, weight in small.items())
     blocks, feed_forward = model.blocks, model.blocks[1].feed_forward
     with torch.no_grad():
         feed_forward.into.weight[:5] = 0.0  # neurons that read nothing
         feed_forward.out.weight[:, 5:7] = 0.0  # and such that nothing reads
         blocks[2].attention.out.weight[:, 4:8] = 0.0  # a head
         blocks[3].attention.into.weight[32:] = 0.0  # all values
-    assert sizes_left(model) == [
-        LayerSizes(4, 12), LayerSizes(4, 5), LayerSizes(3, 12), LayerSizes(0, 12)
-    ]  # fmt: skip
-
-
-def test_a_model_without_anything_zero_stays_as_it_is() -> None:
-    model = model_of(SHAPE, STANDARD)
-    small = compacted(model)
-    assert params_left(SHAPE, sizes_left(model)) == SHAPE.params_total
-    assert small.state_dict().keys() == model.state_dict().keys()
-    for name, weight in small.state_dict().items():
-        assert torch.equal(weight, model.state_dict()[name])
+    sizes = [(4, 12), (4, 5), (3, 12), (0, 12)]
+    assert sizes_left(model) == [LayerSizes(*size) for size in sizes]
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if "stacks" not in name])

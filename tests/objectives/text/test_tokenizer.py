@@ -1,5 +1,4 @@
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.corpus import Corpus
 from fathom.objectives.text.encode import PIECE_BYTES, encode, id_type
 from fathom.objectives.text.tokenizer import count_ids
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 TEXT = Path(__file__).read_bytes()
@@ -76,13 +76,14 @@ def test_byte_pairs_are_the_same_in_every_process_with_any_number_of_threads() -
         "print(hashlib.sha256(ids.train.tobytes()).hexdigest())"
     )
     sums = {
-        subprocess.check_output(
-            [sys.executable, "-c", code, __file__],
+        run(
+            *(sys.executable, "-c", code, __file__),
             cwd=ROOT,
             env={**os.environ, "RAYON_NUM_THREADS": threads, "PYTHONHASHSEED": threads},
-        )
+        ).stdout
         for threads in ("1", "2", "5")
     }
+    assert all(sums)
     assert len(sums) == 1
 
 
@@ -100,24 +101,19 @@ def test_ids_take_the_smallest_type_that_holds_the_largest() -> None:
         assert np.iinfo(id_type(size)).max >= size - 1
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("words", "must be bytes, chars or bpe:N, for example bpe:1024, got 'words'"),
-        ("bpe", "got 'bpe'"),
-        ("bpe:", "got 'bpe:'"),
-        ("bpe:1e3", "got 'bpe:1e3'"),
-        ("bpe:-5", "got 'bpe:-5'"),
-        ("bpe:²", "got 'bpe:²'"),
-        ("bpe:256", "N > 256, the bytes alone, got 'bpe:256'; use bpe:257"),
-        ("bytes:9", "got 'bytes:9'"),
-        ("Bytes", "got 'Bytes'"),
-    ],
-)
-def test_an_invalid_tokenizer_is_refused_with_the_valid_ones(name: str, message: str) -> None:
-    with pytest.raises(ObjectiveError, match=message):
+WRONG = {
+    "words": "must be bytes, chars or bpe:N, for example bpe:1024, got 'words'",
+    "bpe:256": "N > 256, the bytes alone, got 'bpe:256'; use bpe:257",
+    **{name: f"got '{name}'" for name in ("bpe", "bpe:", "bpe:1e3", "bpe:-5", "bpe:²")},
+    **{name: f"got '{name}'" for name in ("bytes:9", "Bytes")},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_invalid_tokenizer_is_refused_with_the_valid_ones(name: str) -> None:
+    with pytest.raises(ObjectiveError, match=WRONG[name]):
         count_ids(corpus="stdlib", tokenizer=name, validation_fraction=0.1)
-    with pytest.raises(ObjectiveError, match=message):
+    with pytest.raises(ObjectiveError, match=WRONG[name]):
         encode(split_of("text", "text"), tokenizer=name)
 
 

@@ -15,6 +15,7 @@ from fathom.objectives.tokens.formats import find_tokens, has_split, is_token_pl
 from fathom.objectives.tokens.shards import Index, Shard, Split, write_index
 from fathom.objectives.tokens.stream import TokenFiles, TokenReader
 
+PACKED = pa.ipc.IpcWriteOptions(compression="zstd")
 IDS = np.arange(1000, dtype=np.int64) * 31 % 509
 
 
@@ -33,8 +34,7 @@ def header(magic: int, version: int, tokens: int) -> bytes:
 
 
 def raw(folder: Path) -> Path:
-    IDS.astype("<u2").tofile(folder / "ids.bin")
-    return folder / "ids.bin"
+    return written(folder / "ids.bin", IDS.astype("<u2").tobytes())
 
 
 def llmc(folder: Path) -> Path:
@@ -125,11 +125,6 @@ def test_every_form_gives_its_ids_in_order(form: str, tmp_path: Path) -> None:
     assert is_token_place(str(place))
 
 
-def test_raw_ids_are_read_in_the_type_that_is_named(tmp_path: Path) -> None:
-    IDS.astype("<u4").tofile(tmp_path / "ids.u32")
-    assert (read_all(tmp_path / "ids.u32", dtype="uint32") == IDS).all()
-
-
 def test_shards_say_their_vocabulary_bytes_and_splits(tmp_path: Path) -> None:
     place = str(shards(tmp_path))
     found = find_tokens(place, "train", column=None, dtype=None)
@@ -158,23 +153,15 @@ def written(path: Path, content: bytes) -> Path:
     return path
 
 
-def compressed(folder: Path) -> Path:
-    table, options = pa.table({"ids": IDS}), pa.ipc.IpcWriteOptions(compression="zstd")
-    return write_arrow(folder, table, rows_at_once=100, form=pa.ipc.new_file, options=options)
-
-
-def gaps(folder: Path) -> Path:
-    table = pa.table({"ids": pa.array([1, None, 3])})
-    return write_arrow(folder, table, rows_at_once=9, form=pa.ipc.new_file)
+def column(folder: Path, ids: Any, **options: Any) -> Path:
+    return write_arrow(
+        folder, pa.table({"ids": ids}), rows_at_once=100, form=pa.ipc.new_file, **options
+    )
 
 
 def missing_shard(folder: Path) -> Path:
     (shards(folder) / "train-1.bin").unlink()
     return folder
-
-
-def pipe_index(folder: Path) -> Path:
-    return written(folder / "index.json", b"[]").parent
 
 
 def saved(folder: Path, array: NDArray[Any]) -> Path:
@@ -214,15 +201,18 @@ DAMAGE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no arrow": (lambda f: written(f / "a.arrow", b"nonsense!" * 9), "must be a whole Arrow file"),
     "an empty arrow": (lambda f: written(f / "a.arrow", b""), "must be a whole Arrow file"),
     "a cut arrow": (lambda f: cut(arrow_file(f), 700), "must be a whole Arrow file"),
-    "packed arrow": (compressed, "must not be compressed"),
-    "gaps in a column": (gaps, "with gaps"),
+    "packed arrow": (lambda f: column(f, IDS, options=PACKED), "must not be compressed"),
+    "gaps in a column": (lambda f: column(f, pa.array([1, None, 3])), "with gaps"),
     "parquet": (lambda f: written(f / "a.parquet", b"PAR1"), "--tokenizer ids"),
     "a shuffled dataset": (shuffled, "flatten_indices"),
     "a dataset without its state": (
         lambda f: written(f / "state.json", b"{}").parent,
         "as `save_to_disk` of `datasets`",
     ),
-    "an index of nothing": (pipe_index, "an index that `fathom tokenize` wrote"),
+    "an index of nothing": (
+        lambda f: written(f / "index.json", b"[]").parent,
+        "an index that `fathom tokenize` wrote",
+    ),
     "a wrong index": (
         lambda f: replaced(shards(f) / "index.json", '"fathom-tokens-1"', '"tokens-9"'),
         "got input should be 'fathom-tokens-1' at format",
@@ -248,7 +238,9 @@ def test_damage_is_refused_in_a_line_with_the_remedy(damage: str, tmp_path: Path
     assert "\n" not in str(error.value)
 
 
-def test_a_column_is_named_or_has_a_usual_name(tmp_path: Path) -> None:
+def test_the_column_and_the_type_are_those_that_are_named(tmp_path: Path) -> None:
+    IDS.astype("<u4").tofile(tmp_path / "ids.u32")
+    assert (read_all(tmp_path / "ids.u32", dtype="uint32") == IDS).all()
     place = arrow_stream(tmp_path)
     with pytest.raises(ObjectiveError, match="column of token ids, labels, got text, input_ids"):
         read_all(place, column="labels")

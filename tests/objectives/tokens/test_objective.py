@@ -18,7 +18,7 @@ from fathom.objectives.prepare import prepare
 from fathom.objectives.tokens.keys import TokensConfig
 from fathom.objectives.tokens.objective import Tokens
 from fathom.search.training.ranks.data_parallel import Ranks
-from tests.support.objectives import CPU, keys_of, prepared
+from tests.support.objectives import CPU, keys_of
 
 CONTEXT = 8
 IDS = np.arange(5000, dtype=np.uint32)
@@ -30,9 +30,13 @@ def write(folder: Path, ids: NDArray[Any] = IDS, parts: int = 3) -> Path:
     return folder
 
 
+def unplaced(folder: Path, **keys: Any) -> Any:
+    given = {"vocabulary": 5000, "context": CONTEXT, "eval_tokens": 80}
+    return prepare(keys_of("tokens", train=str(folder), **given | keys))
+
+
 def tokens(folder: Path, **keys: Any) -> Tokens:
-    keys = {"vocabulary": 5000, "context": CONTEXT, "eval_tokens": 80} | keys
-    task: Tokens = prepared("tokens", train=str(folder), **keys)
+    task: Tokens = unplaced(folder, **keys).to(CPU)
     return task
 
 
@@ -83,8 +87,7 @@ def write_other(folder: Path) -> Path:
 
 def test_two_workers_a_resumed_trial_and_a_group_see_the_same_batches(tmp_path: Path) -> None:
     write(tmp_path)
-    keys = keys_of("tokens", train=str(tmp_path), vocabulary=5000, context=CONTEXT, eval_tokens=80)
-    sent = pickle.dumps(prepare(keys))
+    sent = pickle.dumps(unplaced(tmp_path))
     first, second = (pickle.loads(sent).to(CPU) for _ in range(2))
     straight = [first.batch(seed=5, step=step, batch_size=6) for step in range(20)]
     resumed = [second.batch(seed=5, step=step, batch_size=6) for step in range(13, 20)]
@@ -99,8 +102,7 @@ def test_two_workers_a_resumed_trial_and_a_group_see_the_same_batches(tmp_path: 
 def test_no_token_travels_with_the_objective(tmp_path: Path) -> None:
     for size in (10_000, 1_000_000):
         np.zeros(size, np.uint16).tofile(tmp_path / "ids.bin")
-        keys = keys_of("tokens", train=str(tmp_path / "ids.bin"), vocabulary=9, context=CONTEXT)
-        assert len(pickle.dumps(prepare(keys))) < 4000
+        assert len(pickle.dumps(unplaced(tmp_path / "ids.bin", vocabulary=9))) < 4000
 
 
 def test_the_last_part_is_held_out_and_counts_no_bytes(tmp_path: Path) -> None:
@@ -120,16 +122,13 @@ def test_the_last_part_is_held_out_and_counts_no_bytes(tmp_path: Path) -> None:
         ({"validation_fraction": 0.001}, "got 5 tokens of validation"),
         ({"tokenizer": "nothing.json"}, "must be a tokenizer.json, got No such file"),
         ({"validation": "nothing"}, "must lie in a file, a folder or a glob"),
+        ({"ids": np.where(IDS % 2 == 0, 5, -100)}, "got -100 in"),
     ],
 )
 def test_what_does_not_suit_is_one_line(keys: dict[str, Any], message: str, tmp_path: Path) -> None:
+    given = dict(keys)
     with pytest.raises(ObjectiveError, match=message):
-        tokens(write(tmp_path), **keys)
-
-
-def test_negative_ids_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ObjectiveError, match="got -100 in"):
-        tokens(write(tmp_path, np.where(IDS % 2 == 0, 5, -100)))
+        tokens(write(tmp_path, given.pop("ids", IDS)), **given)
 
 
 def test_a_wrong_id_that_no_sample_saw_fails_the_step_that_reads_it(tmp_path: Path) -> None:
@@ -141,14 +140,9 @@ def test_a_wrong_id_that_no_sample_saw_fails_the_step_that_reads_it(tmp_path: Pa
 
 
 def test_a_machine_without_the_files_is_named(tmp_path: Path) -> None:
-    keys = keys_of(
-        "tokens", train=str(write(tmp_path)), vocabulary=5000, context=CONTEXT, eval_tokens=80
-    )
-    task = prepare(keys)
+    task = unplaced(write(tmp_path))
     (tmp_path / "ids-1.npy").write_bytes(b"less")
-    with pytest.raises(
-        UnseenDataError, match=r"every node must see .*ids-1\.npy, and .* \(4 bytes"
-    ):
+    with pytest.raises(UnseenDataError, match=r"every node must see .*ids-1\.npy, .* \(4 bytes"):
         task.to(CPU)
     (tmp_path / "ids-1.npy").unlink()
     with pytest.raises(UnseenDataError, match="No such file") as error:
@@ -163,20 +157,14 @@ def test_a_file_cut_short_while_training_fails_with_the_reason(tmp_path: Path) -
         task.batch(seed=0, step=0, batch_size=500)
 
 
-def test_the_digest_changes_with_a_byte_of_the_sample_and_with_the_time(tmp_path: Path) -> None:
-    first = tokens(write(tmp_path)).data_digest
-    assert tokens(tmp_path).data_digest == first
-    changed = tmp_path / "ids-1.npy"
-    changed.touch()
-    assert tokens(tmp_path).data_digest != first
-
-
-def test_the_digest_of_every_byte_ignores_times_and_sees_every_byte(tmp_path: Path) -> None:
+def test_the_digest_of_every_byte_ignores_times_which_the_quick_one_heeds(tmp_path: Path) -> None:
     task = tokens(write(tmp_path, np.zeros(10**6, np.uint16)))
-    first = content_digest_of(task, lambda: False)
+    quick, first = task.data_digest, content_digest_of(task, lambda: False)
     file = tmp_path / "ids-1.npy"
-    file.touch()
     assert first
+    assert tokens(tmp_path).data_digest == quick
+    file.touch()
+    assert tokens(tmp_path).data_digest != quick
     assert content_digest_of(task, lambda: False) == first
     with file.open("r+b") as opened:
         opened.seek(123_457)

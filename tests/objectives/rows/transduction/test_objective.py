@@ -15,7 +15,7 @@ from fathom.objectives.rows.transduction.objective import PairSplit, Transductio
 from fathom.objectives.rows.word_ids import END, SEPARATOR, START, UNKNOWN, WORDS_FROM
 from fathom.objectives.token_ids import PAD
 from tests.support.models import model_of
-from tests.support.objectives import CPU, prepared, refused, uniform
+from tests.support.objectives import CPU, assert_requested_rows, prepared, refused, uniform
 
 WORDS = ["ant", "bee", "cat", "dog"]
 
@@ -181,13 +181,11 @@ class Reverser(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         logits = torch.zeros(*inputs.shape, self.vocabulary)
         for row, tokens in enumerate(inputs.tolist()):
-            for at in range(len(tokens)):
-                if SEPARATOR in tokens[: at + 1]:
-                    source = tokens[1 : tokens.index(SEPARATOR)]
-                    answer = [*source[::-1], END]
-                    done = at - tokens.index(SEPARATOR)
-                    if done < len(answer):
-                        logits[row, at, answer[done]] = 20.0
+            if SEPARATOR in tokens:
+                begin = tokens.index(SEPARATOR)
+                answer = [*tokens[1:begin][::-1], END]
+                for at, word in zip(range(begin, len(tokens)), answer, strict=False):
+                    logits[row, at, word] = 20.0
         return logits
 
 
@@ -224,17 +222,10 @@ def test_greedy_decoding_writes_words_and_stops_at_the_end(task: Transduction) -
 def test_an_evaluation_uses_the_requested_number_of_rows_and_the_final_one_all(
     files: dict[str, Any],
 ) -> None:
-    sizes: list[tuple[int, ...]] = []
-    task = rows_task(**files | {"generalisation": {}, "eval_examples": 2})
-    task.evaluate(uniform(task, sizes))
-    assert sum(rows for rows, _ in sizes) == 2
-    task.final_metrics(uniform(task, sizes))
-    assert sum(rows for rows, _ in sizes) == 2 + 16
+    assert_requested_rows(rows_task(**files | {"generalisation": {}, "eval_examples": 2}), 2, 16)
 
 
-def test_chunks_of_an_evaluation_hold_rows_of_like_length_and_each_row_once(
-    mirror: Path,
-) -> None:
+def test_chunks_of_an_evaluation_hold_rows_of_like_length_and_each_row_once(mirror: Path) -> None:
     task = rows_task(data="cogs_vf", eval_examples=300)
     sizes: list[tuple[int, ...]] = []
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.rows.published import TRANSDUCTION
 from fathom.objectives.rows.transduction.pairs import Pair, read_pairs, read_splits, words_of
 from tests.support.objectives import refused
 
@@ -27,23 +26,16 @@ def rows(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\n\n"])
-def test_two_columns_are_source_and_target_whatever_ends_the_lines(
+def test_columns_are_source_target_and_category_whatever_ends_the_lines(
     tmp_path: Path, ending: str
 ) -> None:
     (tmp_path / "x").write_bytes(f"a b\tc{ending or chr(10)}d\te f{ending}".encode())
-
-    found = read_pairs(str(tmp_path / "x"))
-
-    assert [(pair.source, pair.target, pair.category) for pair in found] == [
-        ("a b", "c", ""),
-        ("d", "e f", ""),
-    ]
-
-
-def test_a_third_column_is_the_category_in_letters_that_a_metric_may_have(tmp_path: Path) -> None:
     (tmp_path / "x.tsv.gz").write_bytes(gzip.compress("a\tb\tcase-1\nc\td\tÄ/b?\n".encode()))
 
-    assert [pair.category for pair in read_pairs(str(tmp_path / "x.tsv.gz"))] == ["case-1", "__b_"]
+    pairs, named = (read_pairs(str(tmp_path / name)) for name in ("x", "x.tsv.gz"))
+
+    assert [(pair.source, pair.target) for pair in pairs] == [("a b", "c"), ("d", "e f")]
+    assert [pair.category for pair in (*pairs, *named)] == ["", "", "case-1", "__b_"]
 
 
 @pytest.mark.parametrize(
@@ -87,11 +79,18 @@ def test_without_a_dev_file_a_fraction_of_the_sources_is_held_out(rows: Path) ->
     assert len(train | dev) == 30
 
 
-def test_too_few_rows_to_hold_any_out_are_refused(tmp_path: Path) -> None:
+def test_places_that_cannot_be_split_are_refused(rows: Path, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("a\tb\n")
-
-    with pytest.raises(ObjectiveError, match=r"rows enough to hold out 0\.1"):
-        splits_of(tmp_path / "x")
+    for data, words in (
+        (tmp_path / "x", "rows enough to hold out 0.1"),
+        ("cog", "did you mean 'cogs'"),
+        ("/nowhere/at/all", "check the path"),
+    ):
+        with refused(words):
+            splits_of(data)
+    for name in ("train", "dev", "test"):
+        with refused(f"must not be called '{name}'"):
+            splits_of(rows, generalisation={name: str(rows)})
 
 
 def test_a_row_too_long_is_an_error_that_names_the_longest_and_its_length(
@@ -103,19 +102,6 @@ def test_a_row_too_long_is_an_error_that_names_the_longest_and_its_length(
     with pytest.raises(ObjectiveError, match=r"line 2 of .*gen needs 9 tokens, got context=8"):
         splits_of(rows, generalisation=generalisation, context=8)
     splits_of(rows, generalisation=generalisation, context=9)
-
-
-def test_an_unknown_data_set_error_names_the_nearest() -> None:
-    with pytest.raises(ObjectiveError, match="did you mean 'cogs'"):
-        splits_of("cog")
-    with pytest.raises(ObjectiveError, match="check the path"):
-        splits_of("/nowhere/at/all")
-
-
-@pytest.mark.parametrize("name", ["train", "dev", "test"])
-def test_a_generalisation_split_has_a_name_of_its_own(rows: Path, name: str) -> None:
-    with pytest.raises(ObjectiveError, match=f"must not be called '{name}'"):
-        splits_of(rows, generalisation={name: str(rows)})
 
 
 @pytest.mark.parametrize(
@@ -134,16 +120,9 @@ def test_the_published_sets_are_read_whole(
     everything = [splits[name] for name in ("train", "dev", "test", "gen")]
     assert tuple(map(len, everything)) == sizes
     assert max(pair.context for pairs in everything for pair in pairs) == longest
-    assert len(words_of(splits["train"])) == words
-    assert set(TRANSDUCTION) == {"cogs", "cogs_vf", "passivization"}
-
-
-def test_cogs_has_its_21_cases_and_two_words_that_training_lacks(mirror: Path) -> None:
-    splits = splits_of("cogs", context=543)
-
-    cases = Counter(pair.category for pair in splits["gen"])
-    assert len(cases) == 21
-    assert {*cases.values()} == {1000}
     known = words_of(splits["train"])
-    sources = {word for pair in splits["gen"] for word in pair.source.split()}
-    assert sources - known == {"gardner", "monastery"}
+    assert len(known) == words
+    if name == "cogs":
+        assert [*Counter(pair.category for pair in splits["gen"]).values()] == [1000] * 21
+        sources = {word for pair in splits["gen"] for word in pair.source.split()}
+        assert sources - known == {"gardner", "monastery"}

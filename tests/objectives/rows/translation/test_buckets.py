@@ -11,31 +11,26 @@ LENGTHS = np.random.default_rng(0).integers(2, CONTEXT + 1, 1000)
 BUCKETS = Buckets(buckets_of(LENGTHS, CONTEXT))
 
 
+def epoch_of(batch_size: int, seed: int = 0, epoch: int = 0) -> list[tuple[list[int], int]]:
+    """Rows and parts of each batch of an epoch."""
+    steps = BUCKETS.steps(batch_size)
+    numbers = range(epoch * steps, (epoch + 1) * steps)
+    drawn = (BUCKETS.batch(seed=seed, step=step, batch_size=batch_size) for step in numbers)
+    return [(rows.tolist(), parts) for rows, parts in drawn]
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 @pytest.mark.parametrize("epoch", [0, 3])
-def test_an_epoch_holds_each_pair_once(batch_size: int, epoch: int) -> None:
-    steps = BUCKETS.steps(batch_size)
-    drawn = [
-        BUCKETS.batch(seed=5, step=epoch * steps + at, batch_size=batch_size)[0]
-        for at in range(steps)
-    ]
+def test_an_epoch_holds_each_pair_once_in_the_tokens_of_so_many_sequences(
+    batch_size: int, epoch: int
+) -> None:
+    batches = epoch_of(batch_size, seed=5, epoch=epoch)
 
-    assert sorted(np.concatenate(drawn).tolist()) == [*range(1000)]
-
-
-@pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_a_batch_holds_its_pairs_in_the_tokens_of_so_many_sequences(batch_size: int) -> None:
-    for step in range(BUCKETS.steps(batch_size)):
-        rows, parts = BUCKETS.batch(seed=0, step=step, batch_size=batch_size)
-
+    assert sorted(row for rows, _ in batches for row in rows) == [*range(1000)]
+    for rows, parts in batches:
         assert LENGTHS[rows].max() <= CONTEXT // parts
         assert 1 <= len(rows) <= batch_size * parts
-
-
-def test_no_batch_but_one_of_an_epoch_has_room_left() -> None:
-    batches = [BUCKETS.batch(seed=1, step=step, batch_size=4) for step in range(BUCKETS.steps(4))]
-
-    assert sum(len(rows) < 4 * parts for rows, parts in batches) <= 1
+    assert sum(len(rows) < batch_size * parts for rows, parts in batches) <= 1, "one has room left"
 
 
 def test_epochs_and_seeds_have_orders_of_their_own() -> None:

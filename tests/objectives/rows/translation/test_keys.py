@@ -12,16 +12,9 @@ from fathom.search.study.planning.plan import study_notes, vocab_size_of
 
 
 def study(**objective: Any) -> StudyConfig:
-    return study_of(
-        {
-            "study": "s",
-            "objective": {"name": "translation", **objective},
-            "space": {"depth": [2, 8], "split": "1-1"},
-            "budgets": ["100k"],
-            "count": "non_embedding",
-            "tokens": "200k",
-        }
-    )
+    space = {"depth": [2, 8], "split": "1-1"}
+    keys = {"study": "s", "budgets": ["100k"], "count": "non_embedding", "tokens": "200k"}
+    return study_of({**keys, "space": space, "objective": {"name": "translation", **objective}})
 
 
 @pytest.mark.parametrize(

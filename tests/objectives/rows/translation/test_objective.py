@@ -60,9 +60,7 @@ def test_a_batch_is_of_sources_with_an_end_and_targets_after_a_start(task: Trans
         assert len(task.tokens.target.text(written).split()) == len(words)
 
 
-def test_the_last_batch_of_an_epoch_is_filled_with_rows_that_ask_nothing(
-    task: Translation,
-) -> None:
+def test_the_last_batch_of_an_epoch_is_filled_with_rows_that_ask_nothing(task: Translation) -> None:
     steps = task.buckets.steps(64)
     asked = [task.batch(seed=0, step=step, batch_size=64).targets for step in range(steps)]
 
@@ -131,17 +129,14 @@ def test_cached_decoding_writes_what_uncached_decoding_writes(
     assert not bool(whole[:, found.shape[1] :].any())
 
 
-def test_final_metrics_are_bleu_and_chrf_of_both_decoders(task: Translation, model: Any) -> None:
+def test_final_metrics_are_bleu_and_chrf_and_the_files_hold_every_translation(
+    task: Translation, model: Any
+) -> None:
     metrics = task.final_metrics(model)
-
     assert {*metrics} == {"bleu/beam", "chrf/beam", "bleu/greedy", "chrf/greedy"}
     assert all(0 <= value <= 100 for value in metrics.values())
     assert metrics["chrf/beam"] > 5
 
-
-def test_the_files_that_are_left_hold_every_translation_and_the_scores_of_all_of_them(
-    task: Translation, model: Any
-) -> None:
     files = {name: content.splitlines() for name, content in task.files(model).items()}
     assert files["test.reference"] == [*task.references]
     assert len(files["test.output"]) == len(task.test)

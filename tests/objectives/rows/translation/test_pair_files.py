@@ -35,11 +35,6 @@ def test_a_table_has_source_and_target_in_the_named_columns_and_may_have_more(
     assert found == [SentencePair("Va !", "Go."), SentencePair("Salut", "Hi.")]
 
 
-def written(folder: Path, **contents: bytes) -> None:
-    for suffix, content in contents.items():
-        (folder / f"x.{suffix}").write_bytes(content)
-
-
 @pytest.mark.parametrize(
     ("source", "target", "words"),
     [
@@ -48,12 +43,15 @@ def written(folder: Path, **contents: bytes) -> None:
         (b"a\nb\n", b"A\n \n", ("line 2 of", "x.fr", "target is empty", "both sides")),
         (b"a\n", b"\xff\n", ("x.fr", "UTF-8", "0xff", "convert")),
         (b"\n", b"\n", ("at least one row", "none")),
+        (b"a\n", None, ("x.fr must be a readable file",)),
     ],
 )
 def test_files_that_do_not_fit_are_refused_with_the_line_and_the_remedy(
-    tmp_path: Path, source: bytes, target: bytes, words: tuple[str, ...]
+    tmp_path: Path, source: bytes, target: bytes | None, words: tuple[str, ...]
 ) -> None:
-    written(tmp_path, en=source, fr=target)
+    (tmp_path / "x.en").write_bytes(source)
+    if target is not None:
+        (tmp_path / "x.fr").write_bytes(target)
     with refused(*words):
         read_pairs((f"{tmp_path}/x.en", f"{tmp_path}/x.fr"), (1, 2))
 
@@ -82,15 +80,9 @@ def test_files_that_do_not_fit_are_refused_with_the_line_and_the_remedy(
 def test_a_table_of_the_wrong_form_or_columns_is_refused_with_the_remedy(
     tmp_path: Path, content: bytes, columns: tuple[int, int], words: tuple[str, ...]
 ) -> None:
-    written(tmp_path, tsv=content)
+    (tmp_path / "x.tsv").write_bytes(content)
     with refused(*words):
         read_pairs(str(tmp_path / "x.tsv"), columns)
-
-
-def test_a_missing_one_of_two_files_is_named(tmp_path: Path) -> None:
-    written(tmp_path, en=b"a\n")
-    with refused("x.fr must be a readable file"):
-        read_pairs((f"{tmp_path}/x.en", f"{tmp_path}/x.fr"), (1, 2))
 
 
 def test_one_line_in_a_hundred_with_a_further_tab_is_dropped_and_counted(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.rows.published import TRANSLATION
 from fathom.objectives.rows.translation.generated import DrawnLanguage
 from fathom.objectives.rows.translation.pair_files import Files
 from fathom.objectives.rows.translation.parallel_text import ParallelText, read_parallel_text
@@ -21,9 +20,9 @@ def text_of(data: Files, **changes: Any) -> ParallelText:
     return read_parallel_text(data=data, **(settings | changes))
 
 
-def table(folder: Path, count: int = 60) -> str:
+def table(folder: Path, *more: str, count: int = 60, sources: int = 1000) -> str:
     path = folder / "pairs.tsv"
-    path.write_text("".join(f"one {n}\teins {n}\n" for n in range(count)))
+    path.write_text("".join(f"one {n % sources}\teins {n}\n" for n in range(count)) + "".join(more))
     return str(path)
 
 
@@ -34,10 +33,7 @@ def test_a_place_that_is_not_there_is_refused_with_what_there_is(name: str) -> N
 
 
 def test_a_line_in_a_hundred_with_one_side_alone_is_dropped_and_counted(tmp_path: Path) -> None:
-    rows = [f"s{n}\tt{n}" for n in range(200)]
-    (tmp_path / "x.tsv").write_text("\n".join([*rows, "alone\t", "\tallein"]))
-
-    text = text_of(f"{tmp_path}/x.tsv")
+    text = text_of(table(tmp_path, "alone\t\n", "\tallein", count=200))
 
     assert text.unusable == 2
     assert len(text.train) + len(text.dev) + len(text.test) == 200
@@ -61,10 +57,9 @@ def test_no_training_pair_shares_a_side_with_one_that_is_held_out_and_they_are_c
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test.tsv").write_text("a\tA\nb\tB\n")
-    rows = [f"s{n}\tt{n}" for n in range(30)]
-    (tmp_path / "x.tsv").write_text("\n".join([*rows, "a\tother", "other\tB", "a\tA"]))
+    more = ("a\tother\n", "other\tB\n", "a\tA\n")
 
-    text = text_of(f"{tmp_path}/x.tsv", test=f"{tmp_path}/test.tsv")
+    text = text_of(table(tmp_path, *more, count=30), test=f"{tmp_path}/test.tsv")
 
     sides = {side for pair in (*text.dev, *text.test) for side in (pair.source, pair.target)}
     assert not any({pair.source, pair.target} & sides for pair in text.train)
@@ -73,9 +68,7 @@ def test_no_training_pair_shares_a_side_with_one_that_is_held_out_and_they_are_c
 
 
 def test_a_source_with_several_translations_is_on_one_side(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text("".join(f"s{n % 20}\tt{n}\n" for n in range(60)))
-
-    text = text_of(f"{tmp_path}/x.tsv")
+    text = text_of(table(tmp_path, sources=20))
 
     assert len(text.dev) == len({pair.source for pair in text.dev}) == 2
     assert len(text.train) == 48
@@ -91,28 +84,17 @@ def test_fewer_pairs_are_a_part_of_more_with_the_same_held_out(tmp_path: Path) -
     assert few.dev == more.dev == all_of_them.dev
 
 
-@pytest.mark.parametrize(
-    ("count", "changes", "words"),
-    [
-        (8, {}, ("enough to hold out", "got 8 different sources", "`dev`")),
-        (60, {"train_pairs": 49}, ("`train_pairs` must be at most", "48", "got 49", "lower it")),
-    ],
-)
-def test_too_few_pairs_are_refused(
-    tmp_path: Path, count: int, changes: dict[str, Any], words: tuple[str, ...]
-) -> None:
-    with refused(*words):
-        text_of(table(tmp_path, count), **changes)
-
-
-def test_training_pairs_that_are_all_held_out_are_refused(tmp_path: Path) -> None:
-    place = table(tmp_path)
-
-    with pytest.raises(ObjectiveError, match="no side is in `dev` or `test` as well, got 60, each"):
-        text_of(place, dev=place, test=place)
-
-
-def test_published_pairs_have_three_splits_of_two_files_each() -> None:
-    for splits in TRANSLATION.values():
-        assert [*splits] == ["train", "dev", "test"]
-        assert len({file.sha256 for pair in splits.values() for file in pair}) == 6
+def test_too_few_pairs_are_refused(tmp_path: Path) -> None:
+    place, few = table(tmp_path), tmp_path / "few"
+    few.mkdir()
+    for data, changes, words in (
+        (table(few, count=8), {}, ("enough to hold out", "got 8 different sources", "`dev`")),
+        (place, {"train_pairs": 49}, ("`train_pairs` must be at most", "48", "got 49", "lower it")),
+        (
+            place,
+            {"dev": place, "test": place},
+            ("no side is in `dev` or `test` as well, got 60, each",),
+        ),
+    ):
+        with refused(*words):
+            text_of(data, **changes)

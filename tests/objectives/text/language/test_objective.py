@@ -16,17 +16,26 @@ from tests.support.objectives import CPU, prepared, refused, uniform
 CONTEXT = 8
 
 
-def language(**settings: object) -> Language:
-    task: Language = prepared("language", **settings)
+def language(content: bytes | Path, **settings: object) -> Language:
+    """The objective on a text, or on a file."""
+    place = content
+    if isinstance(content, bytes):
+        place = Path("text.txt").absolute()
+        place.write_bytes(content)
+    given = {"corpus": str(place), "context": CONTEXT, "eval_tokens": 80}
+    task: Language = prepared("language", **given | settings)
     return task
 
 
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
-def counting(tmp_path: Path) -> Language:
+def counting() -> Language:
     """Text in which every byte follows the one before: 0 is left out, as text has none."""
-    file = tmp_path / "counting.txt"
-    file.write_bytes(bytes(range(1, 128)) * 100)
-    return language(corpus=str(file), context=CONTEXT, eval_tokens=100)
+    return language(bytes(range(1, 128)) * 100, eval_tokens=100)
 
 
 def of_ids(train: NDArray[Any], validation: NDArray[Any], **changed: Any) -> Language:
@@ -43,12 +52,11 @@ def test_targets_are_the_inputs_one_token_later(counting: Language) -> None:
     batch = counting.batch(seed=0, step=0, batch_size=50)
     assert torch.equal(batch.targets, batch.inputs % 127 + 1)
     assert torch.equal(batch.targets[:, :-1], batch.inputs[:, 1:])
+    assert counting.to(CPU).train is counting.train, "what is placed can be placed again"
 
 
-def test_an_epoch_trains_on_each_token_of_the_training_split_once(tmp_path: Path) -> None:
-    file = tmp_path / "text.txt"
-    file.write_bytes(bytes(range(1, 101)) + bytes(range(101, 121)))
-    task = language(corpus=str(file), context=5, eval_tokens=5, validation_fraction=1 / 6)
+def test_an_epoch_trains_on_each_token_of_the_training_split_once() -> None:
+    task = language(bytes(range(1, 121)), context=5, eval_tokens=5, validation_fraction=1 / 6)
     epoch = 100 // 5 - 1
     first, second = (task.batch(seed=1, step=step, batch_size=epoch) for step in range(2))
     for batch in (first, second):
@@ -73,10 +81,8 @@ def test_a_certain_right_guess_costs_nothing_and_a_uniform_one_eight_bits_a_byte
     assert chance["bits_per_byte"] == pytest.approx(8, rel=1e-6)
 
 
-def test_bits_per_byte_count_the_bytes_that_tokens_stand_for(tmp_path: Path) -> None:
-    file = tmp_path / "text.txt"
-    file.write_text("äöü" * 1000)
-    task = language(corpus=str(file), tokenizer="chars", context=CONTEXT, eval_tokens=80)
+def test_bits_per_byte_count_the_bytes_that_tokens_stand_for() -> None:
+    task = language("äöü".encode() * 1000, tokenizer="chars")
     assert task.tokens_per_byte == 0.5
     measured = task.evaluate(uniform(task))
     assert measured["bits_per_byte"] == pytest.approx(2 * 0.5, rel=1e-6)
@@ -96,11 +102,10 @@ def test_the_evaluation_is_the_exact_mean_over_the_tokens_it_uses() -> None:
     ("eval_tokens", "windows"), [(CONTEXT, 1), (100, 12), (1000, 125), (10**9, 158)]
 )
 def test_an_evaluation_uses_windows_spread_evenly_without_overlap(
-    tmp_path: Path, eval_tokens: int, windows: int
+    eval_tokens: int, windows: int
 ) -> None:
-    file = tmp_path / "text.txt"
-    file.write_bytes(b"abcdefg\n" * 1590)  # A tenth: 1272 bytes, 158 windows and 8 bytes.
-    task = language(corpus=str(file), context=CONTEXT, eval_tokens=eval_tokens)
+    # A tenth: 1272 bytes, 158 windows and 8 bytes.
+    task = language(b"abcdefg\n" * 1590, eval_tokens=eval_tokens)
     starts = spread(len(task.validation) - CONTEXT, task.eval_windows)
     assert len(task.validation) == 1272
     assert len(starts) == task.eval_windows == windows
@@ -120,10 +125,8 @@ def test_the_loss_has_a_gradient_and_is_computed_in_float32(counting: Language) 
     assert model.weight.grad is not None
 
 
-def test_training_windows_hold_no_validation_token(tmp_path: Path) -> None:
-    file = tmp_path / "text.txt"
-    file.write_bytes(b"t" * 9_000 + b"v" * 1_000)
-    task = language(corpus=str(file), context=CONTEXT, eval_tokens=80)
+def test_training_windows_hold_no_validation_token() -> None:
+    task = language(b"t" * 9_000 + b"v" * 1_000)
     batch = task.batch(seed=0, step=0, batch_size=5000)
     assert set(batch.targets.flatten().tolist()) == {ord("t")}
     assert isinstance(task.validation, Tensor)
@@ -144,10 +147,6 @@ def test_prepared_data_travels_out_of_band_and_is_placed_without_a_copy() -> Non
     assert placed.batch(seed=0, step=0, batch_size=2).inputs.dtype == torch.int64
 
 
-def test_a_placed_objective_can_be_placed_again(counting: Language) -> None:
-    assert counting.to(CPU).train is counting.train
-
-
 @pytest.mark.parametrize("vocabulary", [256, 30_000, 100_000])
 def test_ids_of_every_size_arrive_unchanged(vocabulary: int) -> None:
     dtype = np.uint8 if vocabulary == 256 else np.int16 if vocabulary < 2**15 else np.int32
@@ -158,38 +157,22 @@ def test_ids_of_every_size_arrive_unchanged(vocabulary: int) -> None:
     assert batch.targets[0].tolist() == tokens[1:].tolist()
 
 
-def of_text(folder: Path, text: str, **changed: object) -> Language:
-    (folder / "text.txt").write_text(text)
-    given = {"corpus": str(folder / "text.txt"), "context": CONTEXT, "eval_tokens": 80}
-    return language(**given | changed)
-
-
-@pytest.mark.parametrize(
-    ("length", "fraction", "train", "validation"), [(80, 0.1, 72, 8), (16, 0.5, 8, 8)]
-)
-def test_a_split_of_less_than_one_window_is_refused_with_both_lengths(
-    tmp_path: Path, length: int, fraction: float, train: int, validation: int
-) -> None:
-    with refused(f"{train} training and {validation} validation tokens, context=8"):
-        of_text(tmp_path, "x" * length, validation_fraction=fraction)
-
-
-def test_one_window_in_each_split_is_enough(tmp_path: Path) -> None:
-    task = of_text(tmp_path, "x" * 18, validation_fraction=0.5)
+def test_each_split_must_hold_a_window_and_its_corpus_and_tokenizer_must_exist() -> None:
+    task = language(b"x" * 18, validation_fraction=0.5)
     assert task.batch(seed=0, step=0, batch_size=3).inputs.shape == (3, CONTEXT)
     assert task.eval_windows == 1
-
-
-@pytest.mark.parametrize("changed", [{"corpus": "missing.txt"}, {"tokenizer": "bpe:256"}])
-def test_a_missing_corpus_or_tokenizer_is_refused(
-    tmp_path: Path, changed: dict[str, object]
-) -> None:
-    with refused(str(*changed.values())):
-        of_text(tmp_path, "x" * 100, **changed)
+    for length, settings, words in (
+        (80, {"validation_fraction": 0.1}, "72 training and 8 validation tokens, context=8"),
+        (16, {"validation_fraction": 0.5}, "8 training and 8 validation tokens, context=8"),
+        (100, {"corpus": "missing.txt"}, "missing.txt"),
+        (100, {"tokenizer": "bpe:256"}, "bpe:256"),
+    ):
+        with refused(words):
+            language(b"x" * length, **settings)
 
 
 def test_a_model_that_counts_learns_tiny_shakespeare_better_than_chance(mirror: Path) -> None:
-    task = language(corpus="tiny_shakespeare", tokenizer="chars", context=64, eval_tokens=100_000)
+    task = language(Path("tiny_shakespeare"), tokenizer="chars", context=64, eval_tokens=100_000)
     assert task.vocab_size == 66
     counts = np.ones((66, 66), dtype=np.float32)
     ids = np.asarray(task.train)
@@ -201,9 +184,7 @@ def test_a_model_that_counts_learns_tiny_shakespeare_better_than_chance(mirror: 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_draws_the_same_batch_twice_and_evaluates_as_the_cpu_does(
-    counting: Language,
-) -> None:
+def test_a_gpu_draws_the_same_batch_twice_and_evaluates_as_the_cpu_does(counting: Language) -> None:
     placed = counting.to(torch.device("cuda"))
     first, again = (placed.batch(seed=1, step=2, batch_size=4) for _ in range(2))
     assert torch.equal(first.inputs, again.inputs)

@@ -109,22 +109,17 @@ def test_every_document_is_in_one_split_once_and_apart_from_others(
 
 def test_a_long_text_is_parted_only_where_pieces_are_held_out(tmp_path: Path) -> None:
     text = "".join(f"line {n} \N{GREEK SMALL LETTER MU}\n" for n in range(300_000))
-    (tmp_path / "long.txt").write_text(text)
-    make(tmp_path / "long.txt", tmp_path / "whole", validation=0)
-    assert documents_of(tmp_path / "whole", "train") == [text]
-    assert set(read_index(tmp_path / "whole").splits) == {"train"}
+    endless = "\N{GREEK SMALL LETTER MU}m\N{GRINNING FACE}" * 400_000
+    for name, content in (("long", text), ("endless", endless)):
+        (tmp_path / f"{name}.txt").write_text(content)
+        make(tmp_path / f"{name}.txt", tmp_path / name, validation=0)
+        assert documents_of(tmp_path / name, "train") == [content], "cut between characters"
+        assert set(read_index(tmp_path / name).splits) == {"train"}
     make(tmp_path / "long.txt", tmp_path / "out")
     parts = sum((documents_of(tmp_path / "out", split) for split in SPLITS), list[str]())
     assert sum(map(len, parts)) == len(text)
     assert 10 < len(parts) < 60
     assert all(text.count(part) == 1 for part in parts)
-
-
-def test_a_text_without_ends_of_lines_is_cut_between_characters(tmp_path: Path) -> None:
-    text = "\N{GREEK SMALL LETTER MU}m\N{GRINNING FACE}" * 400_000
-    (tmp_path / "long.txt").write_text(text)
-    make(tmp_path / "long.txt", tmp_path / "out", validation=0)
-    assert documents_of(tmp_path / "out", "train") == [text]
 
 
 def test_byte_pairs_are_learned_and_the_study_reads_them(tmp_path: Path) -> None:
@@ -172,15 +167,20 @@ def test_an_interrupted_making_goes_on_and_ends_with_the_same_shards(
         assert len(whole.splits[split].shards) > 1
 
 
-def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
+def test_what_is_there_is_not_made_again_and_other_files_are_left_alone(tmp_path: Path) -> None:
     source, out = json_lines(tmp_path), tmp_path / "out"
     first = make(source, out)
     times = {file: file.stat().st_mtime_ns for file in out.iterdir()}
     assert make(source, out) == first
     assert {file: file.stat().st_mtime_ns for file in out.glob("*.bin")}.items() <= times.items()
-    for other in ({"validation": 0.1}, {"tokenizer": "bpe:300"}):
-        with pytest.raises(ObjectiveError, match="must be a new folder or one of the same source"):
-            make(source, out, **other)
+    for place, other, message in (
+        (out, {"validation": 0.1}, "must be a new folder or one of the same source"),
+        (out, {"tokenizer": "bpe:300"}, "must be a new folder or one of the same source"),
+        (tmp_path, {}, r"must be a new folder, got .*documents\.jsonl"),
+    ):
+        with pytest.raises(ObjectiveError, match=message):
+            make(source, place, **other)
+    assert {file.name for file in tmp_path.iterdir()} == {"documents.jsonl", "out"}
 
 
 def test_a_column_of_ids_becomes_shards(tmp_path: Path) -> None:
@@ -243,13 +243,6 @@ def test_what_does_not_suit_is_refused_in_a_line_and_leaves_no_index(
         make(source, tmp_path / "out", **settings)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out" / "index.json").exists()
-
-
-def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
-    source = json_lines(tmp_path)
-    with pytest.raises(ObjectiveError, match=r"must be a new folder, got .* documents\.jsonl"):
-        make(source, tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["documents.jsonl"]
 
 
 def test_workers_cut_as_one_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
