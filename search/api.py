@@ -33,12 +33,7 @@ from fathom.search.study.keys.config import load as read_study
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.own_records import read_records
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
-from fathom.search.study.preflight import (
-    check_ready,
-    check_trusted,
-    check_trusted_study,
-    load_run,
-)
+from fathom.search.study.preflight import check_ready, check_trusted, check_trusted_study, load_run
 from fathom.search.tracking.pages import headline
 
 

@@ -28,8 +28,7 @@ def run(
     trust: Trust = False,
     runs: Runs = Path("runs"),
     extend: Annotated[
-        bool,
-        typer.Option("--extend", help="Resume the trials that paused at a rung that failed."),
+        bool, typer.Option("--extend", help="Resume the trials that paused at a rung that failed.")
     ] = False,
     max_hours: Annotated[
         float | None,

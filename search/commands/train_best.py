@@ -120,9 +120,7 @@ def _said(
 def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:
     """The study without early stopping and diagnostics, and with the tokens and corpus that the
     user names."""
-    changes: dict[str, object] = {
-        "stopping": config.stopping.model_copy(update={"enabled": False}),
-    }
+    changes: dict[str, object] = {"stopping": config.stopping.model_copy(update={"enabled": False})}
     if not config.train.command:
         changes["train"] = config.train.model_copy(update={"diagnostics": False})
     if tokens is not None:

@@ -22,13 +22,7 @@ from fathom.search.formatting import exact_count, format_count, rounded_count
 from fathom.search.pipeline import RunResult
 from fathom.search.record_json import to_values
 from fathom.search.report.terminal.answer_tables import print_answers, print_next
-from fathom.search.report.text import (
-    null_law_text,
-    plateau,
-    sentence,
-    shape_elsewhere,
-    shape_text,
-)
+from fathom.search.report.text import null_law_text, plateau, sentence, shape_elsewhere, shape_text
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets

@@ -126,8 +126,7 @@ def test_a_file_that_is_no_mapping_is_refused_with_any_set_value(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "place"),
-    [((), "x.yaml:4: "), (("budgets=[200]",), "--set budgets=[200]: ")],
+    ("overrides", "place"), [((), "x.yaml:4: "), (("budgets=[200]",), "--set budgets=[200]: ")]
 )
 def test_a_budget_without_shapes_is_reported_with_its_place(
     tmp_path: Path, overrides: tuple[str, ...], place: str

@@ -75,9 +75,7 @@ def test_a_measured_speed_corrects_the_estimate_there_and_beyond() -> None:
         assert speed.flops_per_second(size) == pytest.approx(rate)
 
 
-def test_measurements_are_kept_by_device_and_size_in_a_readable_file(
-    cache: Path,
-) -> None:
+def test_measurements_are_kept_by_device_and_size_in_a_readable_file(cache: Path) -> None:
     keep_speeds("a core", {1e7: 2e9, 1e8: 5e9}, start_seconds=12.0)
     keep_speeds("a GPU", {1e9: 1e13})
     keep_speeds("a core", {1e8: 6e9})
@@ -120,10 +118,7 @@ def test_where_nothing_can_be_written_nothing_is_kept_and_nothing_said(
 
 
 def test_speeds_near_a_half_power_of_ten_are_one_median() -> None:
-    assert binned([(0.9e7, 1e9), (1e7, 3e9), (1.1e7, 4e9), (3e7, 8e9)]) == {
-        1e7: 3e9,
-        10**7.5: 8e9,
-    }
+    assert binned([(0.9e7, 1e9), (1e7, 3e9), (1.1e7, 4e9), (3e7, 8e9)]) == {1e7: 3e9, 10**7.5: 8e9}
 
 
 def test_only_trials_of_this_run_tell_its_speed(tmp_path: Path) -> None:
