@@ -42,23 +42,13 @@ def test_a_frame_has_a_row_for_each_trial_with_the_columns_of_the_csv_file(found
     assert found.trials["loss_nats"].dtype == float
     assert {"budget", "depth", "d_model", "ff_ratio", "params_total"} <= {*found.trials.columns}
     assert len(found.curves) == sum(len(record.curve) for record in found.records)
-
-
-def test_the_optima_are_those_of_the_conclusion(found: Study) -> None:
-    optima = found.conclusion.optima
-    assert list(found.optima["optimal_depth"]) == [optimum.optimal_depth for optimum in optima]
-    assert found.tables["depths"].groupby("budget").size().min() >= 3
-
-
-def test_times_are_timestamps_and_plateaus_lists(found: Study) -> None:
-    first = found.records[0]
-
-    started = found.trials["started"][0]
+    started, first = found.trials["started"][0], found.records[0]
     assert (started.timestamp(), str(started.tz)) == (pytest.approx(first.started), "UTC")
     assert found.curves["time"][0].timestamp() == pytest.approx(first.curve[0].time)
-    assert list(found.optima["plateau"]) == [
-        list(optimum.plateau) for optimum in found.conclusion.optima
-    ]
+    optima = found.conclusion.optima
+    assert list(found.optima["optimal_depth"]) == [optimum.optimal_depth for optimum in optima]
+    assert list(found.optima["plateau"]) == [list(optimum.plateau) for optimum in optima]
+    assert found.tables["depths"].groupby("budget").size().min() >= 3
     assert all(isinstance(depths, list) for depths in found.tables["rungs"]["cut_depths"])
 
 
@@ -158,18 +148,15 @@ def test_a_run_without_any_trial_yet_has_empty_frames(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(dump(study()))
 
     empty = load(tmp_path)
+    with pytest.raises(ConfigError, match="`budgets` is required"):
+        run({"study": "none", "objective": "language"}, runs=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
     assert empty.trials.empty
     assert empty.figures == {}
     assert repr(empty).endswith("no trial has ended")
     with pytest.raises(ConfigError, match="has no law: it takes three budgets"):
         empty.law  # noqa: B018
-
-
-def test_a_study_that_can_not_be_run_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="`budgets` is required"):
-        run({"study": "none", "objective": "language"}, runs=tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.drill

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import yaml
 
+from fathom.search.study.file.errors import ConfigError
 from tests.support.places import ROOT
 
 MINIMAL = {"study": "s", "objective": "language", "budgets": ["1M"]}
@@ -34,6 +37,16 @@ class Refusal:
         """True for this message; its `...` stands for any text."""
         pattern = ".*".join(map(re.escape, self.message.split("...")))
         return re.fullmatch(pattern, message) is not None
+
+
+@contextmanager
+def refused(*words: str, error: type[ConfigError] = ConfigError) -> Iterator[None]:
+    """Context that must end in an error of one line with all of these words."""
+    with pytest.raises(error) as caught:
+        yield
+    message = str(caught.value)
+    assert "\n" not in message
+    assert all(word in message for word in words), message
 
 
 def refusals() -> Iterator[Refusal]:

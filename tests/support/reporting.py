@@ -1,10 +1,13 @@
 """Reports on simulated studies, as a run would leave them, and what is to be read in them."""
 
 import csv
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path
+
+from rich.console import Console
 
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.records import TrialRecord
@@ -38,6 +41,13 @@ def publish(folder: Path, records: Sequence[TrialRecord]) -> str:
 
 def of_budget(records: Sequence[TrialRecord], budget: int) -> list[TrialRecord]:
     return [record for record in records if record.spec.budget == budget]
+
+
+def printed(show: Callable[[Console], object]) -> str:
+    """What a function prints on a wide console without colours."""
+    file = io.StringIO()
+    show(Console(file=file, width=200))
+    return file.getvalue()
 
 
 def visible(page: str) -> str:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
 from fathom.search.record_json import to_json
 from fathom.search.run_folder import append_line
@@ -40,15 +39,8 @@ def test_a_table_has_an_answer_with_its_columns(table: Path) -> None:
     assert "identified" in out
     assert "measured" in out
     assert "These data do not show" in out
-
-
-def test_a_stated_noise_stands_beside_the_answer(table: Path) -> None:
     assert "0.0040 stated" in said(table, "--noise", 0.004)[1]
-
-
-def test_programs_read_json(table: Path) -> None:
     found = json.loads(said(table, "--json")[1])
-
     assert found["columns"]["loss"] == "val/loss"
     assert found["answers"][0]["budgets"][0]["verdict"] == "identified"
 
@@ -83,20 +75,16 @@ def test_names_of_others_reach_no_terminal_as_they_are(tmp_path: Path) -> None:
         (["--budget", "x"], "`--budget` must be a positive number"),
         (["--map", "val/loss"], "`--map` must be COLUMN=NAME"),
         (["--experiment", "x"], "`--experiment` is one of an MLflow store"),
+        (["x.csv"], "where there is nothing"),
+        (["."], "where there is a folder"),
     ],
 )
 def test_a_mistake_is_one_line(table: Path, arguments: list[object], message: str) -> None:
-    status, out, error = said(table, *arguments)
+    source = [table] if str(arguments[0]).startswith("--") else []
+    status, out, error = said(*source, *arguments)
 
     assert (status, out, error.count("\n")) == (2, "", 1)
     assert message in error
-
-
-def test_where_no_table_is_one_line_says_so(tmp_path: Path) -> None:
-    for path, there in ((tmp_path / "x.csv", "nothing"), (tmp_path, "a folder")):
-        status, _, error = said(path)
-        assert status == 2
-        assert f"where there is {there}" in error
 
 
 def test_a_run_folder_has_the_answer_of_its_report(
@@ -121,7 +109,11 @@ def test_an_experiment_of_mlflow_is_a_table(tmp_path: Path) -> None:
     experiment = client.create_experiment("mine")
     for depth in DEPTHS:
         for seed in range(2):
-            log_run(client, experiment, depth, seed)
+            run = client.create_run(experiment).info.run_id
+            for name, value in (("n_layer", depth), ("n_params", 10_000_000), ("seed", seed)):
+                client.log_param(run, name, value)
+            for step in range(1, 6):
+                client.log_metric(run, "val_loss", planted_loss(depth) + 1 / step, step=step)
 
     status, out, _ = said(uri, "--experiment", "mine")
 
@@ -129,11 +121,3 @@ def test_an_experiment_of_mlflow_is_a_table(tmp_path: Path) -> None:
     assert "50 rows, 10 runs of 5 shapes" in out
     assert "identified" in out
     assert "got 'other'; it has mine" in said(uri, "--experiment", "other")[2]
-
-
-def log_run(client: MlflowClient, experiment: str, depth: int, seed: int) -> None:
-    run = client.create_run(experiment).info.run_id
-    for name, value in (("n_layer", depth), ("n_params", 10_000_000), ("seed", seed)):
-        client.log_param(run, name, value)
-    for step in range(1, 6):
-        client.log_metric(run, "val_loss", planted_loss(depth) + 1 / step, step=step)

@@ -26,8 +26,7 @@ from fathom.search.commands.ask.answer import (
     lines,
     print_answer,
 )
-from fathom.search.commands.ask.chosen_study import most_params, prepare_study
-from fathom.search.commands.ask.measured_speed import SpeedBySize
+from fathom.search.commands.ask.chosen_study import SpeedBySize, most_params, prepare_study
 from fathom.search.commands.ask.question import Question, question
 from fathom.search.export.best import read_best
 from fathom.search.pipeline import RunResult
@@ -88,9 +87,6 @@ def test_small_models_train_as_long_for_their_size_as_the_asked_one() -> None:
     assert (config.tokens_per_parameter, config.count) == (30, Count.NON_EMBEDDING)
     assert (resources.gpus_per_trial, resources.max_concurrent_trials) == (1, 4)
     assert asked(tokens=None).tokens == 20_000_000_000
-
-
-def test_the_command_of_a_question_asks_it_again() -> None:
     assert asked(params="1234567", data="my texts", gpus=2).command == (
         "fathom ask --params 1234567 --tokens 2B --data 'my texts' --tokenizer bytes --hours 1 "
         "--gpus 2 --count non_embedding"
@@ -112,7 +108,7 @@ def test_an_invalid_question_is_refused(changes: dict[str, object], complaint: s
         asked(**changes)
 
 
-def test_a_planted_law_is_found_beyond_its_budgets(searched: Study) -> None:
+def test_a_planted_law_is_found_beyond_its_budgets(searched: Study, tmp_path: Path) -> None:
     found = answered(searched, params="600k", tokens="1.2M")
     assert found.prediction.interval is not None
     assert found.prediction.interval[0] < 3 * 30 ** (1 / 3) < found.prediction.interval[1]
@@ -121,17 +117,10 @@ def test_a_planted_law_is_found_beyond_its_budgets(searched: Study) -> None:
     assert found.shape.params_non_embedding == pytest.approx(600_000, rel=0.005)
     values = json.loads(json.dumps(answer_json(found)))
     assert {"params", "law", "depth", "interval", "extrapolated", "shape"} <= values.keys()
-
-
-def test_the_answer_says_how_far_it_reaches(searched: Study) -> None:
-    far = "\n".join(lines(answered(searched, params="600k", tokens="1.2M")))
-    near = "\n".join(lines(answered(searched, params="100k", tokens="200k")))
-    assert "3.33 times larger than the largest budget, and the budgets span 9 times" in far
-    assert "nothing is extrapolated" in near
-
-
-def test_the_answer_can_be_trained_and_exported(searched: Study, tmp_path: Path) -> None:
-    found = answered(searched, params="600k", tokens="1.2M")
+    far = "3.33 times larger than the largest budget, and the budgets span 9 times"
+    assert far in "\n".join(lines(found))
+    near = answered(searched, params="100k", tokens="200k")
+    assert "nothing is extrapolated" in "\n".join(lines(near))
     (tmp_path / "answer.yaml").write_text(answer_yaml(found))
     best = read_best(tmp_path / "answer.yaml", None)
     assert (best.shape, best.config.tokens) == (found.shape, 1_200_000)
@@ -182,29 +171,24 @@ def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
 
 
 def test_a_small_size_is_searched_itself(tmp_path: Path) -> None:
-    config, _ = prepare_study(
-        asked(params="10k", tokens="200k"), tmp_path / "ask.yaml", quiet(), tmp_path
-    )
+    small = asked(params="10k", tokens="200k")
+    config, _ = prepare_study(small, tmp_path / "ask.yaml", quiet(), tmp_path)
 
     assert config.budgets == (10_000,)
     assert "The size that is asked for, searched itself" in (tmp_path / "ask.yaml").read_text()
 
 
-def test_the_same_question_continues_with_its_present_file(tmp_path: Path) -> None:
+def test_the_same_question_continues_with_its_file_and_another_leaves_it_alone(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "ask.yaml"
     keys = asked().keys((20_000, 40_000, 80_000)) | {"trials": 5}
     file.write_text(f"{modeline()}\n# {asked().command}\n" + yaml.safe_dump(keys))
 
     assert prepare_study(asked(), file, quiet(), tmp_path)[0].trials == 5
-
-
-def test_a_file_with_another_question_is_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "ask.yaml"
-    file.write_text(f"{modeline()}\n# fathom ask --params 2B\nstudy: other\n")
-
-    with pytest.raises(ConfigError, match=r"holds another question \(fathom ask --params 2B\)"):
-        prepare_study(asked(), file, quiet(), tmp_path)
-    assert "study: other" in file.read_text()
+    with pytest.raises(ConfigError, match=r"holds another question \(fathom ask --params 1B"):
+        prepare_study(asked(params="2B"), file, quiet(), tmp_path)
+    assert load(file).trials == 5
 
 
 def language(question: Question) -> Language:

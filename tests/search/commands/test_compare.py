@@ -1,20 +1,21 @@
 """`fathom compare`: studies of other splits by the difference of their best losses."""
 
 import json
-from io import StringIO
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from fathom.search.commands.compare import compare_runs, comparison_json, print_comparison
 from fathom.search.record_json import to_json
-from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import dump, parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
+from tests.support.reporting import printed
+from tests.support.training import record_of
 
 
 def run_of(folder: Path, split: str, best: float, **keys: Any) -> Path:
@@ -43,19 +44,8 @@ def run_of(folder: Path, split: str, best: float, **keys: Any) -> Path:
                 step=budget.steps, tokens=budget.tokens, loss=loss, train_loss=loss,
                 train_seconds=1.0, time=1.0,
             )  # fmt: skip
-            records.append(
-                TrialRecord(
-                    spec=spec,
-                    outcome=Outcome.FINISHED,
-                    reason="",
-                    curve=(point,),
-                    rungs={},
-                    started=0.0,
-                    ended=1.0,
-                    setup_seconds=0.0,
-                    peak_memory_bytes=None,
-                )
-            )
+            report = Report(points=(point,), outcome=Outcome.FINISHED)
+            records.append(record_of(spec, report))
     path = folder / config.study
     path.mkdir(parents=True)
     (path / "config.yaml").write_text(dump(config))
@@ -69,9 +59,7 @@ def test_a_split_that_is_far_better_is_called_so(tmp_path: Path) -> None:
     assert [study.best[40_000].depth for study in studies] == [4, 4]
     assert pair.text == "s1-1 (1-1) is better"
     assert pair.difference.low < -0.4 < pair.difference.high < 0
-    console = Console(record=True, width=120, file=StringIO())
-    print_comparison(studies, [pair], console)
-    assert "s1-1 (1-1) is better" in console.export_text()
+    assert pair.text in printed(partial(print_comparison, studies, [pair]))
     assert comparison_json(studies, [pair])["differences"][0]["settled"] is True
 
 

@@ -3,6 +3,7 @@
 import fcntl
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -68,6 +69,14 @@ def test_the_report_follows_the_records_and_says_that_the_search_runs(
     assert "The search is running" not in visible(read(place))
 
 
+def status_of(host: str, path: str, name: str) -> tuple[int, int]:
+    """Status and number of further lines of the answer to a request for a host of this name."""
+    with closing(HTTPConnection(host, timeout=60)) as connection:
+        connection.request("GET", path, headers={"Host": name})
+        answer = connection.getresponse()
+        return answer.status, answer.read().count(b"\n")
+
+
 def test_only_runs_are_served_and_only_to_this_machine(address: str, run: RunFolder) -> None:
     host = urlsplit(address).netloc
     name_of_run = run.path.name
@@ -77,27 +86,12 @@ def test_only_runs_are_served_and_only_to_this_machine(address: str, run: RunFol
         ("/%2e%2e/", host),
         (f"/{name_of_run}/", "elsewhere.example:5001"),
     ):
-        connection = HTTPConnection(host, timeout=60)
-        connection.request("GET", path, headers={"Host": name})
-        assert connection.getresponse().status == 404, path
-        connection.close()
-
-
-def test_several_runs_are_listed(address: str, run: RunFolder) -> None:
-    shutil.copytree(run.path, run.path.with_name("second"))
-    assert read(address).count("<li>") == 2
-
-
-def test_a_damaged_run_is_a_line_and_not_the_end_of_the_server(
-    address: str, run: RunFolder
-) -> None:
+        assert status_of(host, path, name) == (404, 0), path
     run.records.write_text("{}\n")
-    connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
-    connection.request("GET", f"/{run.path.name}/")
-    answer = connection.getresponse()
-    assert (answer.status, answer.read().count(b"\n")) == (500, 0)
-    connection.close()
-    assert read(f"{address}{run.path.name}/stamp")
+    assert status_of(host, f"/{name_of_run}/", host) == (500, 0), "a damaged run is a line"
+    assert read(f"{address}{name_of_run}/stamp")
+    shutil.copytree(run.path, run.path.with_name("second"))
+    assert read(address).count("<li>") == 2, "several runs are listed"
 
 
 @pytest.mark.drill

@@ -1,11 +1,10 @@
 """`fathom status`: what the files of a run say about how far it is."""
 
 import fcntl
-from io import StringIO
+from functools import partial
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from fathom.search.commands.run_status import (
     RunStatus,
@@ -18,18 +17,18 @@ from fathom.search.commands.run_status import (
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import dump
-from tests.support.dry_run import Simulation, best_at_four, scheduler, study
+from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.reporting import printed
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """A folder with a run that has ended, one that was stopped on its way, and another file."""
     for name in ("whole", "begun"):
-        folder = RunFolder(tmp_path / name)
-        search = scheduler(study(study=name), folder.path)
-        folder.config.write_text(dump(search.config))
+        search = scheduler(study(study=name), tmp_path / name)
+        search.folder.config.write_text(dump(search.config))
         if name == "whole":
-            Simulation(search, best_at_four).run()
+            Simulation(search).run()
         else:
             search.next_trial()
             search.next_trial()
@@ -39,10 +38,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def said(path: Path) -> str:
-    console = Console(file=StringIO(), width=200)
-    print_status(status_of(path), console)
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
+    return printed(partial(print_status, status_of(path)))
 
 
 def test_a_search_that_has_ended_is_done(runs: Path) -> None:
@@ -86,10 +82,7 @@ def test_looking_changes_nothing_not_even_a_torn_line(runs: Path) -> None:
 
 def test_every_run_has_a_line_and_a_damaged_one_its_reason(runs: Path) -> None:
     RunFolder(runs / "begun").records.write_text("{}\n")
-    console = Console(file=StringIO(), width=200)
-    print_runs(runs, console)
-    assert isinstance(console.file, StringIO)
-    text = console.file.getvalue()
+    text = printed(partial(print_runs, runs))
 
     assert [isinstance(run, RunStatus) for run in all_runs(runs)] == [False, True]
     assert "unreadable" in text

@@ -168,26 +168,17 @@ def test_a_corpus_that_does_not_suit_the_shape_is_refused_before_anything_is_wri
         said_by(best, tmp_path / "out", corpus=str(tmp_path / "other.txt"))
     with pytest.raises(ValueError, match="nowhere"):
         said_by(best, tmp_path / "out", corpus="nowhere.txt")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_corpus_is_for_language_alone(tmp_path: Path) -> None:
-    best = best_of(objective={"name": "hop", "context": 16})
+    hop = best_of(objective={"name": "hop", "context": 16})
     with pytest.raises(ConfigError, match=r"`--corpus` needs .*`objective: language`, got `hop`"):
-        said_by(best, tmp_path / "out", corpus="stdlib")
+        said_by(hop, tmp_path / "out", corpus="stdlib")
+    assert not (tmp_path / "out").exists()
 
 
 def test_translations_of_the_test_pairs_are_beside_the_weights(tmp_path: Path) -> None:
     rules = {"pairs": 200, "nesting": 0, "nouns": 5, "verbs": 4}
-    config = study_of(
-        {
-            "study": "s",
-            "objective": {"name": "translation", "generated": rules, "context": 8},
-            "space": {"depth": [2, 2], "split": "1-1"},
-            "budgets": ["8k"],
-            "count": "non_embedding",
-        }
-    )
+    objective = {"name": "translation", "generated": rules, "context": 8}
+    sizes = {"space": {"depth": [2, 2], "split": "1-1"}, "budgets": ["8k"]}
+    config = study_of({"study": "s", "objective": objective, "count": "non_embedding", **sizes})
     shape = ShapeSpace.of(config, vocab_size_of(config)).shape(depth=2, d_model=16, d_ff=32)
     said = said_by(BestShape(config, 8_000, shape), tmp_path / "out", tokens="4k")
 

@@ -104,34 +104,26 @@ def test_two_studies_together_are_refused_without_a_fingerprint_too(
         ({"reason": "\x1b[2J"}, "'\\x1b[2J' has characters that can't be printed"),
         ({"started": 2.0**39}, "`started` can't be"),
         ({"setup_seconds": 1e160}, "1e+160 is larger than any number"),
+        # The last point of its curve.
+        ({"curve": {"loss": 1e6}}, "can't have the loss 1e+06, far above 5.545"),
+        ({"curve": {"loss": float("nan")}}, "`loss` can't be nan before a trial has diverged"),
+        ({"curve": {"step": 10**6}}, "can't have 64000 tokens at step 1000000"),
+        ({"curve": {"metrics": {"exact_match/\x1b]0;owned\x07": 1.0}}}, "can't be printed"),
     ],
 )
 def test_a_record_that_the_study_cannot_have_is_refused(
     kept: RunFolder, tmp_path: Path, change: Line, problem: str
 ) -> None:
     folder = copy_of(kept, tmp_path)
-    at = forge(folder, lambda line: line.update(change))
+
+    def forged(line: Line) -> None:
+        line["curve"][-1].update(change.get("curve", {}))
+        line.update({key: value for key, value in change.items() if key != "curve"})
+
+    at = forge(folder, forged)
     with pytest.raises(DamagedFileError, match=re.escape(problem)) as refusal:
         read_records(folder, study())
     assert str(refusal.value).startswith(f"{folder.records}:{at}: ")
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"loss": 1e6}, "can't have the loss 1e+06, far above 5.545"),
-        ({"loss": float("nan")}, "`loss` can't be nan before a trial has diverged"),
-        ({"step": 10**6}, "can't have 64000 tokens at step 1000000"),
-        ({"metrics": {"exact_match/\x1b]0;owned\x07": 1.0}}, "can't be printed"),
-    ],
-)
-def test_a_curve_that_no_training_has_is_refused(
-    kept: RunFolder, tmp_path: Path, change: Line, problem: str
-) -> None:
-    folder = copy_of(kept, tmp_path)
-    forge(folder, lambda line: line["curve"][-1].update(change))
-    with pytest.raises(DamagedFileError, match=re.escape(problem)):
-        read_records(folder, study())
 
 
 @pytest.mark.parametrize("which", [0, -1, -4, -8, -12, -16])

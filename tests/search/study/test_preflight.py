@@ -5,20 +5,33 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import parse
+from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.preflight import check_trusted, check_trusted_study
 
-FOREIGN = parse("study: s\nbudgets: [8k]\nobjective: {name: 'evil_obj:Evil'}\n")
+PLAIN = parse("study: s\nbudgets: [8k]\nobjective: language")
+COMMAND = """
+study: s
+budgets: [8k]
+objective: {name: external, vocabulary: 256, context: 32}
+train: {command: [python, train.py, "{depth}", "{d_model}", "{folder}"], batch_size: 4}
+"""
+FOREIGN = {
+    "evil_obj:Evil": parse("{study: s, budgets: [8k], objective: 'evil_obj:Evil'}"),
+    "evil:build": parse("{study: s, budgets: [8k], objective: hop, model: {build: 'evil:build'}}"),
+    "python train.py": parse(COMMAND),
+}
+"""Code that a study names -> the study."""
 
 
-def test_a_study_file_is_its_users_word_and_a_run_folder_is_not(tmp_path: Path) -> None:
-    check_trusted_study(FOREIGN, tmp_path / "study.yaml", trust=False)
+@pytest.mark.parametrize(("code", "foreign"), FOREIGN.items(), ids=FOREIGN)
+def test_a_study_file_is_its_users_word_and_a_run_folder_is_not(
+    tmp_path: Path, code: str, foreign: StudyConfig
+) -> None:
+    check_trusted_study(foreign, tmp_path / "study.yaml", trust=False)
     (tmp_path / "records.jsonl").touch()
-    check_trusted_study(FOREIGN, tmp_path / "config.yaml", trust=True)
-    check_trusted_study(
-        parse("study: s\nbudgets: [8k]\nobjective: language"), tmp_path, trust=False
-    )
-    with pytest.raises(ConfigError, match=r"names code, evil_obj:Evil.*--trust"):
-        check_trusted_study(FOREIGN, tmp_path / "config.yaml", trust=False)
+    check_trusted_study(foreign, tmp_path / "config.yaml", trust=True)
+    check_trusted_study(PLAIN, tmp_path / "config.yaml", trust=False)
+    with pytest.raises(ConfigError, match=rf"names code, {code}.*--trust"):
+        check_trusted_study(foreign, tmp_path / "config.yaml", trust=False)
     with pytest.raises(ConfigError, match="--trust"):
-        check_trusted(FOREIGN, tmp_path / "best.yaml", trust=False)
+        check_trusted(foreign, tmp_path / "best.yaml", trust=False)

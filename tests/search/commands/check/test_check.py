@@ -3,7 +3,7 @@
 import json
 import math
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.search.commands.check.check import (
     ONE_STACK,
+    TWO_STACKS,
     AxisCheck,
     CheckResult,
     CoordinateCheck,
@@ -23,25 +24,36 @@ from fathom.search.commands.check.check import (
     check_study,
     coordinate_check,
 )
-from fathom.search.commands.check.output import check_json, rate_text, reason, scope
+from fathom.search.commands.check.output import (
+    check_json,
+    print_check,
+    print_opening,
+    rate_text,
+    reason,
+    scope,
+)
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.study.keys.config import StudyConfig, parse
 from tests.support.command_line import assert_refused, fathom, here
 from tests.support.places import ROOT
+from tests.support.reporting import printed
+from tests.support.reversal import Reversal
 from tests.support.toy import Successor
 
 CPU = torch.device("cpu")
 SHORT = Probe(steps=24, tokens_per_step=48, seeds=2, width=8, depths=(1, 4), widening=2)
+SHORTER = replace(SHORT, steps=4, seeds=1)
 BASE = Shape(depth=2, d_model=32, d_ff=128, n_heads=2, head_dim=16, vocab_size=8, context=6)
 
 
 def study(
-    scheme: Scheme = Scheme.COMPLETEP, *, space: str = "n_heads: 2", rate: str = "4e-3"
-) -> StudyConfig:
+    scheme: Scheme = Scheme.COMPLETEP, *, space: str = "n_heads: 2", rate: str = "4e-3",
+    objective: str = "{name: language, context: 32}",
+) -> StudyConfig:  # fmt: skip
     return parse(f"""
 study: fair
-objective: {{name: language, context: 32}}
+objective: {objective}
 budgets: [20k, 40k]
 count: non_embedding
 space: {{{space}}}
@@ -56,6 +68,11 @@ train: {{learning_rate: {rate}}}
 @cache
 def checked(scheme: Scheme, axis: SizeAxis) -> CoordinateCheck:
     return coordinate_check(study(scheme), axis)
+
+
+def two_stacks(scheme: Scheme) -> StudyConfig:
+    reversal = "{name: 'tests.support.reversal:Reversal', context: 8}"
+    return study(scheme, objective=reversal, space="split: 1-1, depth: [1, 12], n_heads: 2")
 
 
 @pytest.mark.parametrize("axis", ONE_STACK)
@@ -92,6 +109,20 @@ def test_they_are_flat_over_neither_under_the_standard_scheme(axis: SizeAxis) ->
     assert not checked(Scheme.STANDARD, axis).flat
 
 
+@pytest.mark.drill
+@pytest.mark.parametrize("axis", TWO_STACKS)
+def test_they_are_flat_over_both_depths_of_two_stacks_under_completep(axis: SizeAxis) -> None:
+    found = coordinate_check(two_stacks(Scheme.COMPLETEP), axis)
+    assert len(found.sizes) == 4
+    assert found.flat, found.exponents
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("axis", [SizeAxis.ENCODER_DEPTH, SizeAxis.DECODER_DEPTH])
+def test_they_are_flat_over_neither_depth_of_two_stacks_under_mup(axis: SizeAxis) -> None:
+    assert not coordinate_check(two_stacks(Scheme.MUP), axis).flat
+
+
 def test_the_sizes_reach_further_than_a_laptop_can_train() -> None:
     assert checked(Scheme.COMPLETEP, SizeAxis.DEPTH).sizes == (2, 4, 16, 64)
     assert checked(Scheme.COMPLETEP, SizeAxis.WIDTH).sizes == (32, 64, 128, 256)
@@ -108,15 +139,19 @@ def test_changes_that_grow_or_vanish_with_size_are_not_flat(sign: int) -> None:
 # The shapes that are trained.
 
 
+def probes(config: StudyConfig) -> list[Shape]:
+    """The base shape, and one four times as wide."""
+    sizes = (ProbeSize(2, 1), ProbeSize(2, 4))
+    return [probe_shape(config, size, vocab_size=8, context=6) for size in sizes]
+
+
 @pytest.mark.parametrize(
     ("space", "heads"),
     [("n_heads: 2", (2, 16)), ("head_dim: 64", (2, 16)), ("n_heads: 12", (4, 8))],
 )
 def test_heads_are_of_the_studys_layout_and_small(space: str, heads: tuple[int, int]) -> None:
     config = study(space=space)
-    base, wide = (
-        probe_shape(config, ProbeSize(2, widening), vocab_size=8, context=6) for widening in (1, 4)
-    )
+    base, wide = probes(config)
     assert (base.n_heads, base.head_dim) == heads
     assert (base.d_model, wide.d_model) == (32, 128)
     fixed = "n_heads" if "n_heads" in space else "head_dim"
@@ -126,28 +161,20 @@ def test_heads_are_of_the_studys_layout_and_small(space: str, heads: tuple[int, 
 
 @pytest.mark.parametrize("head_dim", [6, 10, 14, 48])
 def test_a_width_that_heads_do_not_divide_is_rounded_up(head_dim: int) -> None:
-    config = study(space=f"head_dim: {head_dim}")
-    shape = probe_shape(config, ProbeSize(2, 1), vocab_size=8, context=6)
+    shape, _ = probes(study(space=f"head_dim: {head_dim}"))
     assert shape.d_attention == shape.d_model >= 32
 
 
 def test_the_studys_gates_positions_and_tied_weights_are_kept() -> None:
-    config = study().model_copy(
-        update={
-            "model": study().model.model_copy(
-                update={"gated": True, "tied": False, "positions": Positions.LEARNED}
-            )
-        }
-    )
-    shape = probe_shape(config, ProbeSize(2, 1), vocab_size=8, context=6)
+    kept = {"gated": True, "tied": False, "positions": Positions.LEARNED}
+    config = study().model_copy(update={"model": study().model.model_copy(update=kept)})
+    shape, _ = probes(config)
     assert (shape.gated, shape.tied, shape.positions) == (True, False, Positions.LEARNED)
 
 
 def test_heads_that_are_fixed_twice_do_not_follow_the_width_and_no_branch_is_added() -> None:
     config = study(space="n_heads: 2, head_dim: 12, feed_forward: false")
-    base, wide = (
-        probe_shape(config, ProbeSize(2, widening), vocab_size=8, context=6) for widening in (1, 4)
-    )
+    base, wide = probes(config)
     assert (base.d_model, wide.d_model) == (32, 128)
     assert (base.n_heads, base.head_dim) == (wide.n_heads, wide.head_dim) == (2, 12)
     assert base.d_ff == wide.d_ff == 0
@@ -177,6 +204,14 @@ def test_a_base_a_deep_and_a_wide_shape_are_trained_and_every_rate_is_told() -> 
     assert all(len(point.losses) == SHORT.seeds for _, point in told)
 
 
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No coordinate check: nothing is known of activations."""
+    place = "fathom.search.commands.check.check.coordinate_check"
+    monkeypatch.setattr(place, lambda config, axis: None)
+
+
+@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize(
     "objective",
     [
@@ -188,38 +223,56 @@ def test_any_objective_can_be_checked(
     objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "fathom.search.commands.check.check.coordinate_check",
-        lambda config, axis: checked(Scheme.MUP, axis),
-    )
     (tmp_path / "rows.tsv").write_text("a b\tb a\nb a\ta b\n")
-    config = parse(
-        f"study: s\nobjective: {objective}\nbudgets: [20k]\ncount: non_embedding\n"
-        "space: {n_heads: 2}\n"
-    )
 
-    result = check_study(config, quiet, replace(SHORT, steps=4, seeds=1))
+    result = check_study(study(objective=objective), quiet, SHORTER)
 
     assert all(math.isfinite(loss) for point in result.base.points for loss in point.losses)
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_a_text_that_was_cut_before_is_not_cut_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = tmp_path / "text.txt"
     text.write_text("".join(f"line {n} of {n * n}\n" for n in range(600)))
-    monkeypatch.setattr(
-        "fathom.search.commands.check.check.coordinate_check",
-        lambda config, axis: checked(Scheme.MUP, axis),
-    )
-    config = parse(
-        f"study: s\nobjective: {{name: language, corpus: {text}, tokenizer: 'bpe:270'}}\n"
-        "budgets: [20k]\ncount: non_embedding\nspace: {n_heads: 2}\n"
-    )
-    short, cache = replace(SHORT, steps=4, seeds=1), tmp_path / "runs" / ".tokens"
-    first = check_study(config, quiet, short, cache)
+    config = study(objective=f"{{name: language, corpus: {text}, tokenizer: 'bpe:270'}}")
+    cache = tmp_path / "runs" / ".tokens"
+    first = check_study(config, quiet, SHORTER, cache)
     monkeypatch.setattr("fathom.objectives.text.language.cache.encode", None)
-    assert check_study(config, quiet, short, cache) == first
+    assert check_study(config, quiet, SHORTER, cache) == first
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_check_of_two_stacks_sweeps_each_depth_and_the_width() -> None:
+    short = replace(SHORTER, tokens_per_step=16, depths=(1, 2))
+    result = check_on(two_stacks(Scheme.COMPLETEP), Reversal(), quiet, short)
+    sizes = [(sweep.shape.encoder_depth, sweep.shape.decoder_depth) for sweep in result.sweeps]
+    assert sizes == [(1, 1), (2, 1), (1, 2), (1, 1)]
+    assert result.sweeps[3].shape.d_model == 2 * result.base.shape.d_model
+    assert [axis["axis"] for axis in check_json(result)["axes"]] == list(map(str, TWO_STACKS))
+    assert "depth x width 1-1 x 8, 2-1 x 8, 1-2 x 8, 1-1 x 16" in scope(result)
+
+
+def test_one_rate_is_judged_by_short_trainings_of_a_users_own_model() -> None:
+    config = parse("""
+study: mine
+objective: {name: language, context: 32}
+budgets: [20k]
+space: {depth: [1, 8], n_heads: 2}
+model: {build: "tests.support.own_models:build"}
+""")
+    result = check_on(config, Successor(), quiet, SHORT)
+    said = printed(partial(print_opening, config, SHORT)) + printed(partial(print_check, result))
+
+    assert all(axis.coordinates is None for axis in result.axes)
+    assert [axis.carries_over for axis in result.axes] == [axis.rate_stays for axis in result.axes]
+    values = json.loads(json.dumps(check_json(result)))
+    assert values["scheme"] is None
+    assert values["axes"][0]["coordinate_exponents"] is None
+    assert all(sweep.shape.own_counts for sweep in result.sweeps)
+    assert "under the same rate for all weights" in said
+    assert "was not checked" in said
 
 
 def test_the_trainings_learn_and_give_the_same_losses_each_time() -> None:
@@ -232,9 +285,7 @@ def test_the_rates_are_multiples_of_the_studys_own() -> None:
     whole = prober(Successor()).sweep(ProbeSize(1), centre=1)
     half = prober(Successor(), rate="2e-3").sweep(ProbeSize(1), centre=2)
     losses = [{p.log2_factor: p.losses for p in found.points} for found in (whole, half)]
-    assert [losses[1][log2_factor + 1] for log2_factor in (0, 1, 2)] == [
-        losses[0][o] for o in (0, 1, 2)
-    ]
+    assert all(losses[1][factor + 1] == losses[0][factor] for factor in (0, 1, 2))
 
 
 def test_a_diverged_training_has_the_chance_loss() -> None:
@@ -296,13 +347,8 @@ def test_a_best_rate_that_shifts_does_not_carry_over_and_the_reason_has_factor_l
     checked_axis = axis_check(far=far, axis=axis)
     assert not checked_axis.carries_over
     words = reason(checked_axis, Scheme.STANDARD)
-    for part in (
-        f"x{2 ** (far / 2):.2f} per doubling",
-        axis.value,
-        "x1.4 allowed",
-        "scheme: completep",
-    ):
-        assert part in words
+    parts = f"x{2 ** (far / 2):.2f} per doubling", "x1.4 allowed", "scheme: completep"
+    assert all(part in words for part in (*parts, axis.value)), words
 
 
 def test_a_best_rate_that_stays_does_not_make_up_for_activations_that_do_not() -> None:

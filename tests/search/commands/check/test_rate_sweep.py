@@ -10,13 +10,15 @@ from fathom.search.commands.check.rate_sweep import REACH, RatePoint, Sweep, swe
 SHAPE = Shape(depth=2, d_model=16, d_ff=64, n_heads=2, head_dim=8, vocab_size=8, context=6)
 
 
-def trained(loss: Callable[[int], float], *, tried: list[int] | None = None) -> Sweep:
+def trained(
+    loss: Callable[[int], float], *, tried: list[int] | None = None, centre: int = 0
+) -> Sweep:
     def train_at(log2_factor: int) -> RatePoint:
         if tried is not None:
             tried.append(log2_factor)
         return RatePoint(log2_factor=log2_factor, losses=(loss(log2_factor),))
 
-    return sweep(SHAPE, train_at, centre=0)
+    return sweep(SHAPE, train_at, centre=centre)
 
 
 @pytest.mark.parametrize("best", [-3.4, -1.0, -0.3, 0.0, 0.45, 2.2])
@@ -32,15 +34,17 @@ def test_only_the_best_rate_and_its_neighbours_shape_the_parabola() -> None:
     assert found.best_log2_factor == pytest.approx(-3)
 
 
-def test_three_rates_suffice_where_the_middle_one_is_best_and_more_are_tried_downhill_only() -> (
-    None
-):
+@pytest.mark.parametrize(
+    ("best", "centre", "expected"),
+    [(0, 0, [-1, 0, 1]), (2, 0, [-1, 0, 1, 2, 3]), (0, -2, [-3, -2, -1, 0, 1])],
+)
+def test_from_the_centre_more_rates_are_tried_downhill_only(
+    best: int, centre: int, expected: list[int]
+) -> None:
     tried: list[int] = []
-    trained(lambda log2_factor: log2_factor**2, tried=tried)
-    assert tried == [-1, 0, 1]
-    tried.clear()
-    trained(lambda log2_factor: (log2_factor - 2) ** 2, tried=tried)
-    assert tried == [-1, 0, 1, 2, 3]
+    found = trained(lambda log2_factor: (log2_factor - best) ** 2, tried=tried, centre=centre)
+    assert tried == [point.log2_factor for point in found.points] == expected
+    assert found.error == 0.0, "one seed shows none"
 
 
 @pytest.mark.parametrize("side", [-1, 1])
@@ -49,15 +53,6 @@ def test_a_best_rate_beyond_the_reach_is_not_enclosed(side: int) -> None:
     assert not found.enclosed
     assert found.best_log2_factor == side * REACH
     assert found.error == 0.0
-
-
-def test_a_sweep_starts_at_the_given_rate() -> None:
-    found = sweep(
-        SHAPE,
-        lambda log2_factor: RatePoint(log2_factor=log2_factor, losses=(abs(log2_factor),)),
-        centre=-2,
-    )
-    assert [point.log2_factor for point in found.points] == [-3, -2, -1, 0, 1]
 
 
 def seeded(
@@ -78,7 +73,3 @@ def test_seeds_that_differ_by_a_constant_leave_no_error_and_others_do() -> None:
     noisy = seeded((2.10, 2.10), (1.985, 2.015), (2.10, 2.10))
     assert noisy.error == pytest.approx((2 * 0.00015 / 2) ** 0.5 / (2 * 0.2))
     assert noisy.best_log2_factor == pytest.approx(0)
-
-
-def test_one_seed_has_no_error() -> None:
-    assert trained(lambda log2_factor: log2_factor**2).error == 0.0

@@ -20,11 +20,9 @@ from fathom.search.study.hardware.device_speed import (
     rates_of,
     start_seconds,
 )
-from tests.support.dry_run import Simulation, best_at_four, scheduler, study
+from tests.support.dry_run import Simulation, scheduler, study
 
-
-def study_shape() -> Shape:
-    return Shape(depth=4, d_model=64, d_ff=256, n_heads=2, head_dim=32, vocab_size=256, context=128)
+SHAPE = Shape(depth=4, d_model=64, d_ff=256, n_heads=2, head_dim=32, vocab_size=256, context=128)
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def test_small_models_train_at_a_fraction_of_the_speed_of_large_ones() -> None:
 
 
 def test_a_step_on_a_gpu_takes_its_launches_or_its_work_whichever_is_longer() -> None:
-    shape = study_shape()
+    shape = SHAPE
     speed = Speed(peak=1e14, layer_seconds=5e-4, bandwidth=1e12)
     flops = shape.train_flops_per_token
 
@@ -54,7 +52,7 @@ def test_a_step_on_a_gpu_takes_its_launches_or_its_work_whichever_is_longer() ->
 
 def test_trials_tell_the_speed_of_the_device_that_trained_them_alone(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
-    Simulation(search, best_at_four).run()
+    Simulation(search).run()
     devices = ("", "a core", "H200", "L4 + H200")
     records = [
         replace(record, device=device, peak_memory_bytes=7 if "H200" in device else None)
@@ -123,7 +121,7 @@ def test_speeds_near_a_half_power_of_ten_are_one_median() -> None:
 
 def test_only_trials_of_this_run_tell_its_speed(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
-    Simulation(search, best_at_four).run()
+    Simulation(search).run()
     records = [
         replace(record, started=time, curve=tuple(
             replace(point, time=time + 7.0 + place, train_seconds=1.0 + place)

@@ -35,11 +35,8 @@ def test_paused_trials_keep_a_checkpoint_and_running_ones_two(slots: int) -> Non
     planned = plans(config)
     paused = sum(plan.exploring * size for plan, size in zip(planned, sizes(planned), strict=True))
     assert search_disk(config, planned, slots) == paused + 2 * slots * max(sizes(planned))
-
-
-def test_without_rungs_no_trial_pauses() -> None:
-    config = study(stopping=StoppingConfig(enabled=False))
-    assert search_disk(config, plans(config), 3) == 2 * 3 * max(sizes(plans(config)))
+    whole = study(stopping=StoppingConfig(enabled=False))  # without rungs no trial pauses
+    assert search_disk(whole, plans(whole), slots) == 2 * slots * max(sizes(plans(whole)))
 
 
 def test_more_slots_than_trials_take_no_more_disk() -> None:

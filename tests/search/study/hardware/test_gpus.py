@@ -8,7 +8,7 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware import gpus
 from fathom.search.study.hardware.gpus import ASSUMED, GPUS, choose_gpu, gpu_named, recognised
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import study_of
+from fathom.search.study.keys.config import parse
 from fathom.search.study.planning.plan import plan_study
 from tests.support.places import ROOT
 
@@ -20,23 +20,17 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cluster.yaml"
 
 
-@pytest.mark.parametrize(
-    ("driver", "name"),
-    [
-        ("Tesla T4", "T4"),
-        ("NVIDIA L4", "L4"),
-        ("NVIDIA A10G", "A10G"),
-        ("NVIDIA A100-SXM4-40GB", "A100-40GB"),
-        ("NVIDIA A100-PCIE-40GB", "A100-40GB"),
-        ("NVIDIA A100-SXM4-80GB", "A100-80GB"),
-        ("NVIDIA A100 80GB PCIe", "A100-80GB"),
-        ("NVIDIA L40S", "L40S"),
-        ("NVIDIA H100 PCIe", "H100-PCIe"),
-        ("NVIDIA H100 80GB HBM3", "H100"),
-        ("NVIDIA H200", "H200"),
-        ("NVIDIA B200", "B200"),
-    ],
-)
+DRIVERS = {
+    "Tesla T4": "T4", "NVIDIA L4": "L4", "NVIDIA A10G": "A10G", "NVIDIA L40S": "L40S",
+    "NVIDIA A100-SXM4-40GB": "A100-40GB", "NVIDIA A100-PCIE-40GB": "A100-40GB",
+    "NVIDIA A100-SXM4-80GB": "A100-80GB", "NVIDIA A100 80GB PCIe": "A100-80GB",
+    "NVIDIA H100 PCIe": "H100-PCIe", "NVIDIA H100 80GB HBM3": "H100", "NVIDIA H200": "H200",
+    "NVIDIA B200": "B200",
+}  # fmt: skip
+"""Name that a driver gives -> the type."""
+
+
+@pytest.mark.parametrize(("driver", "name"), DRIVERS.items())
 def test_a_driver_s_name_is_recognised(driver: str, name: str) -> None:
     assert gpu_named(driver).name == name
     assert gpu_named(name.lower()).name == name
@@ -51,15 +45,13 @@ def test_an_unknown_type_is_refused_with_the_known_ones(name: str) -> None:
 
 @pytest.mark.parametrize("vocabulary", [256, 50_257])
 def test_a_search_at_1b_takes_about_what_40_percent_of_an_h100_makes_of_it(vocabulary: int) -> None:
-    config = study_of(
-        {
-            "study": "large",
-            "objective": {"name": "language", "corpus": "stdlib", "context": 1024},
-            "budgets": ["1B"],
-            "count": "non_embedding",
-            "resources": {"gpus_per_trial": 1, "max_concurrent_trials": 8},
-        }
-    )
+    config = parse("""
+study: large
+objective: {name: language, corpus: stdlib, context: 1024}
+budgets: [1B]
+count: non_embedding
+resources: {gpus_per_trial: 1, max_concurrent_trials: 8}
+""")
     (plan,) = plan_study(config, vocabulary, this_machine(config, "H100"))
 
     expected = 6 * 1e9 * plan.expected_tokens / (0.4 * 989e12) / 8 / 3600

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.study.file.errors import ConfigError, PlanError
+from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.command import check_program, filled, own_parser
 from fathom.search.study.keys.config import dump, parse
-from fathom.search.study.preflight import check_own_loop, check_ready, check_trusted
+from fathom.search.study.preflight import check_own_loop, check_ready
 from fathom.search.study.store_uri import TrackingError, check_model_name
 
 COMMAND = ("python", "train.py", "--n={depth}", "--w={d_model}", "{folder}")
@@ -52,13 +52,6 @@ def test_a_parser_is_found_in_the_working_folder(
         own_parser("own_log_lines:prase")
     with pytest.raises(PlanError, match="parser no_such_module:parse must be"):
         own_parser("no_such_module:parse")
-
-
-def test_the_command_of_a_run_folder_is_run_only_with_trust(tmp_path: Path) -> None:
-    config = parse(STUDY)
-    with pytest.raises(ConfigError, match=r"names code, python train.py .* add --trust"):
-        check_trusted(config, tmp_path / "config.yaml", trust=False)
-    check_trusted(config, tmp_path / "config.yaml", trust=True)
 
 
 def test_what_only_fathoms_own_loop_does_is_refused() -> None:

@@ -89,13 +89,9 @@ def test_settings_reach_the_values_that_the_rest_uses() -> None:
     assert config.model.parametrization.build() == Parametrization(
         scheme=Scheme.MUP, base_width=7, base_depth=2, base_head_dim=64, init_std=0.02
     )
-    assert config.objective.settings() == {
-        "corpus": "x.txt",
-        "tokenizer": "bytes",
-        "context": 32,
-        "eval_tokens": 4000,
-        "validation_fraction": 0.1,
-    }
+    settings = {"corpus": "x.txt", "context": 32, "eval_tokens": 4000}
+    defaults = {"tokenizer": "bytes", "validation_fraction": 0.1}
+    assert config.objective.settings() == settings | defaults
 
 
 EVERY_OBJECTIVE = ["language", "transduction", "classification", "hop", "induction"]
@@ -119,27 +115,23 @@ def test_keys_of_an_own_objective_are_its_own() -> None:
     assert parse(dump(config)) == config
 
 
-def test_a_probe_is_no_larger_than_asked_where_the_task_allows_it() -> None:
-    def probing(**objective: Any) -> dict[str, Any]:
-        keys = parse(study(objective=objective)).objective
-        return keys.for_probe(context=128, eval_tokens=4096).settings()
-
-    assert probing(name="language")["context"] == 128
-    assert probing(name="language")["eval_tokens"] == 4096
-    assert probing(name="language", context=64, eval_tokens=100)["eval_tokens"] == 100
-    assert probing(name="transduction")["eval_examples"] == 16
-    assert probing(name="transduction")["context"] == 256
-    assert probing(name="hop")["eval_examples"] == 16
-    assert probing(name="blocks", eval_examples=3)["eval_examples"] == 3
-    assert probing(name="a.b:C", eval_examples=300)["eval_examples"] == 300
-
-
-def test_values_never_change() -> None:
-    config = parse(study())
-    with pytest.raises(ValueError, match="frozen"):
-        config.seed = 3  # type: ignore[misc]
-    with pytest.raises(ValueError, match="frozen"):
-        config.space.depth = (2, 3)  # type: ignore[misc]
+@pytest.mark.parametrize(
+    ("objective", "expected"),
+    [
+        ({"name": "language"}, {"context": 128, "eval_tokens": 4096}),
+        ({"name": "language", "context": 64, "eval_tokens": 100}, {"eval_tokens": 100}),
+        ({"name": "transduction"}, {"eval_examples": 16, "context": 256}),
+        ({"name": "hop"}, {"eval_examples": 16}),
+        ({"name": "blocks", "eval_examples": 3}, {"eval_examples": 3}),
+        ({"name": "a.b:C", "eval_examples": 300}, {"eval_examples": 300}),
+    ],
+)
+def test_a_probe_is_no_larger_than_asked_where_the_task_allows_it(
+    objective: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    keys = parse(study(objective=objective)).objective
+    probing = keys.for_probe(context=128, eval_tokens=4096).settings()
+    assert probing.items() >= expected.items()
 
 
 FAR_FROM_DEFAULT = """
@@ -200,10 +192,6 @@ def test_a_missing_key_is_named_with_an_example_that_works(key: str) -> None:
     parse(yaml.safe_dump(rest) + f"{key}: {example}")
 
 
-def test_a_misspelt_required_key_is_not_called_missing() -> None:
-    assert "did you mean `study`" in refusal("studdy: s\nobjective: language\nbudgets: [1M]")
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -241,6 +229,7 @@ def test_a_tag_never_runs_code(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (None, "No such file"),
+        (b"", "Is a directory"),
         (b"\x80\x00\xffELF", "must be UTF-8 text, byte 0 is not"),
         (b"study: s\nbudget: [1M]\nobjective: language", "did you mean `budgets`"),
     ],
@@ -249,18 +238,15 @@ def test_a_file_that_cannot_be_read_is_named(
     tmp_path: Path, content: bytes | None, words: str
 ) -> None:
     path = tmp_path / "study.yaml"
-    if content is not None:
+    if content == b"":
+        path.mkdir()
+    elif content:
         path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
         load(path)
     assert str(path) in str(caught.value)
     assert words in str(caught.value)
     assert_readable(str(caught.value).replace(str(path), ""))
-
-
-def test_a_folder_is_no_study_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="Is a directory"):
-        load(tmp_path)
 
 
 SCALARS = st.one_of(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fathom.models.shape import Count
+from fathom.models.shape import Count, Shape
 from fathom.search.record_json import shape_from_json, to_values
 from fathom.search.study.keys.config import StudyConfig, dump, parse
 from fathom.search.study.keys.groups import encoder_layers
@@ -56,19 +56,22 @@ def test_every_shape_meets_the_budget_with_the_split(count: Count, options: dict
         assert shape.source_vocab_size == (0 if config.model.tied_source else 10)
 
 
-def test_without_a_split_nothing_of_it_is_saved() -> None:
-    config = study(space={})
-    new = ("split", "tied_source", "dropout", "label_smoothing", "encoder_depth", "source_vocab")
+def first_shape(**keys: Any) -> tuple[StudyConfig, Shape]:
+    config = study(**keys)
     [budget] = expand_budgets(config)
-    shape = feasible_shapes(config, budget, 10)[0]
+    return config, feasible_shapes(config, budget, 10)[0]
+
+
+def test_without_a_split_nothing_of_it_is_saved() -> None:
+    config, shape = first_shape(space={})
+    new = ("split", "tied_source", "dropout", "label_smoothing", "encoder_depth", "source_vocab")
     saved = dump(config) + json.dumps(to_values(shape))
     assert not [name for name in new if name in saved]
     assert shape_from_json(to_values(shape)) == shape
 
 
 def test_with_a_split_the_study_and_its_shapes_are_read_back() -> None:
-    config = study(model={"tied_source": False}, train={"dropout": 0.1, "label_smoothing": 0.2})
+    train = {"dropout": 0.1, "label_smoothing": 0.2}
+    config, shape = first_shape(model={"tied_source": False}, train=train)
     assert parse(dump(config)) == config
-    [budget] = expand_budgets(config)
-    shape = feasible_shapes(config, budget, 10)[0]
     assert shape_from_json(to_values(shape)) == shape

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fathom.models.shape import Count, Shape
 from fathom.objectives.keys import parse_count
-from fathom.search.study.file.errors import ConfigError, PlanError
+from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 
@@ -23,19 +23,11 @@ def study(text: str = "", *, objective: str = "{name: language, context: 64}") -
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("300k", 300_000),
-        ("1.5M", 1_500_000),
-        ("2B", 2 * 10**9),
-        ("0.001T", 10**9),
-        ("1e6", 10**6),
-        ("3.5e+2k", 350_000),
-        (" 12 m ", 12_000_000),
-        ("1_000", 1000),
-        (7, 7),
-        (5e5, 500_000),
-        (999_999_999_999_999_999, 999_999_999_999_999_999),
+        ("300k", 300_000), ("1.5M", 1_500_000), ("2B", 2 * 10**9), ("0.001T", 10**9),
+        ("1e6", 10**6), ("3.5e+2k", 350_000), (" 12 m ", 12_000_000), ("1_000", 1000), (7, 7),
+        (5e5, 500_000), (999_999_999_999_999_999, 999_999_999_999_999_999),
     ],
-)
+)  # fmt: skip
 def test_a_count_is_read_as_people_write_it(text: object, number: int) -> None:
     assert parse_count(text) == number
 
@@ -65,9 +57,34 @@ def test_a_horizon_is_rounded_up_to_whole_steps(tokens: int) -> None:
     assert tokens <= budget.tokens < tokens + 512
 
 
-def test_a_horizon_shorter_than_a_step_is_refused_and_not_raised_silently() -> None:
-    with pytest.raises(PlanError, match=r"`tokens` must be at least one step, 8 seq.* got 5"):
-        expand_budgets(study("budgets: [1M]\ntokens: 511\ntrain: {batch_size: 8}"))
+ROWS = "{name: transduction, context: 10, pretraining: {tokens: 500}}"
+PRETRAINED = "stopping: {enabled: false}\nbudgets: [1k]\ntrain: {batch_size: 1}\ntokens: "
+SHARED = "budgets: [1M]\ntrain: {batch_size: 6}\nresources: {gpus_per_trial: "
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            study("budgets: [1M]\ntokens: 511\ntrain: {batch_size: 8}"),
+            r"`tokens` must be at least one step, 8 seq.* got 5",
+        ),
+        (study(SHARED + "4}"), "6 sequences for 4 GPUs at budget 1M"),
+        (
+            study(PRETRAINED + "500", objective=ROWS),
+            r"fewer than the horizon has, got 500 of 500 .* 1k",
+        ),
+    ],
+    ids=["shorter than a step", "GPUs that can't share a batch", "no tokens for the rows"],
+)
+def test_a_horizon_that_can_not_be_trained_is_refused(config: StudyConfig, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        expand_budgets(config)
+
+
+def test_a_batch_is_shared_and_pre_training_leaves_the_rows_the_rest() -> None:
+    assert expand_budgets(study(SHARED + "3}"))[0].batch_size == 6
+    assert expand_budgets(study(PRETRAINED + "510", objective=ROWS))[0].steps == 51
 
 
 def test_the_horizon_is_twenty_tokens_a_parameter_unless_said_otherwise() -> None:
@@ -183,19 +200,3 @@ def test_evaluations_hold_the_rungs_and_the_end_and_a_median_before_each_rung(
         recent = [step for step in steps if step <= rung][-median_of:]
         assert len(recent) == median_of or rung < median_of * gap
         assert recent[0] >= rung - (median_of - 1) * gap or len(recent) < median_of
-
-
-def test_a_batch_that_the_gpus_of_a_trial_cannot_share_is_refused() -> None:
-    text = "study: s\nobjective: language\nbudgets: [1M]\ntrain: {batch_size: 6}\n"
-    with pytest.raises(ConfigError, match="6 sequences for 4 GPUs at budget 1M"):
-        expand_budgets(parse(text + "resources: {gpus_per_trial: 4}\n"))
-    assert expand_budgets(parse(text + "resources: {gpus_per_trial: 3}\n"))[0].batch_size == 6
-
-
-def test_pre_training_leaves_some_of_the_horizon_to_the_rows() -> None:
-    objective = "{name: transduction, context: 10, pretraining: {tokens: 500}}"
-    rest = "stopping: {enabled: false}\nbudgets: [1k]\ntrain: {batch_size: 1}\ntokens: "
-
-    assert expand_budgets(study(rest + "510", objective=objective))[0].steps == 51
-    with pytest.raises(ConfigError, match=r"fewer than the horizon has, got 500 of 500 .* 1k"):
-        expand_budgets(study(rest + "500", objective=objective))

@@ -12,15 +12,10 @@ from fathom.search.study.planning.sharing import sharing_notes
 
 
 def study(budget: str, resources: dict[str, Any] | None = None) -> StudyConfig:
+    sizes = {"budgets": [budget], "count": "non_embedding", "tokens_per_parameter": 20}
+    objective = {"name": "language", "context": 256}
     return study_of(
-        {
-            "study": "shared",
-            "objective": {"name": "language", "context": 256},
-            "budgets": [budget],
-            "count": "non_embedding",
-            "tokens_per_parameter": 20,
-            "resources": resources or {},
-        }
+        {"study": "shared", "objective": objective, **sizes, "resources": resources or {}}
     )
 
 
