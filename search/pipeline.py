@@ -104,26 +104,24 @@ def run_study(
         write_fingerprint(folder, fingerprint)
         if extended:
             _extend(run, steps.console)
-        scheduler = Scheduler(
-            config,
-            {plan.budget: plan.shapes for plan in run.plans},
-            folder,
-            (tracker.trial,),
-            kept,
-            past=run.past,
-            fingerprint=fingerprint,
-        )
+        scheduler = _scheduler(run, tracker, kept)
         steps.end()
         if interruption := _search(scheduler, objective, run, steps.console):
             tracker.close()
             raise interruption
         steps.begin("computing the answer and the report")
         keep_content()  # before the verdict
-        ended = time.time()
-        conclusion = _answer(scheduler, tracker)
-        seconds = time.time() - ended if cluster_address() is None else None
-        keep_speeds_of(config, scheduler.records, run.began, seconds)
+        conclusion = _answer(scheduler, tracker, run.began)
     return RunResult(folder, conclusion)
+
+
+def _scheduler(run: OpenRun, tracker: Tracker, studies: Studies) -> Scheduler:
+    """The scheduler of a run, which MLflow's follower listens to."""
+    spaces = {plan.budget: plan.shapes for plan in run.plans}
+    listeners, known = (tracker.trial,), run.fingerprint
+    return Scheduler(
+        run.config, spaces, run.folder, listeners, studies, past=run.past, fingerprint=known
+    )
 
 
 def _search(
@@ -154,15 +152,17 @@ def _search(
     return interrupt.error or KeyboardInterrupt()
 
 
-def _answer(scheduler: Scheduler, tracker: Tracker) -> Conclusion:
+def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:
     """Returns the conclusion of a search after publishing it; deletes checkpoints that no trial
-    needs any more."""
-    folder, records = scheduler.folder, scheduler.records
+    needs any more, and keeps the speeds of the trials since the Unix time `began`."""
+    folder, records, ended = scheduler.folder, scheduler.records, time.time()
     conclusion = conclude_run(folder, scheduler.config, records)
     publish(folder, conclusion, tracker)
     scheduler.conclude(conclusion.optima)
     if scheduler.done:
         forget_checkpoints(folder, records, conclusion.audits)
+    seconds = time.time() - ended if cluster_address() is None else None
+    keep_speeds_of(scheduler.config, records, began, seconds)
     return conclusion
 
 

@@ -17,8 +17,10 @@ from fathom.search.commands.output import command_again, exit_interrupted, print
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fathom.objectives.contract import Objective
     from fathom.search.pipeline import RunResult
     from fathom.search.scheduling.optuna_studies import Studies
+    from fathom.search.study.keys.config import StudyConfig
     from fathom.search.study.preflight import ReadyStudy
 
 
@@ -221,19 +223,13 @@ def ask(
 
     from fathom.search.commands.ask.answer import print_answer
     from fathom.search.commands.ask.chosen_study import prepare_study
-    from fathom.search.pipeline import run_study
-    from fathom.search.report.terminal.steps import Steps
-    from fathom.search.run_folder import locked
-    from fathom.search.study.preflight import check_ready
 
     console, file = Console(stderr=as_json), out or Path(f"{asked.name}.yaml")
     try:
         config, objective = prepare_study(asked, file, console, runs)
         if only_plan:
             return
-        ready = check_ready(config, runs)
-        with locked(ready.folder), Steps(console) as steps:
-            result = run_study(ready, steps, objective=objective)
+        result = _search_asked(config, objective, runs, console)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     found = print_answer(asked, file, objective.vocab_size, result, console)
@@ -241,6 +237,20 @@ def ask(
         print_json(found)
     if found is None:
         sys.exit(1)
+
+
+def _search_asked(
+    config: "StudyConfig", objective: "Objective", runs: Path, console: "Console"
+) -> "RunResult":
+    """Searches the study of a question on its data."""
+    from fathom.search.pipeline import run_study
+    from fathom.search.report.terminal.steps import Steps
+    from fathom.search.run_folder import locked
+    from fathom.search.study.preflight import check_ready
+
+    ready = check_ready(config, runs)
+    with locked(ready.folder), Steps(console) as steps:
+        return run_study(ready, steps, objective=objective)
 
 
 def ui(

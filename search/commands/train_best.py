@@ -75,9 +75,8 @@ def train_best(
     trial.save_weights(out / WEIGHTS)
     for name, content in trial.files().items():
         write_atomically(out / name, content)
-    say(_end(report.points[-1], report.reason))
-    say(f"weights in {out / WEIGHTS}")
-    for line in trial.save_compact(out):
+    end = _end(report.points[-1], report.reason)
+    for line in (end, f"weights in {out / WEIGHTS}", *trial.save_compact(out)):
         say(line)
     return out / WEIGHTS
 

@@ -1,30 +1,89 @@
 """The study that answers a question: budgets that fit the time, written to a file to be edited."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import log10
 from pathlib import Path
 
+import torch
 import yaml
 from rich.console import Console
 
+from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.next_token import NextToken
 from fathom.objectives.prepare import prepare
 from fathom.search.cluster.worker_speed import cluster_machine, measure_on_worker
-from fathom.search.commands.ask.measured_speed import SpeedBySize, measure_here
 from fathom.search.commands.ask.question import Question
 from fathom.search.commands.plan_tables import print_plan
 from fathom.search.formatting import format_count, format_seconds
 from fathom.search.run_folder import token_cache
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.safe_yaml import read_text
-from fathom.search.study.hardware.machine import Machine, this_machine
+from fathom.search.study.hardware.device_speed import Rate, Speed, binned, keep_speeds
+from fathom.search.study.hardware.machine import Machine, device_name, this_machine
 from fathom.search.study.keys.config import StudyConfig, load
 from fathom.search.study.keys.json_schema import modeline
 from fathom.search.study.planning.affordable import MOST_EPOCHS, choose_budgets, smallest_budget
-from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.draft import write_study
 from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_hours
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
+from fathom.search.training.calibrate import measured_rate
+
+Measure = Callable[[StudyConfig, Budget, Shape, NextToken], Rate | None]
+"""Measures a training; None where it could not."""
+
+
+def measure_here(
+    config: StudyConfig, budget: Budget, shape: Shape, objective: NextToken
+) -> Rate | None:
+    """Measures a training in this process, and keeps the rate for later plans."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    rate = measured_rate(config, budget, shape, objective.to(device), device)
+    torch.cuda.empty_cache()  # else what it took stays with this process, beside the trials
+    keep_speeds(device_name(config.resources), binned([rate]))
+    return rate
+
+
+class SpeedBySize:
+    """Measures the training speed of models by their size, once for each half power of ten.
+
+    A device's FLOPs per second vary a thousandfold over the sizes of a ladder, because a small
+    model does not fill a GPU.
+    """
+
+    def __init__(
+        self,
+        study: Callable[[int], StudyConfig],
+        objective: NextToken,
+        machine: Machine,
+        measure: Measure = measure_here,
+    ) -> None:
+        """`study` returns the study of one budget; `machine` is the estimate before any
+        measurement, which stays where the trials' devices are not here."""
+        self._study, self._objective = study, objective
+        self._machine, self._measure = machine, measure
+        self._known: dict[float, Speed] = {}
+
+    def machine(self, params: int) -> Machine:
+        """Returns the machine with the speed measured for a budget of so many parameters."""
+        if not self._machine.here:
+            return self._machine
+        half_power = round(2 * log10(params)) / 2
+        if half_power not in self._known:
+            self._known[half_power] = self._measured(round(10**half_power))
+        return replace(self._machine, speed=self._known[half_power], notes=())
+
+    def _measured(self, params: int) -> Speed:
+        """Measures the shape of middle depth; returns the estimate corrected by that."""
+        config = self._study(params)
+        (budget,) = expand_budgets(config)
+        shapes = feasible_shapes(config, budget, self._objective.vocab_size)
+        depths = sorted({shape.depth for shape in shapes})
+        shape = nearest_shape(shapes, depth=depths[len(depths) // 2], ff_ratio=4.0)
+        rate = self._measure(config, budget, shape, self._objective)
+        return replace(self._machine.speed, measured=(rate,)) if rate else self._machine.speed
 
 
 def prepare_study(

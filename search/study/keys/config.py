@@ -120,10 +120,6 @@ class StudyConfig(Group):
                 "parameters; for example 10M",
             )
         self.space.check_count(self.count)
-        return self
-
-    @model_validator(mode="after")
-    def _check_name(self) -> Self:
         if self.study.lower().startswith(("mlflow.db", "mlartifacts")):
             raise RuleError(
                 "study",
@@ -204,26 +200,19 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_auto_sizing(self) -> Self:
         """Refuses auto-sizing with settings that its proximal steps are not defined for."""
-        if not self.train.auto_sizing.strength:
-            return self
-        if self.model.build:
-            raise RuleError(
-                "train.auto_sizing.strength",
-                "needs Fathom's own model, whose neurons and heads it "
-                f"knows, got `model.build: {self.model.build}`; drop one",
-            )
-        if self.train.optimizer is not OptimizerName.ADAMW:
-            raise RuleError(
-                "train.auto_sizing.strength",
-                "needs `train.optimizer: adamw`, which moves each "
-                f"weight by its rate, got {self.train.optimizer}; drop one",
-            )
-        if self.model.residual is Residual.NONE:
-            raise RuleError(
-                "train.auto_sizing.strength",
-                "needs skip connections, without which no branch can "
-                "go, got `model.residual: none`; drop one",
-            )
+        model, optimizer = self.model, self.train.optimizer
+        rules = (
+            (not model.build, "Fathom's own model, whose neurons and heads it knows",
+             f"`model.build: {model.build}`"),
+            (optimizer is OptimizerName.ADAMW,
+             "`train.optimizer: adamw`, which moves each weight by its rate", optimizer),
+            (model.residual is not Residual.NONE,
+             "skip connections, without which no branch can go", "`model.residual: none`"),
+        )  # fmt: skip
+        for is_met, needed, got in rules:
+            if self.train.auto_sizing.strength and not is_met:
+                text = f"needs {needed}, got {got}; drop one"
+                raise RuleError("train.auto_sizing.strength", text)
         return self
 
     @model_validator(mode="after")
