@@ -111,16 +111,14 @@ def _study(path: Path, confidence: float) -> ComparedStudy:
 
 def _check_alike(first: ComparedStudy, second: ComparedStudy) -> None:
     """Raises `ConfigError` if two studies differ in what their losses are measured on."""
-    for key in ALIKE:
-        if getattr(first.config, key) != getattr(second.config, key):
-            raise ConfigError(
-                f"studies that are compared must have the same `{key}`, which "
-                f"{first.config.study} and {second.config.study} have not; run one of them again"
-            )
+    one, other = first.config, second.config
+    differing = [f"`{key}`" for key in ALIKE if getattr(one, key) != getattr(other, key)]
     if first.data != second.data:
+        differing.append("data")
+    if differing:
         raise ConfigError(
-            f"studies that are compared must have the same data, which {first.config.study} and "
-            f"{second.config.study} have not; run one of them again"
+            f"studies that are compared must have the same {differing[0]}, which {one.study} and "
+            f"{other.study} have not; run one of them again"
         )
 
 

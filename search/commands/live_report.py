@@ -163,10 +163,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, name: str, rest: str) -> None:
         try:
-            if rest == "stamp":
-                self._send(200, self.reports.stamp(name))
-            else:
-                self._send(200, self.reports.page(name))
+            content = self.reports.stamp if rest == "stamp" else self.reports.page
+            self._send(200, content(name))
         except (ValueError, OSError) as error:
             self._send(500, escape(str(error)))
 

@@ -161,11 +161,6 @@ class CheckResult:
         return all(axis.carries_over for axis in self.axes)
 
     @property
-    def scheme(self) -> Scheme | None:
-        """Rules of scaling of the study; None where all weights have its rate."""
-        return scheme_of(self.config)
-
-    @property
     def best_rate(self) -> float:
         """Best learning rate of the base shape."""
         return self.config.train.learning_rate * 2**self.base.best_log2_factor

@@ -68,7 +68,7 @@ def print_check(result: CheckResult, console: Console) -> None:
     console.print()
     console.print(table)
     for axis in result.axes:
-        console.print(f"{axis.axis.value}: {reason(axis, result.scheme)}")
+        console.print(f"{axis.axis.value}: {reason(axis, scheme_of(result.config))}")
     console.print(f"rate: {rate_text(result)}")
     console.print(scope(result), style="dim")
 
@@ -140,9 +140,10 @@ def _reach(axis: AxisCheck, sizes: tuple[int, int]) -> str:
 
 def check_json(result: CheckResult) -> dict[str, Any]:
     """The result as JSON."""
+    scheme = scheme_of(result.config)
     return {
         "study": result.config.study,
-        "scheme": result.scheme.value if result.scheme else None,
+        "scheme": scheme.value if scheme else None,
         "carries_over": result.carries_over,
         "learning_rate": result.config.train.learning_rate,
         "best_learning_rate": result.best_rate,
@@ -157,7 +158,7 @@ def _axis_entry(axis: AxisCheck, result: CheckResult) -> dict[str, Any]:
     return {
         "axis": axis.axis.value,
         "carries_over": axis.carries_over,
-        "reason": reason(axis, result.scheme),
+        "reason": reason(axis, scheme_of(result.config)),
         "trained_sizes": list(axis.sizes),
         "rate_factor_per_doubling": 2**axis.log2_shift,
         "standard_error_log2": axis.error,

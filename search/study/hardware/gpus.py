@@ -86,25 +86,12 @@ the estimate; none yet."""
 
 INSTANCES = {
     # AWS
-    "g4dn": "T4",
-    "g5": "A10G",
-    "g6": "L4",
-    "g6e": "L40S",
-    "p4d": "A100-40GB",
-    "p4de": "A100-80GB",
-    "p5": "H100",
-    "p5e": "H200",
-    "p5en": "H200",
-    "p6-b200": "B200",
+    "g4dn": "T4", "g5": "A10G", "g6": "L4", "g6e": "L40S", "p4d": "A100-40GB", "p4de": "A100-80GB",
+    "p5": "H100", "p5e": "H200", "p5en": "H200", "p6-b200": "B200",
     # Google Cloud
-    "g2-standard": "L4",
-    "a2-highgpu": "A100-40GB",
-    "a2-ultragpu": "A100-80GB",
-    "a3-highgpu": "H100",
-    "a3-megagpu": "H100",
-    "a3-ultragpu": "H200",
-    "a4-highgpu": "B200",
-}
+    "g2-standard": "L4", "a2-highgpu": "A100-40GB", "a2-ultragpu": "A100-80GB",
+    "a3-highgpu": "H100", "a3-megagpu": "H100", "a3-ultragpu": "H200", "a4-highgpu": "B200",
+}  # fmt: skip
 """Family of machine types -> the GPU that its machines have."""
 CLUSTER_FILES = (Path("~/ray_bootstrap_config.yaml"), Path("cluster.yaml"))
 """The file from which Ray started this cluster, on its head; the file of a checkout."""

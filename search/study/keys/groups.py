@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from operator import not_
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -327,6 +327,13 @@ class TrainConfig(Group):
     deterministic: bool = False
     """Use only kernels that give the same bits every time, so that a trial can be repeated exactly
     on the same type and number of GPUs; on a GPU it is slower. On a CPU trials always repeat."""
+
+    @property
+    def of_steps(self) -> dict[str, Any]:
+        """Settings of every step that are the same at all rates and lengths, by their names in
+        `TrainPlan`."""
+        names = ("weight_decay", "betas", "eps", "optimizer", "grad_clip", "dropout")
+        return {name: getattr(self, name) for name in (*names, "label_smoothing")}
 
     @field_validator("command")
     @classmethod
