@@ -75,6 +75,7 @@ def drain_when_it_trains(node: str, note: Path, address: str) -> None:
     subprocess.run([RAY, *command.split(), *where], check=True)  # docs/clusters.md has it too
 
 
+@pytest.mark.drill
 def test_a_trial_on_a_node_that_is_drained_saves_and_goes_on_elsewhere_at_its_next_step(
     cluster: str, tmp_path: Path
 ) -> None:
