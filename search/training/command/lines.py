@@ -1,4 +1,4 @@
-"""Reads losses and parameters from the lines that a command prints, as JSON or by a parser."""
+"""Reads losses and parameters from a command's lines, as JSON or by the user's own function."""
 
 import json
 import math
@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fathom.objectives.keys import short
+from fathom.objectives.user_code import one_line
 from fathom.search.record_json import LARGEST, LARGEST_REAL
+from fathom.search.study.keys.command import own_parser
 
 Parser = Callable[[str], Mapping[str, Any] | None]
 """A function from a line to its values by name; None for a line without values."""
@@ -48,6 +50,31 @@ def json_values(text: str) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
+
+
+def load_parser(place: str | None) -> Parser:
+    """The function at a place, whose errors become `LineError`; that of JSON where none is named.
+
+    Raises:
+        PlanError: if there is no such function.
+    """
+    if place is None:
+        return json_values
+    found = own_parser(place)
+
+    def parse(text: str) -> Mapping[str, Any] | None:
+        try:
+            values = found(text)
+        except Exception as error:
+            reason = f"{place} failed at the line {short(text)}: {one_line(error)}"
+            raise LineError(reason) from error
+        if values is not None and not isinstance(values, Mapping):
+            raise LineError(
+                f"{place} must return a mapping or None, got {short(values)} for {short(text)}"
+            )
+        return values
+
+    return parse
 
 
 def read_line(text: str, parser: Parser, *, tokens_per_step: int) -> CommandLine:

@@ -19,8 +19,7 @@ from fathom.search.study.hardware.machine import processor
 from fathom.search.study.planning.budget import rung_steps
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.command.arguments import arguments_of
-from fathom.search.training.command.lines import Evaluation, LineError, read_line
-from fathom.search.training.command.parser import load_parser
+from fathom.search.training.command.lines import Evaluation, LineError, load_parser, read_line
 from fathom.search.training.command.process import CommandProcess
 from fathom.search.training.saving.trial_log import (
     INTERRUPT_POLL_SECONDS,

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 
+import pytest
 from mlflow import MlflowClient
 
 from fathom.search.records import Outcome
@@ -92,36 +93,34 @@ def test_layer_metrics_are_a_curve_over_layers_written_once(place: Place) -> Non
     assert place.tokens(run, "per_layer_gradient_norm") == list(range(1, 901))
 
 
-def test_a_long_curve_is_written_whole_in_several_requests(place: Place) -> None:
-    place.writer().write_trial(trial(points=300))
-
-    run = place.find()
-    assert place.tokens(run) == [1000 * i for i in range(1, 301)]
-    assert run.data.tags[WRITTEN_TAG] == "300000"
-
-
-def test_points_of_many_metrics_are_written_whole_in_requests_that_mlflow_takes(
-    place: Place,
+@pytest.mark.parametrize(("points", "metrics"), [(300, 0), (20, 60)])
+def test_a_curve_is_written_whole_in_requests_that_mlflow_takes(
+    place: Place, points: int, metrics: int
 ) -> None:
-    categories = {f"exact_match/gen/case_{number}": 0.5 for number in range(60)}
-    record = trial(points=20)
-    points = tuple(replace(point, metrics=categories) for point in record.curve)
-    place.writer().write_trial(replace(record, curve=points))
+    more = {f"exact_match/gen/case_{number}": 0.5 for number in range(metrics)}
+    record = trial(points=points)
+    curve = tuple(replace(point, metrics=more) for point in record.curve)
+    place.writer().write_trial(replace(record, curve=curve))
 
     run = place.find()
-    for metric in ("loss", "exact_match/gen/case_59"):
-        assert place.tokens(run, metric) == [1000 * i for i in range(1, 21)]
+    for metric in ("loss", *list(more)[-1:]):
+        assert place.tokens(run, metric) == [1000 * i for i in range(1, points + 1)]
+    assert run.data.tags[WRITTEN_TAG] == f"{points}000"
 
 
 def test_a_stopped_trial_that_is_resumed_runs_again(place: Place) -> None:
     place.writer().write_trial(trial(outcome=Outcome.STOPPED, points=2))
-    assert place.find().info.status == "KILLED"
+    before = place.find()
+    assert before.info.status == "KILLED"
     writer = place.writer()
     writer.write_trial(trial(outcome=None, points=2))
     assert (place.find().info.status, place.find().data.tags["outcome"]) == ("RUNNING", "running")
     writer.write_trial(trial(points=5))
-    assert place.find().info.status == "FINISHED"
-    assert place.tokens(place.find()) == [1000, 2000, 3000, 4000, 5000]
+    run = place.find()
+    assert (run.info.run_id, run.info.status) == (before.info.run_id, "FINISHED")
+    assert place.tokens(run) == [1000, 2000, 3000, 4000, 5000]
+    assert run.data.tags["outcome"] == "finished"
+    assert "final_loss" in run.data.metrics
 
 
 def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_search(

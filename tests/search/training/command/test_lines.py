@@ -1,6 +1,7 @@
 """What a line of a training command says, and what is refused."""
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from fathom.search.training.command.lines import (
     Evaluation,
     LineError,
     json_values,
+    load_parser,
     read_line,
 )
 
@@ -63,3 +65,29 @@ def test_a_loss_that_is_no_number_is_read_as_it_is(loss: str) -> None:
 def test_values_that_cannot_be_right_are_one_line(text: str, message: str) -> None:
     with pytest.raises(LineError, match=message):
         read(text)
+
+
+MODULE = """
+def parse(line):
+    if line == "bad":
+        raise IndexError("no loss")
+    if line == "wrong":
+        return 3
+    return {"step": 1, "loss": 2.0} if line == "step" else None
+"""
+
+
+def test_a_users_function_reads_what_it_knows_and_its_mistakes_name_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_parser(None) is json_values
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "lines_of_a_log.py").write_text(MODULE, encoding="utf-8")
+    parse = load_parser("lines_of_a_log:parse")
+    assert parse("step") == {"step": 1, "loss": 2.0}
+    assert parse("else") is None
+    with pytest.raises(LineError, match="failed at the line 'bad': IndexError: no loss"):
+        parse("bad")
+    with pytest.raises(LineError, match="must return a mapping or None, got 3 for 'wrong'"):
+        parse("wrong")
