@@ -1,5 +1,6 @@
 """Stopping that was fair, unfair to depth, costly, or too rarely checked to say."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -84,10 +85,7 @@ def test_rank_correlations_agree_with_scipy_ties_included() -> None:
         x, y = generator.integers(0, 6, (2, 12)).astype(float)
         assert _places(x) == pytest.approx(stats.rankdata(x))
         assert _spearman_rho(x, y) == pytest.approx(stats.spearmanr(x, y).statistic)
-
-
-def test_rank_correlation_is_kendalls_tau_over_pairs_that_differ() -> None:
-    generator = np.random.default_rng(0)
+    assert _spearman_rho(np.arange(4.0), np.ones(4)) == 0
     x, y = generator.normal(size=(2, 12))
     tau, pairs = _kendall_tau(x, y, apart=0.0)
     assert tau == pytest.approx(stats.kendalltau(x, y).statistic)
@@ -97,12 +95,9 @@ def test_rank_correlation_is_kendalls_tau_over_pairs_that_differ() -> None:
     assert _kendall_tau(near, np.ones(3), apart=0.0) == (None, 0)
 
 
-def test_a_correlation_with_all_ties_is_0() -> None:
-    assert _spearman_rho(np.arange(4.0), np.ones(4)) == 0
-
-
 def test_curves_that_do_not_cross_are_trusted() -> None:
     for audit in audited(finished_trials(slow_start=0.0)):
+        assert audit.finished == 3 * len(DEPTHS), "trials at other rates are not compared"
         assert audit.trusted
         assert audit.rank_correlation == pytest.approx(1)
         assert audit.depth_bias == 0
@@ -141,12 +136,9 @@ def test_a_biased_rung_that_stopped_no_trial_did_no_harm() -> None:
     assert not late.failed
     assert "no trial was stopped here" in early.sentence
     assert later_first_rung((early, late)) is None
-
-
-def test_deep_models_that_lose_later_bias_the_other_way() -> None:
-    early, _ = audited(late_bloomers(bias=-0.15))
-    assert early.trusted is False
-    assert "shallow trials were ranked too low" in early.sentence
+    other_way, _ = audited(late_bloomers(bias=-0.15))
+    assert other_way.trusted is False
+    assert "shallow trials were ranked too low" in other_way.sentence
 
 
 def shuffled(noise: float) -> RungAudit:
@@ -181,11 +173,7 @@ def test_no_rung_fails_for_an_order_that_is_mostly_chance() -> None:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [
-        (0, "no trial finished"),
-        (1, "1 trial finished"),
-        (5, "5 trials finished"),
-    ],
+    [(0, "no trial finished"), (1, "1 trial finished"), (5, "5 trials finished")],
 )
 def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
     at_the_rate = [r for r in finished_trials(slow_start=0.0) if r.spec.rate_scale == 1]
@@ -196,11 +184,6 @@ def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
     assert not audit.failed
     assert f"{words}, too few to compare" in audit.sentence
     assert "raise `stopping.always_finish`" in audit.sentence
-
-
-def test_trials_at_other_rates_are_not_compared() -> None:
-    (audit, _) = audited(finished_trials(slow_start=0.0))
-    assert audit.finished == 3 * len(DEPTHS)
 
 
 def test_the_audit_lists_stopped_trials_and_depths() -> None:
@@ -221,9 +204,6 @@ def test_every_stopped_trial_is_counted_once() -> None:
     records = explore(world, DEPTHS, np.random.default_rng(0))
     stopped = sum(audit.stopped for audit in audited(records))
     assert stopped == sum(record.outcome == "stopped" for record in records)
-
-
-def test_no_records_have_no_rungs() -> None:
     assert audited([]) == ()
 
 
@@ -232,21 +212,30 @@ def rung_where(values: list[tuple[float, float]], exempt: set[int]) -> RungAudit
     return audit
 
 
-def test_regret_is_the_lead_of_a_pruned_audit_trial_over_the_best_promoted_one() -> None:
-    audit = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.4), (2.3, 1.45)], exempt={2, 3})
-    assert (audit.audit_trials, audit.audit_trials_pruned) == (2, 2)
-    assert audit.regret == pytest.approx(0.1)
-    assert audit.is_costly
-    assert audit.trusted is False
-    assert "the rule would have pruned 2 of 2 audit trials" in audit.sentence
-    assert "a regret of 0.1000 nats against the best promoted trial" in audit.sentence
-
-
-def test_pruned_audit_trials_that_end_behind_cause_no_regret() -> None:
-    audit = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.55), (2.3, 1.7)], exempt={0, 2, 3})
-    assert (audit.audit_trials, audit.audit_trials_pruned, audit.regret) == (3, 2, 0.0)
-    assert not audit.is_costly
-    assert "none ended ahead of the best promoted trial" in audit.sentence
+@pytest.mark.parametrize(
+    ("ends", "exempt", "counts", "regret", "words"),
+    [
+        (
+            *((1.5, 1.6, 1.4, 1.45), {2, 3}, (2, 2), 0.1),
+            "2 of 2 audit trials, at a regret of 0.1000 nats against the best promoted trial",
+        ),
+        ((1.5, 1.6, 1.55, 1.7), {0, 2, 3}, (3, 2), 0.0, "none ended ahead of the best promoted"),
+        ((1.5, 1.6), set(), (0, 0), None, "no audit trial reached the rung"),
+    ],
+)
+def test_regret_is_the_lead_of_a_pruned_audit_trial_over_the_best_promoted_one(
+    ends: Sequence[float],
+    exempt: set[int],
+    counts: tuple[int, int],
+    regret: float | None,
+    words: str,
+) -> None:
+    audit = rung_where([(2.0 + place / 10, end) for place, end in enumerate(ends)], exempt)
+    assert (audit.audit_trials, audit.audit_trials_pruned) == counts
+    assert audit.regret == pytest.approx(regret)
+    assert audit.is_costly == (regret == pytest.approx(0.1))
+    assert audit.trusted is (False if audit.is_costly else None)
+    assert words in audit.sentence
 
 
 def test_regret_within_the_noise_of_seeds_counts_as_chance() -> None:
@@ -281,12 +270,6 @@ def test_the_rule_is_independent_of_the_order_of_arrival() -> None:
         worst = values.index((2.9, 1.9))
         assert rung_where(values, exempt={worst}).audit_trials_pruned == 1
         assert rung_where(values, exempt={values.index((2.1, 1.6))}).audit_trials_pruned == 0
-
-
-def test_without_audit_trials_the_regret_is_reported_as_unknown() -> None:
-    audit = rung_where([(2.0, 1.5), (2.1, 1.6)], exempt=set())
-    assert (audit.audit_trials, audit.regret) == (0, None)
-    assert "no audit trial reached the rung" in audit.sentence
 
 
 def test_confirmation_trials_are_not_part_of_the_audit() -> None:

@@ -1,5 +1,6 @@
 """The trials that settle a budget: `search/scheduling/confirmation.py`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -92,25 +93,45 @@ ONE_RATE = ConfirmConfig(depths=8, seeds=4, rates=(1.0,))
 BOWL = {2: 1.64, 4: 1.60, 8: 1.64}
 
 
-def test_depths_are_added_outwards_until_they_enclose_the_optimum(shapes: Shapes) -> None:
-    falling = {1: 1.70, 2: 1.66, 4: 1.62}
-    (choice,) = next_confirmations(
-        ONE_RATE, shapes, confirmed(shapes, falling, seeds=2, noise=0.001)
-    )
-    assert choice.shape.depth > 4
-    assert choice.seed == FRESH_SEEDS_FROM
-    risen = confirmed(shapes, {**falling, 8: 1.80}, seeds=2, noise=0.001)
-    assert {choice.shape.depth for choice in next_confirmations(ONE_RATE, shapes, risen)} <= {
-        3,
-        4,
-        5,
-        6,
-    }
+FALLING = {1: 1.70, 2: 1.66, 4: 1.62}
+FULL = ConfirmConfig(depths=3, seeds=2, rates=(1.0,))
+WIDE = {1: 1.72, 2: 1.63, 4: 1.60, 8: 1.63, 12: 1.66}
+SHARP = {1: 2.2, 2: 1.86, 3: 1.66, 4: 1.60, 5: 1.64, 8: 1.86, 12: 2.2}
+GAP = {1: 1.9, 2: 1.7, 3: 1.60, 8: 1.61, 12: 1.7}
+GAP_AFTER_WORSE = {1: 1.66, 2: 1.62, 3: 1.60, 4: 1.62, 5: 1.66, 12: 1.9}
 
 
-def test_an_end_that_may_still_be_the_best_does_not_enclose_it(shapes: Shapes) -> None:
-    level = confirmed(shapes, {2: 1.601, 4: 1.60, 8: 1.66}, seeds=2, noise=0.004)
-    assert {what.shape.depth for what in next_confirmations(ONE_RATE, shapes, level)} == {1}
+@pytest.mark.parametrize(
+    ("config", "losses", "noise", "wanted"),
+    [
+        pytest.param(ONE_RATE, FALLING, 0.001, range(5, 99), id="outwards"),
+        pytest.param(FULL, FALLING, 0.001, (), id="no more than allowed"),
+        pytest.param(ONE_RATE, {2: 1.601, 4: 1.60, 8: 1.66}, 0.004, (1,), id="end may be best"),
+        pytest.param(ONE_RATE, SHARP, 1e-4, (), id="narrow interval"),
+        pytest.param(ONE_RATE, WIDE, 0.004, range(2, 12), id="wide interval"),
+        pytest.param(ONE_RATE, GAP, 1e-4, range(4, 8), id="wide gap beside the best"),
+        pytest.param(ONE_RATE, GAP_AFTER_WORSE, 1e-4, (), id="wide gap after worse depths"),
+    ],
+)
+def test_a_depth_is_added_where_it_settles_most(
+    shapes: Shapes,
+    config: ConfirmConfig,
+    losses: dict[int, float],
+    noise: float,
+    wanted: Sequence[int],
+) -> None:
+    """At most one new depth, which is among those wanted."""
+    batch = next_confirmations(config, shapes, confirmed(shapes, losses, seeds=2, noise=noise))
+    assert len(batch) == bool(wanted)
+    assert all(choice.shape.depth in wanted for choice in batch)
+    if losses is FALLING:
+        assert all(choice.seed == FRESH_SEEDS_FROM for choice in batch)
+
+
+def test_depths_between_are_added_once_they_enclose_the_optimum(shapes: Shapes) -> None:
+    risen = confirmed(shapes, {**FALLING, 8: 1.80}, seeds=2, noise=0.001)
+    depths = {choice.shape.depth for choice in next_confirmations(ONE_RATE, shapes, risen)}
+    assert depths <= {3, 4, 5, 6}
 
 
 FOUR_DEPTHS = {1: 1.80, 2: 1.66, 4: 1.60, 8: 1.66}
@@ -172,7 +193,7 @@ def test_a_depth_that_is_certainly_worse_encloses_the_optimum(shapes: Shapes) ->
 
 def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(shapes: Shapes) -> None:
     end = max(shape.depth for shape in shapes)
-    falling = confirmed(shapes, {1: 1.70, 2: 1.66, 4: 1.62}, seeds=2, noise=0.001)
+    falling = confirmed(shapes, FALLING, seeds=2, noise=0.001)
     lost = confirmed(shapes, {8: 1.6}, seeds=2, noise=0, outcome=Outcome.DIVERGED)
     assert all(
         what.shape.depth < 8 for what in next_confirmations(ONE_RATE, shapes, falling + lost)
@@ -181,37 +202,11 @@ def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(shapes: 
     assert all(what.shape.depth <= end for what in next_confirmations(ONE_RATE, shapes, to_the_end))
 
 
-def test_no_more_depths_and_seeds_than_allowed(shapes: Shapes) -> None:
-    falling = confirmed(shapes, {1: 1.70, 2: 1.66, 4: 1.62}, seeds=2, noise=0.001)
-    assert next_confirmations(ConfirmConfig(depths=3, seeds=2, rates=(1.0,)), shapes, falling) == ()
-
-
 def test_the_best_depths_are_repeated_until_the_noise_is_known(shapes: Shapes) -> None:
     single = confirmed(shapes, {1: 1.9, **BOWL, 12: 1.9}, seeds=1, noise=0)
     batch = next_confirmations(ONE_RATE, shapes, single)
     assert {what.shape.depth for what in batch} == {2, 4, 8}
     assert {what.seed for what in batch} == {FRESH_SEEDS_FROM + 1}
-
-
-def test_a_narrow_interval_needs_nothing_more(shapes: Shapes) -> None:
-    sharp = {1: 2.2, 2: 1.86, 3: 1.66, 4: 1.60, 5: 1.64, 8: 1.86, 12: 2.2}
-    assert next_confirmations(ONE_RATE, shapes, confirmed(shapes, sharp, seeds=2, noise=1e-4)) == ()
-
-
-def test_a_wide_interval_is_narrowed_where_the_best_depth_may_lie(shapes: Shapes) -> None:
-    wide = confirmed(shapes, {1: 1.72, 2: 1.63, 4: 1.60, 8: 1.63, 12: 1.66}, seeds=2, noise=0.004)
-    (choice,) = next_confirmations(ONE_RATE, shapes, wide)
-    assert 1 < choice.shape.depth < 12
-
-
-def test_a_wide_gap_beside_a_depth_that_may_be_the_best_gets_a_depth_in_it(shapes: Shapes) -> None:
-    def asked_after(losses: dict[int, float]) -> set[int]:
-        records = confirmed(shapes, losses, seeds=2, noise=1e-4)
-        return {what.shape.depth for what in next_confirmations(ONE_RATE, shapes, records)}
-
-    (depth,) = asked_after({1: 1.9, 2: 1.7, 3: 1.60, 8: 1.61, 12: 1.7})
-    assert 3 < depth < 8
-    assert asked_after({1: 1.66, 2: 1.62, 3: 1.60, 4: 1.62, 5: 1.66, 12: 1.9}) == set()
 
 
 def test_a_gap_that_a_wide_interval_reaches_into_gets_a_depth_before_others(shapes: Shapes) -> None:

@@ -123,6 +123,15 @@ def test_with_no_rung_left_every_trial_trains_to_the_end_as_if_never_stopped(
     assert read_records(search.folder.records) == search.records
     lines = Counter(line["trial"] for line in read_lines(search.folder.records))
     assert all(lines[trial] >= 2 for trial in cut)
+    trials = optuna_trials(search, PARAMS)
+    names = [trial.user_attrs["trial"] for trial in trials]
+    assert set(cut) <= set(names)
+    assert len(set(names)) == len(names)
+    assert {trial.state.name for trial in trials} == {"COMPLETE"}
+    events = [line["event"] for line in read_lines(search.folder.journal)]
+    after = events[events.index("extend") :]
+    last_resumed = max(place for place, event in enumerate(after) if event == "resumed")
+    assert after.index("confirmations") > last_resumed, "confirming uses what was extended"
 
 
 def test_at_the_new_first_rung_trials_are_compared_with_all_that_reached_it(
@@ -140,15 +149,6 @@ def test_at_the_new_first_rung_trials_are_compared_with_all_that_reached_it(
         assert rung >= first_rung
         promoted = HalvingRule(eta=2).promoted(explored, rung)
         assert record.spec.trial not in promoted
-
-
-def test_confirmation_uses_the_results_of_the_extension(extended: Scheduler) -> None:
-    events = [line["event"] for line in read_lines(extended.folder.journal)]
-    after = events[events.index("extend") :]
-    assert "confirmations" in after
-    assert after.index("confirmations") > max(
-        i for i, event in enumerate(after) if event == "resumed"
-    )
 
 
 @pytest.mark.parametrize("events", [1, 6, 17, 40])
@@ -193,16 +193,6 @@ def test_the_extended_rung_holds_for_every_later_run(extended: Scheduler) -> Non
     audits = audit_budgets(later.records, CONFIG)
     assert not any(audit.failed for audit in audits[PARAMS]), "what stops nobody does no harm"
     assert warnings(audits, "fathom run x.yaml") == ()
-
-
-def test_optuna_has_a_resumed_trial_once_with_its_last_end(
-    first: Scheduler, extended: Scheduler
-) -> None:
-    trials = optuna_trials(extended, PARAMS)
-    names = [trial.user_attrs["trial"] for trial in trials]
-    assert set(stopped(first.records)) <= set(names)
-    assert len(set(names)) == len(names)
-    assert {trial.state.name for trial in trials} == {"COMPLETE"}
 
 
 def test_checkpoints_of_stopped_trials_are_kept_while_their_rung_is_in_doubt(

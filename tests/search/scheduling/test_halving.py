@@ -50,11 +50,34 @@ def slowly(record: TrialRecord, nats: float) -> TrialRecord:
     return replace(record, curve=curve, rungs=rungs)
 
 
-def test_one_in_eta_is_promoted_and_the_best_first() -> None:
-    records = at_rung([1, 2, 4, 8, 16, 32, 3, 6])
-    assert promoted(records, RUNG, eta=4) == ("3", "7")
-    assert promoted(records, RUNG, eta=2)[:2] == ("3", "7")
-    assert len(promoted(records, RUNG, eta=2)) == 4
+@pytest.mark.parametrize(
+    ("depths", "eta", "expected"),
+    [
+        ((1, 2, 4, 8, 16, 32, 3, 6), 4, ("3", "7")),
+        ((2,), 4, ("0",)),
+        ((1, 2, 5, 8, 20), 4, ("3",)),
+    ],
+)
+def test_one_in_eta_is_promoted_and_the_best_first(
+    depths: Sequence[int], eta: float, expected: tuple[str, ...]
+) -> None:
+    records = at_rung(depths)
+    assert promoted(records, RUNG, eta=eta) == expected
+    more = promoted(records, RUNG, eta=2)
+    assert more[: len(expected)] == expected
+    assert len(more) == max(1, len(depths) // 2)
+    assert promoted(records, RUNG + 1, eta=2) == (), "no trial reached it"
+
+
+def test_neither_the_order_of_arrival_nor_evaluations_after_the_rung_count() -> None:
+    records = at_rung([1, 2, 4, 8, 16, 32])
+    expected = promoted(records, RUNG, eta=2)
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(records, len(records))
+        assert promoted(shuffled, RUNG, eta=2) == expected
+    generator = np.random.default_rng(0)
+    further = [WORLD.record(record.spec, generator) for record in records]
+    assert promoted(records[:3] + further[3:], RUNG, eta=2) == expected
 
 
 def test_every_trial_pauses_at_a_rung_until_the_others_have_come() -> None:
@@ -76,11 +99,6 @@ def test_once_all_have_come_the_promoted_resume_at_the_earliest_rung_first() -> 
     assert early == RUNG
 
 
-def test_one_trial_is_always_promoted() -> None:
-    assert promoted(at_rung([2]), RUNG, eta=4) == ("0",)
-    assert promoted(at_rung([1, 2, 5, 8, 20]), RUNG, eta=4) == ("3",)
-
-
 def test_trials_too_close_to_the_best_to_tell_are_promoted_as_well() -> None:
     rule = rule_with([2.0, 2.1, 2.004, 2.006, 2.2], error=0.01)
     records = at_rung([1, 2, 4, 8, 16])
@@ -96,25 +114,6 @@ def test_where_the_rest_of_the_way_is_long_the_rule_waits() -> None:
     rule = HalvingRule(eta=2)
     assert rule.undecided([slowly(record, 0.0) for record in near], RUNG) == ()
     assert rule.undecided([slowly(record, 5.0) for record in near], RUNG)
-
-
-def test_a_rung_that_no_trial_reached_is_empty() -> None:
-    assert promoted(at_rung([1, 2, 4, 8]), RUNG + 1, eta=2) == ()
-
-
-def test_the_order_of_arrival_does_not_matter() -> None:
-    records = at_rung([1, 2, 4, 8, 16, 32])
-    expected = promoted(records, RUNG, eta=2)
-    for seed in range(5):
-        shuffled = random.Random(seed).sample(records, len(records))
-        assert promoted(shuffled, RUNG, eta=2) == expected
-
-
-def test_evaluations_after_the_rung_do_not_count() -> None:
-    records = at_rung([1, 2, 4, 8, 16, 32])
-    generator = np.random.default_rng(0)
-    further = [WORLD.record(record.spec, generator) for record in records]
-    assert promoted(records[:3] + further[3:], RUNG, eta=2) == promoted(records, RUNG, eta=2)
 
 
 @pytest.mark.parametrize("slow_start", [0.02, 0.04, 0.06])

@@ -21,23 +21,26 @@ from fathom.search.study.keys.groups import Sampler
 from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
 
 CONFIG = study(sampler=Sampler.TPE, trials=14)
+STATES: dict[Outcome | None, str] = {Outcome.FINISHED: "COMPLETE", Outcome.STOPPED: "PRUNED"}
 
 
-def essence(search: Scheduler) -> list[dict[str, object]]:
+def by_name(search: Scheduler, params: int) -> dict[str, FrozenTrial]:
+    """The trials of a budget in Optuna's file by name, each of which stands there once."""
+    trials = optuna_trials(search, params)
+    named = {trial.user_attrs["trial"]: trial for trial in trials}
+    assert len(named) == len(trials)
+    return named
+
+
+def essence(search: Scheduler) -> list[dict[str, list[object]]]:
     """The trials of every study as another tool sees them, by name, but for those that run again:
     without Optuna's own ids, and the times at which it was told."""
-
-    def of(trial: FrozenTrial) -> object:
-        attributes = {"state", "values", "params", "user_attrs", "datetime_start"}
-        kept = {name: getattr(trial, name) for name in sorted(attributes)}
-        return kept | {"intermediate": trial.intermediate_values}
-
+    kept = ("state", "values", "params", "user_attrs", "datetime_start", "intermediate_values")
     found = []
     for params, budget in search.budgets.items():
-        ended = {record.spec.trial for record in budget.ended}
-        trials = {trial.user_attrs["trial"]: trial for trial in optuna_trials(search, params)}
-        assert len(trials) == len(optuna_trials(search, params))
-        found.append({name: of(trials[name]) for name in sorted(ended)})
+        trials = by_name(search, params)
+        ended = sorted(record.spec.trial for record in budget.ended)
+        found.append({name: [getattr(trials[name], key) for key in kept] for name in ended})
     return found
 
 
@@ -128,12 +131,12 @@ def test_each_trial_of_every_stage_stands_once_however_often_the_run_was_killed(
     ends = Counter(line["trial"] for line in read_lines(search.folder.records))
     assert max(ends.values()) > 1, "one that paused and was resumed has two ends in the records"
     for params, budget in search.budgets.items():
-        trials = {trial.user_attrs["trial"]: trial for trial in optuna_trials(search, params)}
-        assert len(trials) == len(optuna_trials(search, params))
+        trials = by_name(search, params)
         assert trials.keys() == {record.spec.trial for record in budget.ended}
         for record in budget.ended:
             trial = trials[record.spec.trial]
             assert trial.user_attrs["outcome"] == record.outcome
+            assert trial.state.name == STATES[record.outcome]
             assert trial.user_attrs["stage"] == record.spec.stage
             assert trial.value == record.loss
             assert trial.params["depth"] == record.spec.shape.depth
@@ -146,13 +149,11 @@ def test_a_paused_trial_waits_until_it_is_resumed_or_its_search_is_done(tmp_path
     paused: set[str] = set()
     while not search.done:
         simulation.run(events=12)
-        trials = optuna_trials(search, 40_000)
-        assert len({trial.user_attrs["trial"] for trial in trials}) == len(trials)
-        waiting = [trial for trial in trials if trial.state is TrialState.WAITING]
-        assert all(trial.intermediate_values for trial in waiting)
-        paused |= {trial.user_attrs["trial"] for trial in waiting}
-    states = {trial.user_attrs["trial"]: trial.state for trial in trials}
-    assert {states[name] for name in paused} == {TrialState.COMPLETE, TrialState.PRUNED}
+        trials = by_name(search, 40_000)
+        waiting = {name for name in trials if trials[name].state is TrialState.WAITING}
+        assert all(trials[name].intermediate_values for name in waiting)
+        paused |= waiting
+    assert {trials[name].state for name in paused} == {TrialState.COMPLETE, TrialState.PRUNED}
 
 
 def test_an_ended_trial_that_goes_on_after_all_makes_the_study_anew(tmp_path: Path) -> None:
@@ -165,8 +166,8 @@ def test_an_ended_trial_that_goes_on_after_all_makes_the_study_anew(tmp_path: Pa
     extended = replace(stopped, outcome=Outcome.DIVERGED)
     records = tuple(extended if record is stopped else record for record in budget.ended)
     copy.write(StudyContents(space=budget.public_space, records=records, done=True))
-    trials = {trial.user_attrs["trial"]: trial for trial in optuna_trials(search, 20_000)}
-    assert len(trials) == len(optuna_trials(search, 20_000)) == shown
+    trials = by_name(search, 20_000)
+    assert len(trials) == shown
     assert trials[stopped.spec.trial].user_attrs["outcome"] == Outcome.DIVERGED
 
 

@@ -47,17 +47,18 @@ def test_the_first_draws_span_the_range_of_depths(tmp_path: Path) -> None:
     assert max(depths) >= 9
 
 
-def test_the_recorded_shape_is_the_built_one(tmp_path: Path) -> None:
+def test_each_budget_has_a_study_with_the_shapes_that_were_built(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     Simulation(search).run()
+    storage = open_file(search.folder.optuna)
+    assert set(optuna.get_all_study_names(storage)) == {"simulated/20k", "simulated/40k"}
     for params, budget in search.budgets.items():
         built = {r.spec.trial: r.spec.shape for r in budget.ended}
         for trial in optuna_trials(search, params):
-            shape = built[trial.user_attrs["trial"]]
+            name = trial.user_attrs["trial"]
+            assert name.startswith(budget.budget.label)
             assert trial.params == {
-                "depth": shape.depth,
-                "d_model": shape.d_model,
-                "ff_ratio": shape.ff_ratio,
+                key: getattr(built[name], key) for key in ("depth", "d_model", "ff_ratio")
             }
 
 
@@ -86,16 +87,6 @@ def test_a_failed_trial_teaches_nothing_and_is_not_left_running(tmp_path: Path) 
     assert trial.state is optuna.trial.TrialState.FAIL
     record: TrialRecord = search.records[0]
     assert record.outcome is Outcome.OUT_OF_MEMORY
-
-
-def test_two_budgets_never_share_a_study(tmp_path: Path) -> None:
-    search = scheduler(study(), tmp_path)
-    Simulation(search).run()
-    storage = open_file(search.folder.optuna)
-    assert set(optuna.get_all_study_names(storage)) == {"simulated/20k", "simulated/40k"}
-    for params, budget in search.budgets.items():
-        names = {t.user_attrs["trial"] for t in optuna_trials(search, params)}
-        assert all(name.startswith(budget.budget.label) for name in names)
 
 
 def test_a_ladder_has_one_shape_a_depth_near_the_middle_ratio(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fathom.search.run_folder import read_lines, read_records
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.keys.groups import Sampler, StoppingConfig
 from fathom.search.study.planning.budget import rung_steps
-from tests.support.dry_run import Simulation, best_at_four, optuna_trials, scheduler, study
+from tests.support.dry_run import Simulation, best_at_four, scheduler, study
 
 
 def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
@@ -133,23 +133,6 @@ def test_a_killed_search_resumes_where_it_was(tmp_path: Path, events: int) -> No
         kept = next(r for r in second.records if r.spec.trial == trial)
         assert kept.curve[: len(record.curve)] == record.curve
         assert kept == record or record.outcome is Outcome.STOPPED, "only a paused one goes on"
-
-
-def test_optuna_has_all_results_after_a_restart(tmp_path: Path) -> None:
-    config = study()
-    Simulation(scheduler(config, tmp_path)).run(events=60)
-    search = scheduler(config, tmp_path)
-    Simulation(search).run()
-    for params, budget in search.budgets.items():
-        ended = {record.spec.trial: record for record in budget.ended}
-        trials = {trial.user_attrs["trial"]: trial for trial in optuna_trials(search, params)}
-        assert set(trials) == set(ended)
-        for name, trial in trials.items():
-            state = {Outcome.FINISHED: "COMPLETE", Outcome.STOPPED: "PRUNED"}[
-                Outcome(trial.user_attrs["outcome"])
-            ]
-            assert trial.state.name == state
-            assert trial.params["depth"] == ended[name].spec.shape.depth
 
 
 def test_a_line_cut_short_by_a_crash_is_dropped_and_the_trial_runs_again(tmp_path: Path) -> None:
