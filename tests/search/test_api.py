@@ -52,13 +52,6 @@ def test_a_frame_has_a_row_for_each_trial_with_the_columns_of_the_csv_file(found
     assert all(isinstance(depths, list) for depths in found.tables["rungs"]["cut_depths"])
 
 
-def test_the_plan_has_a_row_for_each_budget(found: Study) -> None:
-    plan = found.plan()
-
-    assert list(plan["budget"]) == [20_000, 40_000, 80_000]
-    assert {"shapes", "depths", "trials", "tokens", "flops", "hours"} <= {*plan.columns}
-
-
 def test_the_best_shape_is_trained_and_exported_as_by_the_commands(
     found: Study, tmp_path: Path
 ) -> None:
@@ -110,15 +103,15 @@ def test_a_shape_is_named_by_its_budget_as_people_write_it(found: Study) -> None
             found.shape(budget)
 
 
-def test_the_law_answers_for_another_size(found: Study) -> None:
-    prediction = found.predict("1M")
-
-    assert prediction.extrapolated
+def test_a_study_says_what_it_plans_what_it_found_and_what_follows(
+    found: Study, tmp_path: Path
+) -> None:
+    plan = found.plan()
+    assert list(plan["budget"]) == [20_000, 40_000, 80_000]
+    assert {"shapes", "depths", "trials", "tokens", "flops", "hours"} <= {*plan.columns}
     assert found.law == found.conclusion.laws[0]
-    assert prediction == found.law.predict(1_000_000)
-
-
-def test_a_study_says_what_it_found(found: Study, tmp_path: Path) -> None:
+    assert found.predict("1M") == found.law.predict(1_000_000)
+    assert found.predict("1M").extrapolated
     first, *answers = repr(found).splitlines()
     assert first == f"Study simulated in {found.folder.path}"
     assert answers[0].startswith("  20k non-embedding parameters: best depth")

@@ -20,7 +20,7 @@ from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import append_line, read_records
 from fathom.search.study.file.errors import ConfigError
-from tests.support.command_line import assert_refused, here
+from tests.support.command_line import here
 from tests.support.simulated import simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)
@@ -154,8 +154,3 @@ def test_a_run_of_too_few_budgets_or_of_other_units_has_no_law_and_says_why(
     heads = [replace(record, spec=replace(record.spec, count=Count.HEADS)) for record in study]
     with pytest.raises(ConfigError, match="a law is over parameters, and the budgets are heads"):
         predict_size("1M", run_of(tmp_path / "heads", heads))
-
-
-def test_a_folder_that_is_no_run_is_one_line_and_status_2(tmp_path: Path) -> None:
-    refused = here("predict", "--law", tmp_path)
-    assert_refused(refused, "`--law` must be levine2020 or a run folder")

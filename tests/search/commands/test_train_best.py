@@ -149,23 +149,16 @@ def test_sigterm_saves_the_step_under_way_between_evaluations(
     assert losses(rest) == losses(whole)
 
 
-def test_another_corpus_is_trained_on_and_takes_another_folder(
-    best: BestShape, tmp_path: Path
+def test_another_corpus_is_trained_on_if_it_suits_the_shape_and_takes_another_folder(
+    best: BestShape, corpus: Path, tmp_path: Path
 ) -> None:
-    plain = said_by(best, tmp_path / "plain")
-    assert said_by(best, tmp_path / "out", corpus=str(tmp_path / "other.txt")) != plain
+    plain, other = said_by(best, tmp_path / "plain"), str(tmp_path / "other.txt")
+    assert said_by(best, tmp_path / "other", corpus=other) != plain
     with pytest.raises(ConfigError, match="holds another training"):
-        said_by(best, tmp_path / "out")
-
-
-def test_a_corpus_that_does_not_suit_the_shape_is_refused_before_anything_is_written(
-    corpus: Path, tmp_path: Path
-) -> None:
-    best = best_of(
-        objective=LANGUAGE | {"corpus": str(corpus), "tokenizer": "chars"}, vocab_size=28
-    )
+        said_by(best, tmp_path / "other")
+    chars = LANGUAGE | {"corpus": str(corpus), "tokenizer": "chars"}
     with pytest.raises(ConfigError, match=r"as the shape, 28, and .*other.txt' by `chars` has 12"):
-        said_by(best, tmp_path / "out", corpus=str(tmp_path / "other.txt"))
+        said_by(best_of(objective=chars, vocab_size=28), tmp_path / "out", corpus=other)
     with pytest.raises(ValueError, match="nowhere"):
         said_by(best, tmp_path / "out", corpus="nowhere.txt")
     hop = best_of(objective={"name": "hop", "context": 16})

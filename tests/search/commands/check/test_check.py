@@ -35,7 +35,7 @@ from fathom.search.commands.check.output import (
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.study.keys.config import StudyConfig, parse
-from tests.support.command_line import assert_refused, fathom, here
+from tests.support.command_line import fathom
 from tests.support.places import ROOT
 from tests.support.reporting import printed
 from tests.support.reversal import Reversal
@@ -123,11 +123,6 @@ def test_they_are_flat_over_neither_depth_of_two_stacks_under_mup(axis: SizeAxis
     assert not coordinate_check(two_stacks(Scheme.MUP), axis).flat
 
 
-def test_the_sizes_reach_further_than_a_laptop_can_train() -> None:
-    assert checked(Scheme.COMPLETEP, SizeAxis.DEPTH).sizes == (2, 4, 16, 64)
-    assert checked(Scheme.COMPLETEP, SizeAxis.WIDTH).sizes == (32, 64, 128, 256)
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_changes_that_grow_or_vanish_with_size_are_not_flat(sign: int) -> None:
     exponents = Coordinates(stream=0.1, features=sign * 0.7, logits=0.0)
@@ -191,17 +186,6 @@ def prober(objective: Successor, *, rate: str = "4e-3", watch: Watch = quiet) ->
     return Prober(
         config=study(rate=rate), objective=objective, device=CPU, watch=watch, probe=SHORT
     )
-
-
-def test_a_base_a_deep_and_a_wide_shape_are_trained_and_every_rate_is_told() -> None:
-    seen: list[tuple[Shape, RatePoint]] = []
-    result = check_on(study(), Successor(), lambda *told: seen.append(told), SHORT)
-    depth, width = result.axes
-    assert (depth.sizes, width.sizes) == ((1, 4), (8, 16))
-    assert depth.base == width.base == result.base
-    told = [(sweep.shape, point) for sweep in result.sweeps for point in sweep.points]
-    assert sorted(map(str, seen)) == sorted(map(str, told))
-    assert all(len(point.losses) == SHORT.seeds for _, point in told)
 
 
 @pytest.fixture
@@ -273,6 +257,17 @@ model: {build: "tests.support.own_models:build"}
     assert all(sweep.shape.own_counts for sweep in result.sweeps)
     assert "under the same rate for all weights" in said
     assert "was not checked" in said
+
+
+def test_a_base_a_deep_and_a_wide_shape_are_trained_and_every_rate_is_told() -> None:
+    seen: list[tuple[Shape, RatePoint]] = []
+    result = check_on(study(), Successor(), lambda *told: seen.append(told), SHORT)
+    depth, width = result.axes
+    assert (depth.sizes, width.sizes) == ((1, 4), (8, 16))
+    assert depth.base == width.base == result.base
+    told = [(sweep.shape, point) for sweep in result.sweeps for point in sweep.points]
+    assert sorted(map(str, seen)) == sorted(map(str, told))
+    assert all(len(point.losses) == SHORT.seeds for _, point in told)
 
 
 def test_the_trainings_learn_and_give_the_same_losses_each_time() -> None:
@@ -351,22 +346,21 @@ def test_a_best_rate_that_shifts_does_not_carry_over_and_the_reason_has_factor_l
     assert all(part in words for part in (*parts, axis.value)), words
 
 
-def test_a_best_rate_that_stays_does_not_make_up_for_activations_that_do_not() -> None:
-    checked_axis = axis_check(coordinates=STEEP)
-    assert checked_axis.rate_stays
-    assert not checked_axis.carries_over
-    assert "depth^1.10" in reason(checked_axis, Scheme.MUP)
-
-
-def test_a_best_rate_that_was_not_enclosed_does_not_carry_over() -> None:
-    checked_axis = axis_check(far=9)
-    assert not checked_axis.carries_over
-    assert "above x16" in reason(checked_axis, Scheme.STANDARD)
-    assert "above x16" in rate_text(result_of(axis_check(base=9)))
-
-
-def test_the_remedy_for_completep_is_not_completep() -> None:
-    assert "completep" not in reason(axis_check(far=3), Scheme.COMPLETEP)
+@pytest.mark.parametrize(
+    ("axis", "scheme", "words", "not_said"),
+    [
+        (axis_check(coordinates=STEEP), Scheme.MUP, "depth^1.10", "best rate goes"),
+        (axis_check(far=9), Scheme.STANDARD, "above x16", "allowed either way"),
+        (axis_check(far=3), Scheme.COMPLETEP, "allowed either way", "completep"),
+    ],
+    ids=["activations that grow", "a best rate not enclosed", "completep is its own remedy"],
+)
+def test_each_fault_of_an_axis_is_its_reason(
+    axis: AxisCheck, scheme: Scheme, words: str, not_said: str
+) -> None:
+    assert not axis.carries_over
+    assert words in (said := reason(axis, scheme))
+    assert not_said not in said
 
 
 @pytest.mark.parametrize(("base", "fits"), [(0.0, True), (-0.9, True), (1.5, False), (-2.0, False)])
@@ -377,25 +371,20 @@ def test_the_studys_rate_is_judged_on_the_base_shape(base: float, fits: bool) ->
     assert (f"learning_rate: {4e-3 * 2**base:.2g}" in rate_text(result)) is not fits
 
 
-def test_no_rate_is_advised_where_none_suits_every_shape() -> None:
+def test_a_result_has_advice_scope_and_a_verdict_of_all_axes() -> None:
     words = rate_text(result_of(axis_check(base=2.0, far=-2.0)))
     assert "no one rate suits every shape" in words
     assert "learning_rate" not in words
-
-
-def test_sizes_of_the_study_that_were_not_checked_are_named() -> None:
     words = scope(result_of(axis_check(), axis_check(axis=SizeAxis.WIDTH)))
     assert "depth goes from 1 to 100, which beyond 8 rests on the coordinate check alone" in words
     assert "beyond 64 on nothing" in words
     assert words.endswith("width goes from 12 to 112")
-
-
-def test_all_axes_have_to_carry_over() -> None:
     good, bad = axis_check(), axis_check(far=3)
     assert result_of(good, good).carries_over
     assert not result_of(good, bad).carries_over
-    told = check_json(result_of(good, bad))
-    assert [entry["carries_over"] for entry in told["axes"]] == [True, False]
+    said = check_json(result_of(good, bad))
+    assert [entry["carries_over"] for entry in said["axes"]] == [True, False]
+    assert "above x16" in rate_text(result_of(axis_check(base=9)))
 
 
 # The verb.
@@ -410,11 +399,3 @@ def test_the_verb_prints_json_for_programs_progress_for_people_and_its_status_is
     assert done.returncode == (0 if told["carries_over"] else 1), done.stderr
     assert {entry["axis"] for entry in told["axes"]} == {"depth", "width"}
     assert done.stderr.count(" loss ") == sum(len(sweep["rates"]) for sweep in told["sweeps"])
-
-
-def test_a_users_mistake_is_one_line_and_status_2(tmp_path: Path) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(
-        "study: fair\nobjective: {name: language, corpus: nowhere.txt}\nbudgets: [1M]\n"
-    )
-    assert_refused(here("check", path), "nowhere.txt")

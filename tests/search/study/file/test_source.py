@@ -74,7 +74,7 @@ def test_only_the_first_mistakes_of_a_file_are_listed(tmp_path: Path) -> None:
     assert told[-1] == "x.yaml: 12 more mistakes"
 
 
-def test_set_values_override_the_file(tmp_path: Path) -> None:
+def test_set_values_override_the_file_and_its_mistakes(tmp_path: Path) -> None:
     changes = ("train.batch_size=16", "trials=3", "objective.context=64", "budgets=[8k, 1M]")
     config = loaded(tmp_path, GOOD, *changes, "train.batch_size=32", "model.gated=true")
     assert (config.train.batch_size, config.trials) == (32, 3)
@@ -83,10 +83,10 @@ def test_set_values_override_the_file(tmp_path: Path) -> None:
     assert config.model.gated
     assert config.space.depth == (1, 6)
     assert config == loaded(tmp_path, GOOD, *changes, "train.batch_size=32", "model={gated: true}")
-
-
-def test_a_set_value_replaces_a_mistake_of_the_file(tmp_path: Path) -> None:
     assert loaded(tmp_path, GOOD.replace("size: 8", "size: big"), "train.batch_size=4")
+    told = refusals(tmp_path, GOOD.replace("[1, 6]", "[6, 1]"), "trials=0")
+    assert [line.partition(": ")[0] for line in told] == ["--set trials=0", "x.yaml:9"]
+    assert refusals(tmp_path, "", "trials=3")[0].startswith("x.yaml: a study file must be a map")
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,6 @@ def test_a_mistake_in_a_set_value_names_it_as_the_place(
     told = refusals(tmp_path, GOOD, change)
     assert len(told) == 1
     assert told[0].startswith(line)
-
-
-def test_mistakes_of_both_are_reported_each_with_its_place(tmp_path: Path) -> None:
-    told = refusals(tmp_path, GOOD.replace("[1, 6]", "[6, 1]"), "trials=0")
-    assert [line.partition(": ")[0] for line in told] == ["--set trials=0", "x.yaml:9"]
-
-
-def test_a_file_that_is_no_mapping_is_refused_with_any_set_value(tmp_path: Path) -> None:
-    assert refusals(tmp_path, "", "trials=3")[0].startswith("x.yaml: a study file must be a map")
 
 
 ODD_BATCH = GOOD.replace("size: 8", "size: 9") + "resources: {gpus_per_trial: 2}\n"

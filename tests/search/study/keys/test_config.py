@@ -13,10 +13,9 @@ from pydantic import BaseModel
 
 from fathom.models.options import Positions
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Count
 from fathom.search.study.file.errors import ConfigError, groups_of
 from fathom.search.study.keys.config import StudyConfig, dump, load, parse
-from fathom.search.study.keys.groups import ResourcesConfig, Sampler
+from fathom.search.study.keys.groups import ResourcesConfig
 from tests.support.refusals import MINIMAL, REFUSALS, Refusal
 
 JARGON = re.compile(
@@ -40,15 +39,6 @@ def assert_readable(message: str) -> None:
     assert "\n" not in message
     assert len(message) < 400
     assert not JARGON.search(message), message
-
-
-def test_every_key_has_a_default_but_three() -> None:
-    required = [name for name, field in StudyConfig.model_fields.items() if field.is_required()]
-    assert required == ["study", "objective", "budgets"]
-    config = parse(study())
-    assert config.budgets == (1_000_000,)
-    assert (config.count, config.sampler) == (Count.TOTAL, Sampler.CURVE)
-    assert config.objective.name == "language"
 
 
 def groups(model: type[BaseModel]) -> list[type[BaseModel]]:

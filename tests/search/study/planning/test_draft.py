@@ -108,8 +108,14 @@ def test_what_no_study_can_meet_is_refused_with_the_reason(
         chosen(seen(tokens), budgets, hours)
 
 
-def test_hours_too_short_for_the_bracket_of_rates_are_met_without_it() -> None:
-    default = chosen(SEEN, hours=1)
+def test_a_summary_says_what_was_chosen_and_short_hours_are_met_without_a_bracket_of_rates() -> (
+    None
+):
+    default = chosen(SEEN)
+    lines = summary(SEEN, default, Path("my.yaml")).splitlines()
+    assert "10,000,000 bytes of text with 60 different characters" in lines[0]
+    assert "25k, 50k, 100k for 2M tokens each: 0.2 epochs of the text" in lines[1]
+    assert [line[10:] for line in lines[-2:]] == ["fathom plan my.yaml", "fathom run my.yaml"]
     short = chosen(SEEN, hours=0.17)
     shorter = chosen(SEEN, hours=0.14)
 
@@ -148,14 +154,6 @@ def test_the_file_says_what_was_chosen_in_lines_that_a_person_reads(
     assert "tokens: 4M" in text
     assert "# 0.4 epochs of the text (no more than 4); 20 a parameter at 200k" in text
     assert all("#" in line for line in text.splitlines() if line not in ("", "objective:"))
-
-
-def test_the_summary_has_the_text_the_choice_and_the_next_commands() -> None:
-    draft = chosen(SEEN)
-    lines = summary(SEEN, draft, Path("my.yaml")).splitlines()
-    assert "10,000,000 bytes of text with 60 different characters" in lines[0]
-    assert "25k, 50k, 100k for 2M tokens each: 0.2 epochs of the text" in lines[1]
-    assert [line[10:] for line in lines[-2:]] == ["fathom plan my.yaml", "fathom run my.yaml"]
 
 
 def test_no_file_is_replaced_without_force(tmp_path: Path) -> None:

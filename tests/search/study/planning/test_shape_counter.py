@@ -9,7 +9,7 @@ from fathom.models.building import build_model
 from fathom.models.shape import Count, Shape
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import StudyConfig, dump, parse, study_of
+from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan import expected_confirming, plan_study, study_notes
 from fathom.search.study.planning.shape_counter import (
@@ -163,13 +163,6 @@ def test_a_module_that_is_not_there_is_named_with_the_folder() -> None:
 
     with pytest.raises(PlanError, match=r"must be importable from .*No module named 'nowhere'"):
         recipe_of(config.model)
-
-
-def test_a_study_with_a_model_of_ones_own_is_read_back_from_its_file() -> None:
-    model = {"build": f"{MODELS}:scaled", "roles": {"*.weight": "embedding", "*": "bias"}}
-    config = study("scaled", model=model, train={"optimizer": "muon"})
-
-    assert parse(dump(config)) == config
 
 
 def test_a_plan_says_that_its_time_and_memory_are_estimates() -> None:

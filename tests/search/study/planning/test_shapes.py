@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import time
 from dataclasses import replace
 from functools import cache
@@ -14,10 +13,9 @@ import torch
 
 from fathom.models.network.transformer import Transformer
 from fathom.models.shape import Shape
-from fathom.objectives.keys import parse_count
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig, parse
-from fathom.search.study.keys.groups import SpaceConfig, default_head_dim
+from fathom.search.study.keys.groups import default_head_dim
 from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 from tests.support.models import STANDARD
@@ -198,33 +196,12 @@ def test_without_feed_forward_a_depth_has_the_widths_that_meet_the_budget() -> N
     assert [shape.depth for shape in snapped] == [shape.depth for shape in shapes]
 
 
-@pytest.mark.parametrize(("budget", "near"), [("1M", "the nearest budget that works"), ("9", "")])
-def test_without_feed_forward_an_empty_space_says_what_frees_more_widths(
-    budget: str, near: str
-) -> None:
-    config = study(budget, "space: {feed_forward: false}")
-    remedy = "; without feed-forward only widths are left to choose: raise `tolerance`, or fix both"
-    with refused(remedy, near):
-        feasible_shapes(config, expand_budgets(config)[0], VOCAB)
-
-
 @pytest.mark.parametrize(
     ("budgets", "head_dim"),
-    [("300k, 20M", 16), ("9.9M, 20M", 16), ("10M", 32), ("99M", 32), ("100M", 64)],
+    [("300k, 20M", 16), ("9.9M, 20M", 16), ("10M", 32), ("99M", 32), ("100M", 64), ("1T", 64)],
 )
 def test_the_smallest_budget_decides_the_width_of_a_head(budgets: str, head_dim: int) -> None:
     assert default_head_dim(min(study(budgets).budgets)) == head_dim
-
-
-def test_the_documented_default_width_of_a_head_is_the_one_that_shapes_have() -> None:
-    said = SpaceConfig.model_fields["head_dim"].description or ""
-    limits = re.findall(r"(\d+) if (?:the smallest budget|it) is below (\w+)", said)
-    assert len(limits) == 2
-    assert said.endswith("else 64.")
-    for head_dim, below in limits:
-        smallest = parse_count(below) - 1
-        assert default_head_dim(smallest) == int(head_dim) < default_head_dim(smallest + 1)
-    assert default_head_dim(10**12) == 64
 
 
 def test_a_hundred_million_parameters_have_hundreds_of_shapes_over_all_depths() -> None:
@@ -297,22 +274,26 @@ def test_the_named_budget_works_beside_the_other_budgets_of_the_study() -> None:
         assert feasible_shapes(again, budget, 1000)
 
 
-def test_an_embedding_that_uses_up_the_budget_is_named_as_the_cause() -> None:
-    config = study("700k")
-    with pytest.raises(ConfigError, match="embedding of 50257 tokens alone takes"):
-        feasible_shapes(config, expand_budgets(config)[0], 50_257)
+REMEDY = "raise `tolerance`, or fix both `space.head_dim` and `space.n_heads`"
+NO_BRANCH = "space: {feed_forward: false}"
 
 
-def test_if_no_budget_works_the_ranges_are_named() -> None:
-    config = study("1M", "space: {depth: [2, 3]}")
-    with pytest.raises(ConfigError, match=r"3 depths are needed; .*widen `space.depth`"):
-        feasible_shapes(config, expand_budgets(config)[0], VOCAB)
-
-
-@pytest.mark.parametrize(("d_model", "use"), [(50, "48"), (1, "16")])
-def test_a_width_that_no_heads_fit_is_refused(d_model: int, use: str) -> None:
-    with pytest.raises(ConfigError, match=rf"`space.d_model` must .* got {d_model}; use {use},"):
-        walk("3e5", f"space: {{d_model: {d_model}}}")
+@pytest.mark.parametrize(
+    ("budget", "rest", "vocab_size", "words"),
+    [
+        ("1M", NO_BRANCH, VOCAB, (REMEDY, "the nearest budget that works")),
+        ("9", NO_BRANCH, VOCAB, (REMEDY,)),
+        ("700k", "", 50_257, ("embedding of 50257 tokens alone takes",)),
+        ("1M", "space: {depth: [2, 3]}", VOCAB, ("3 depths are needed; ", "widen `space.depth`")),
+        ("3e5", "space: {d_model: 50}", VOCAB, ("`space.d_model` must", "got 50; use 48,")),
+        ("3e5", "space: {d_model: 1}", VOCAB, ("`space.d_model` must", "got 1; use 16,")),
+    ],
+)
+def test_a_space_without_shapes_is_refused_with_cause_and_remedy(
+    budget: str, rest: str, vocab_size: int, words: tuple[str, ...]
+) -> None:
+    with refused(*words):
+        walk(budget, rest, vocab_size)
 
 
 def test_a_width_need_not_suit_heads_that_are_fixed_in_number_and_width() -> None:
