@@ -20,8 +20,7 @@ from fathom.search.commands.analyse import analyse
 from fathom.search.commands.answers import compare, export, predict, train
 from fathom.search.commands.examples import EXAMPLES, START
 from fathom.search.commands.searching import ask, report, run, status, ui
-from fathom.search.commands.study_file import check, doctor, init, plan, schema
-from fathom.search.commands.tokenize import tokenize
+from fathom.search.commands.study_file import check, doctor, init, plan, schema, tokenize
 
 VERBS = {
     "Before a search": (init, plan, check, doctor, tokenize, schema),

@@ -1,4 +1,4 @@
-"""Commands that use an answer: `export`, `train` and `predict`."""
+"""Commands that use an answer: `export`, `train`, `compare` and `predict`."""
 
 import sys
 from pathlib import Path

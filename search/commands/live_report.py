@@ -159,14 +159,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif rest not in ("", "stamp"):
             self._send(404, "a run has its report here, and nothing else")
         else:
-            self._answer(name, rest)
-
-    def _answer(self, name: str, rest: str) -> None:
-        try:
             content = self.reports.stamp if rest == "stamp" else self.reports.page
-            self._send(200, content(name))
-        except (ValueError, OSError) as error:
-            self._send(500, escape(str(error)))
+            try:
+                self._send(200, content(name))
+            except (ValueError, OSError) as error:
+                self._send(500, escape(str(error)))
 
     def _send(self, status: int, text: str) -> None:
         content = text.encode()
