@@ -51,14 +51,10 @@ def test_the_loop_yields_at_the_evaluation_steps_and_nowhere_else(steps: tuple[i
     plan = replace(PLAN, evaluation_steps=steps)
     measurements = run_to_end(new_training(plan), plan)
     assert tuple(point.step for point in measurements) == steps
-    assert not any(point.diverged for point in measurements)
-
-
-def test_a_measurement_has_the_measured_values() -> None:
-    measurements = run_to_end(new_training())
     seconds = [point.train_seconds for point in measurements]
-    assert all(a < b for a, b in itertools.pairwise(seconds))
+    assert all(earlier < later for earlier, later in itertools.pairwise(seconds))
     for point in measurements:
+        assert not point.diverged
         assert point.metrics == {"sequences": 8.0}
         assert math.isfinite(point.loss + point.train_loss)
 
@@ -111,18 +107,9 @@ def test_a_resumed_training_is_not_profiled_again(monkeypatch: pytest.MonkeyPatc
 # Divergence.
 
 
-def not_a_number(_: float) -> float:
-    return math.nan
-
-
-def endless(_: float) -> float:
-    return math.inf
-
-
-@pytest.mark.parametrize("fault", [not_a_number, endless])
-def test_a_loss_that_is_no_number_ends_it_with_a_reason(fault: object) -> None:
-    objective = Successor(fault=fault)  # type: ignore[arg-type]
-    (last,) = run_to_end(new_training(), objective=objective)
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_ends_it_with_a_reason(value: float) -> None:
+    (last,) = run_to_end(new_training(), objective=Successor(fault=lambda _: value))
     assert last.step == 3
     assert "not finite" in last.diverged
 
@@ -173,62 +160,34 @@ def test_the_same_seed_gives_the_same_numbers_and_another_gives_others() -> None
     assert losses(run_to_end(first)) == losses(run_to_end(second))
     assert_same_weights(first, second)
     assert losses(run_to_end(other)) != losses(run_to_end(new_training()))
-
-
-def test_the_seed_of_the_data_is_used() -> None:
     assert losses(run_to_end(new_training(), seed=1)) != losses(run_to_end(new_training(), seed=2))
 
 
-@pytest.mark.parametrize("stop", PLAN.evaluation_steps[:-1])
-def test_resuming_at_any_evaluation_is_bit_identical_to_never_stopping(
-    stop: int, tmp_path: object
-) -> None:
-    whole = new_training()
-    expected = run_to_end(whole)
-    stopped, path = new_training(), f"{tmp_path}/checkpoint.pt"
-    for measurement in train(stopped, Successor()):
-        if measurement.step == stop:
-            torch.save(stopped.state_dict(), path)
-            break
-    resumed = new_training(seed=123)
-    resumed.load_state_dict(torch.load(path, weights_only=True))
-    rest = run_to_end(resumed)
-    assert losses(rest) == losses([point for point in expected if point.step > stop])
-    assert_same_weights(whole, resumed)
-    moments = [training_.optimizer.state_dict()["state"] for training_ in (whole, resumed)]
-    for index, state in moments[0].items():
-        for name, value in state.items():
-            assert torch.equal(value, moments[1][index][name])
-
-
 @pytest.mark.parametrize("stop", range(1, PLAN.steps))
-def test_resuming_at_any_step_is_bit_identical_too(stop: int, tmp_path: Path) -> None:
+def test_resuming_at_any_step_is_bit_identical_to_never_stopping(stop: int, tmp_path: Path) -> None:
     plan = replace(PLAN, diagnostics=True)
-    expected = list(train(new_training(plan), Successor()))
-    left, path = new_training(plan), tmp_path / "checkpoint.pt"
+    whole, left, path = new_training(plan), new_training(plan), tmp_path / "checkpoint.pt"
+    expected = run_to_end(whole, plan)
     before = list(train(left, Successor(), lambda: left.step >= stop))
     assert left.step in (stop, stop + 1), "after an evaluation, one step more"
     torch.save(left.state_dict(), path)
     resumed = new_training(plan, seed=123)
     resumed.load_state_dict(torch.load(path, weights_only=True))
-    rest = run_to_end(resumed, plan)
-    assert [(point.step, point.loss, point.train_loss) for point in before + rest] == [
-        (point.step, point.loss, point.train_loss) for point in expected
-    ]
+    assert losses(before + run_to_end(resumed, plan)) == losses(expected)
+    assert_same_weights(whole, resumed)
+    moments, others = (each.optimizer.state_dict()["state"] for each in (whole, resumed))
+    for index, state in moments.items():
+        for name, value in state.items():
+            assert torch.equal(value, others[index][name])
 
 
-def test_time_continues_from_the_saved_value() -> None:
+def test_time_continues_from_the_saved_value_and_ends_with_the_training() -> None:
     training = new_training()
     first = next(train(training, Successor()))
     resumed = new_training()
     resumed.load_state_dict(training.state_dict())
     assert run_to_end(resumed)[0].train_seconds > first.train_seconds
-
-
-def test_a_finished_training_yields_nothing_more() -> None:
-    training = new_training()
-    run_to_end(training)
-    assert run_to_end(training) == []
+    assert run_to_end(resumed) == [], "a finished training yields nothing more"
 
 
 @pytest.mark.parametrize("positions", Positions)

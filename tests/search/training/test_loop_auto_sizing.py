@@ -51,8 +51,15 @@ def test_a_resumed_training_is_bit_identical(norm: GroupNorm, share: float) -> N
     assert min(layer.d_ff for layer in sizes_left(second.transformer)) < SHAPE.d_ff
 
 
-@pytest.mark.parametrize("part", [SizedPart.NEURONS, SizedPart.HEADS, SizedPart.BRANCHES])
-def test_every_evaluation_counts_what_is_left(part: SizedPart) -> None:
+@pytest.mark.parametrize(
+    ("part", "gone"),
+    [
+        (SizedPart.NEURONS, "neurons_left"),
+        (SizedPart.HEADS, "heads_left"),
+        (SizedPart.BRANCHES, "layers_left"),
+    ],
+)
+def test_every_evaluation_counts_what_is_left(part: SizedPart, gone: str) -> None:
     plan = replace(sized(1.0, part), evaluation_steps=(1, 40), learning_rate=3e-2)
     training = new_training(plan)
     measurements = run_to_end(training, plan)
@@ -62,12 +69,7 @@ def test_every_evaluation_counts_what_is_left(part: SizedPart) -> None:
     assert last["by_layer/neurons_left_2"] == sizes[1].d_ff
     assert last["by_layer/heads_left_1"] == sizes[0].n_heads
     assert measurements[0].metrics["parameters_left"] > last["parameters_left"]
-    gone = {
-        SizedPart.NEURONS: ("neurons_left", 0),
-        SizedPart.HEADS: ("heads_left", 0),
-        SizedPart.BRANCHES: ("layers_left", 0),
-    }[part]
-    assert last[gone[0]] == gone[1]
+    assert last[gone] == 0
 
 
 def test_without_auto_sizing_nothing_is_counted() -> None:

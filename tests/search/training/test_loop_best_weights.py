@@ -57,17 +57,10 @@ def test_training_ends_so_many_evaluations_after_the_lowest_loss(patience: int) 
     before = min(point.loss for point in whole if point.step < since[0].step)
     assert all(point.loss >= before for point in since)
     assert last.loss == before
-
-
-def test_the_last_measurement_is_of_the_weights_that_were_best() -> None:
-    training, cut = train_for(3)
-
-    best = min(cut[:-1], key=lambda point: point.loss)
-    last = cut[-1]
-    assert last.metrics["best_step"] == best.step
-    assert last.metrics["loss_at_the_end"] == last.loss == best.loss
-    assert Overfitted().evaluate(training.model)["loss"] == best.loss, "and so the model's"
-    assert f"step {best.step}, 3 evaluations before" in training.ended
+    assert last.metrics["best_step"] == lowest.step
+    assert last.metrics["loss_at_the_end"] == last.loss
+    assert Overfitted().evaluate(training.model)["loss"] == last.loss, "and so the model's"
+    assert f"step {lowest.step}, {patience} evaluations before" in training.ended
 
 
 def test_at_the_horizon_the_lowest_loss_counts_as_well() -> None:
@@ -119,10 +112,11 @@ def every_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fathom.search.training.saving.trial_log.CHECKPOINT_SECONDS", 0.0)
 
 
-def test_the_trial_finishes_with_its_lowest_loss_and_says_so(
+def test_the_trial_finishes_with_its_lowest_loss_and_weights_and_trains_no_further(
     tmp_path: Path, config: StudyConfig
 ) -> None:
-    last = list(trial(tmp_path, config).reports())[-1]
+    running = trial(tmp_path, config)
+    last = list(running.reports())[-1]
 
     assert last.outcome is Outcome.FINISHED
     best = int(last.points[-1].metrics["best_step"])
@@ -133,6 +127,17 @@ def test_the_trial_finishes_with_its_lowest_loss_and_says_so(
     record = record_of(SPEC, last)
     assert record.loss == min(point.loss for point in last.points)
     assert record.tokens < record.spec.horizon_tokens, "what was trained is what it cost"
+
+    running.save_weights(tmp_path / "weights.pt")
+    training = Training(SHAPE, config.model.parametrization.build(), LONG, seed=9, device=CPU)
+    training.model.load_state_dict(torch.load(tmp_path / "weights.pt"))
+    loss = Overfitted().evaluate(training.model)["loss"]
+    assert loss == pytest.approx(last.points[-1].loss, rel=1e-6)
+
+    running.save()
+    *_, again = trial(tmp_path, config).reports()
+    assert losses_reported(again) == losses_reported(last)
+    assert (again.reason, again.outcome) == (last.reason, last.outcome)
 
 
 @pytest.mark.usefixtures("every_report")
@@ -151,30 +156,3 @@ def test_a_resumed_trial_has_the_same_patience_and_best_weights(
     assert losses_reported(again[-1]) == losses_reported(whole[-1])
     assert again[-1].reason == whole[-1].reason
     assert again[-1].points[-1].metrics["best_step"] == whole[-1].points[-1].metrics["best_step"]
-
-
-def test_a_saved_trial_that_has_ended_trains_no_further(
-    tmp_path: Path, config: StudyConfig
-) -> None:
-    first = trial(tmp_path, config)
-    end = list(first.reports())[-1]
-    first.save()
-
-    *_, again = trial(tmp_path, config).reports()
-
-    assert (losses_reported(again), again.reason, again.outcome) == (
-        losses_reported(end),
-        end.reason,
-        end.outcome,
-    )
-
-
-def test_the_saved_weights_are_the_best_ones(tmp_path: Path, config: StudyConfig) -> None:
-    running = trial(tmp_path, config)
-    end = list(running.reports())[-1]
-    running.save_weights(tmp_path / "weights.pt")
-
-    training = Training(SHAPE, config.model.parametrization.build(), LONG, seed=9, device=CPU)
-    training.model.load_state_dict(torch.load(tmp_path / "weights.pt"))
-    best = end.points[-1].loss
-    assert Overfitted().evaluate(training.model)["loss"] == pytest.approx(best, rel=1e-6)
