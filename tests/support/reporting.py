@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fathom.search.analysis.optimum import Located
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.records import TrialRecord
 from fathom.search.report.page import page as page_of
@@ -16,6 +17,8 @@ from fathom.search.report.writer import make_charts, write_report
 from fathom.search.study.keys.config import parse
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)
+Optima = tuple[Located, ...]
+Records = list[TrialRecord]
 
 
 CONFIG = parse(

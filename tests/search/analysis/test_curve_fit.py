@@ -1,5 +1,6 @@
 """The curves over depth, without a search around them."""
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -58,9 +59,7 @@ def test_the_choice_of_exponents_is_part_of_the_uncertainty() -> None:
 
 def test_an_error_that_all_depths_share_moves_no_optimum() -> None:
     alone = on_curve(symmetric(3.7))
-    shared = DepthPoints(
-        depths=alone.depths, losses=alone.losses, covariance=alone.covariance + 0.05**2
-    )
+    shared = replace(alone, covariance=alone.covariance + 0.05**2)
     widths = [float(np.ptp(np.quantile(drawn(p).optima, [0.025, 0.975]))) for p in (alone, shared)]
     assert widths[1] == pytest.approx(widths[0], rel=0.05)
     assert fit(shared).optimum == pytest.approx(fit(alone).optimum, rel=1e-3)
@@ -99,9 +98,7 @@ def test_a_depth_clearly_better_than_its_neighbours_decides() -> None:
 @pytest.mark.parametrize(
     ("vertex", "depth"), [(0.3, 1), (1.41, 1), (1.42, 2), (2.44, 2), (2.46, 3)]
 )
-def test_a_minimum_rounds_to_the_whole_depth_where_the_parabola_is_lower(
-    vertex: float, depth: int
-) -> None:
+def test_a_minimum_rounds_to_where_the_parabola_is_lower(vertex: float, depth: int) -> None:
     curve = Parabola(c0=1 + log(vertex) ** 2, c1=-2 * log(vertex), c2=1)
     assert curve.lowest((log(0.1), log(9))) == pytest.approx(vertex)
     assert whole_depth(vertex) == depth == min(range(1, 9), key=curve)
@@ -111,6 +108,5 @@ def test_a_minimum_rounds_to_the_whole_depth_where_the_parabola_is_lower(
 def test_rounding_does_not_choose_the_curve_through_three_points(seed: int) -> None:
     rounding = 1e-15 * np.random.default_rng(seed).standard_normal(3)
     exact = dict(zip((2, 4, 8), np.array([1.62, 1.60, 1.61]) + rounding, strict=True))
-    assert fit(losses_at(exact)).power(5) == pytest.approx(
-        fit(losses_at({2: 1.62, 4: 1.60, 8: 1.61})).power(5), abs=1e-9
-    )
+    plain = fit(losses_at({2: 1.62, 4: 1.60, 8: 1.61}))
+    assert fit(losses_at(exact)).power(5) == pytest.approx(plain.power(5), abs=1e-9)

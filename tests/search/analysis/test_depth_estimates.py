@@ -121,10 +121,8 @@ def test_noise_is_pooled_within_shapes_and_floored_only_while_unknown() -> None:
 def test_the_effect_of_the_ratio_far_from_the_best_depth_does_not_apply_there() -> None:
     world = World(curve=flat, params_slope=0, ratio_effect=0)
     runs = trials(world, {(4, 1000, 1.0): 1.60, (4, 1001, 1.0): 1.60, (2, 1000, 1.0): 1.60})
-    far = [
-        finished(world.spec(world.shape(1, ratio), seed=0), loss)
-        for ratio, loss in ((1.5, 2.05), (6, 1.88))
-    ]
+    specs = [world.spec(world.shape(1, ratio), seed=0) for ratio in (1.5, 6)]
+    far = [finished(specs[0], 2.05), finished(specs[1], 1.88)]
     (shallow, best) = estimate_depths(runs + far).depths
     assert (shallow.depth, best.depth) == (1, 3)
     assert best.loss == pytest.approx(1.60, abs=0.002)

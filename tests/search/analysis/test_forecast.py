@@ -87,9 +87,8 @@ def test_trials_with_more_tokens_inform_the_forecasts_of_others(slow_start: floa
     mixed = [*records[:2], cut(records[2], rung), cut(records[3], rung), records[4]]
     for record, forecast in zip(records, forecasts(mixed), strict=True):
         assert record.loss is not None
-        assert forecast.loss == pytest.approx(
-            record.loss, abs=2 * max(forecast.variance**0.5, 1e-9)
-        )
+        error = max(forecast.variance**0.5, 1e-9)
+        assert forecast.loss == pytest.approx(record.loss, abs=2 * error)
     assert forecasts(mixed)[2].variance > forecasts(mixed)[1].variance
 
 

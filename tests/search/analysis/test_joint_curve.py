@@ -31,10 +31,7 @@ def explored(
 
 def paused(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     """Exploring trials, most of them paused at their first rung, as in a search."""
-    return [
-        cut(record, min(record.rungs)) if index % 5 else record
-        for index, record in enumerate(records)
-    ]
+    return [cut(r, min(r.rungs)) if index % 5 else r for index, r in enumerate(records)]
 
 
 def stopped(records: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -105,14 +102,9 @@ def test_the_level_of_the_explored_losses_hardly_counts(level: float) -> None:
 def test_an_explored_depth_is_uncertain_by_the_gain_of_untried_rates() -> None:
     gains = {2: 0.0, 4: 0.0, 8: 0.05, 16: 0.0}
     sure, some = confirmed(WORLD, noise=0.0005), stopped(explored(WORLD))
-    halved = [
-        replace(
-            lowered(sure_one, gains[sure_one.spec.shape.depth]),
-            spec=replace(sure_one.spec, rate_scale=0.5),
-        )
-        for sure_one in sure
-        if sure_one.spec.seed == 1000
-    ]
+    first = [record for record in sure if record.spec.seed == 1000]
+    better = [lowered(record, gains[record.spec.shape.depth]) for record in first]
+    halved = [replace(r, spec=replace(r.spec, rate_scale=0.5)) for r in better]
     one_rate, two_rates = (
         fit_joint_curve(records, estimate_depths(records))
         for records in ([*sure, *some], [*sure, *halved, *some])
@@ -147,10 +139,7 @@ def test_explored_depths_do_not_affect_the_misfit() -> None:
 
 def test_confirmed_trials_correct_the_forecasts_of_explored_ones() -> None:
     """All but depth 1 fall steeply after their first rung; only depth 1 was explored further."""
-    late = [
-        cut(lowered(record, -0.15), min(record.rungs))
-        for record in explored(WORLD, (2, 3, 4, 8, 12))
-    ]
+    late = stopped([lowered(record, -0.15) for record in explored(WORLD, (2, 3, 4, 8, 12))])
     records = [*explored(WORLD, (1,)), *late]
     assert incumbent_depth(records) in (1, 2)
     assert incumbent_depth([*records, *confirmed(WORLD, (1, 2, 4, 8), 0.003)]) in (5, 6, 7)

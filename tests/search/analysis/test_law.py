@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from math import exp, log
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 from scipy.special import ndtri
 
 from fathom.search.analysis.law import FEWEST_BUDGETS, Law, fit_laws, usable
@@ -18,7 +20,7 @@ from tests.support.simulated import planted_depth, simulated_study
 
 
 def test_a_planted_power_law_is_found_and_preferred() -> None:
-    laws = fit_laws([optimum(n, 0.05 * n**0.33) for n in BUDGETS])
+    laws = fit_laws(on_law(5))
     assert [law.name for law in laws] == ["power", "logarithmic"]
     assert laws[0].b == pytest.approx(0.33, abs=1e-6)
     assert laws[0].a == pytest.approx(log(0.05), abs=1e-5)
@@ -44,9 +46,17 @@ def test_a_study_leads_to_a_law_that_covers_its_truth() -> None:
         assert law.params_range == (300_000, 10_000_000)
 
 
-def noisy_optimum(
-    budget: int, depth: float, error: float, generator: np.random.Generator
-) -> Located:
+def on_law(budgets: int) -> list[Located]:
+    """The optima of the smallest budgets, exactly on a power law."""
+    return [optimum(n, 0.05 * n**0.33) for n in BUDGETS[:budgets]]
+
+
+def power_law(optima: Iterable[Located]) -> Law:
+    [power] = (law for law in fit_laws(tuple(optima)) if law.name == "power")
+    return power
+
+
+def noisy_optimum(budget: int, depth: float, error: float, generator: Generator) -> Located:
     """An optimum whose interval says honestly how far ln depth may be off."""
     found = depth * exp(error * generator.standard_normal())
     ends = (found * exp(-1.96 * error), found * exp(1.96 * error))
@@ -67,26 +77,17 @@ def seen(optimum: Located, error: float, tested: tuple[int, int]) -> Located:
     return replace(found, curve_minimum_interval=(low, high))
 
 
-def coverage(
-    *, budgets: int, scatter: float, at: float, deepest: int = 1000, studies: int = 150
-) -> float:
+def coverage(*, budgets: int, scatter: float, at: float, deepest: int = 1000) -> float:
     """Share of studies in which the power law's interval holds the best depth of a new budget."""
     generator = np.random.default_rng(0)
     covered = []
-    for _ in range(studies):
-        optima = [
-            seen(
-                noisy_optimum(
-                    n, 0.05 * n**0.33 * exp(scatter * generator.standard_normal()), error, generator
-                ),
-                error,
-                (1, deepest),
-            )
-            for n, error in zip(
-                BUDGETS[:budgets], generator.uniform(0.05, 0.15, budgets), strict=True
-            )
-        ]
-        (power,) = (law for law in fit_laws(optima) if law.name == "power")
+    for _ in range(150):
+        optima = []
+        errors = generator.uniform(0.05, 0.15, budgets)
+        for n, error in zip(BUDGETS[:budgets], errors, strict=True):
+            depth = 0.05 * n**0.33 * exp(scatter * generator.standard_normal())
+            optima.append(seen(noisy_optimum(n, depth, error, generator), error, (1, deepest)))
+        power = power_law(optima)
         low, high = power.predict(at).interval or (0, 0)
         new = 0.05 * at**0.33 * exp(scatter * generator.standard_normal())
         covered.append(low <= new <= high)
@@ -94,7 +95,7 @@ def coverage(
 
 
 @pytest.mark.parametrize(("budgets", "at"), [(3, 2e6), (3, 3e8), (5, 3e8)])
-def test_intervals_cover_the_best_depth_of_a_new_budget_when_the_law_holds(
+def test_intervals_cover_the_depth_of_a_new_budget_when_the_law_holds(
     budgets: int, at: float
 ) -> None:
     """0.95 or a little more, within three standard errors of so many studies."""
@@ -102,9 +103,7 @@ def test_intervals_cover_the_best_depth_of_a_new_budget_when_the_law_holds(
 
 
 @pytest.mark.parametrize("deepest", [8, 10])
-def test_intervals_cover_where_the_largest_budgets_are_cut_at_the_deepest_tested(
-    deepest: int,
-) -> None:
+def test_intervals_cover_where_the_largest_budgets_are_cut_at_the_deepest(deepest: int) -> None:
     """Of the five best depths, 3 to 15, two or three lie near or beyond 8 or 10."""
     assert coverage(budgets=5, scatter=0.0, at=3e8, deepest=deepest) >= 0.90
 
@@ -116,15 +115,9 @@ def test_intervals_fall_short_when_budgets_scatter_as_widely_as_they_err() -> No
 
 def test_scatter_beyond_the_errors_is_found_and_counts_once_more_for_a_new_budget() -> None:
     bumps = (0.3, -0.3, 0.3, -0.3, 0.3)
-    (law,) = (
-        law
-        for law in fit_laws(
-            [
-                replace(optimum(n, 0.05 * n**0.33 * exp(bump)), curve_minimum_interval=(9.8, 10.2))
-                for n, bump in zip(BUDGETS, bumps, strict=True)
-            ]
-        )
-        if law.name == "power"
+    law = power_law(
+        replace(optimum(n, 0.05 * n**0.33 * exp(bump)), curve_minimum_interval=(9.8, 10.2))
+        for n, bump in zip(BUDGETS, bumps, strict=True)
     )
     # Misses of 0.3 with three of five free: 0.3 * sqrt(5 / 3), less what the line takes up.
     assert law.scatter == pytest.approx(0.37, abs=0.03)
@@ -133,11 +126,7 @@ def test_scatter_beyond_the_errors_is_found_and_counts_once_more_for_a_new_budge
 
 
 def test_budgets_that_a_law_meets_leave_no_scatter_and_the_normal_quantile() -> None:
-    (power,) = (
-        law
-        for law in fit_laws([optimum(n, 0.05 * n**0.33) for n in BUDGETS[:3]])
-        if law.name == "power"
-    )
+    power = power_law(on_law(3))
     error = log(1 / 0.9**2) / 3.92
     at = exp(np.mean(np.log(BUDGETS[:3])))
     low, high = power.predict(at).interval or (1, 1)
@@ -146,11 +135,7 @@ def test_budgets_that_a_law_meets_leave_no_scatter_and_the_normal_quantile() -> 
 
 
 def test_intervals_widen_away_from_the_fitted_sizes() -> None:
-    (power,) = (
-        law
-        for law in fit_laws([optimum(n, 0.05 * n**0.33) for n in BUDGETS[:4]])
-        if law.name == "power"
-    )
+    power = power_law(on_law(4))
     widths = []
     for params in (2e6, 1e8, 1e10):
         low, high = power.predict(params).interval or (1, 1)
@@ -159,17 +144,17 @@ def test_intervals_widen_away_from_the_fitted_sizes() -> None:
 
 
 def test_an_edge_bounds_its_best_depth_from_one_side() -> None:
-    good = [optimum(n, 0.05 * n**0.33) for n in BUDGETS[:3]]
+    good = on_law(3)
     deep = edge(BUDGETS[3], 8.0, (1, 8))  # the law says 10: nothing contradicts it
-    (power,) = (law for law in fit_laws([*good, deep]) if law.name == "power")
+    power = power_law([*good, deep])
     assert (power.budgets, power.bounds, power.degrees_of_freedom) == (4, 1, 1)
     assert power.b == pytest.approx(0.33, abs=0.01)
     assert power.leave_one_out_error == pytest.approx(0, abs=0.01), "on its right side, no miss"
     deeper = edge(BUDGETS[3], 32.0, (1, 32))
-    (steeper,) = (law for law in fit_laws([*good, deeper]) if law.name == "power")
+    steeper = power_law([*good, deeper])
     assert steeper.predict(BUDGETS[3]).depth > 1.5 * power.predict(BUDGETS[3]).depth
     shallow = edge(BUDGETS[3], 4.0, (4, 32))
-    (flatter,) = (law for law in fit_laws([*good, shallow]) if law.name == "power")
+    flatter = power_law([*good, shallow])
     assert flatter.predict(BUDGETS[3]).depth < 0.7 * power.predict(BUDGETS[3]).depth
 
 
@@ -184,7 +169,7 @@ def test_an_edge_whose_curve_mostly_turns_inside_is_measured_with_its_whole_side
 
 
 def test_an_edge_over_the_whole_range_says_nothing_and_bounds_alone_make_no_law() -> None:
-    good = [optimum(n, 0.05 * n**0.33) for n in BUDGETS[:3]]
+    good = on_law(3)
     open_edge = edge(BUDGETS[3], 6.0, (4, 8), error=0.5)
     assert usable([*good, open_edge]) == tuple(good)
     assert fit_laws([*good[:2], open_edge]) == ()
@@ -196,9 +181,7 @@ def test_an_edge_over_the_whole_range_says_nothing_and_bounds_alone_make_no_law(
 def test_one_measured_depth_is_enough_where_bounds_limit_the_slope_on_both_sides() -> None:
     """As in the Gemstones classes up to 544M, of which the first and last are deep edges."""
     low, high = edge(BUDGETS[0], 5.0, (1, 5)), edge(BUDGETS[3], 8.0, (1, 8))
-    (power,) = (
-        law for law in fit_laws([low, optimum(BUDGETS[2], 7.0), high]) if law.name == "power"
-    )
+    power = power_law([low, optimum(BUDGETS[2], 7.0), high])
     assert power.bounds == 2
     assert 0.0 < power.b < log(7 / 5) / log(10)
     assert power.leave_one_out_error is None
@@ -216,7 +199,7 @@ def test_a_law_is_judged_by_predicting_each_budget_from_the_others() -> None:
     assert power.name == "power"
     assert power.leave_one_out_error == pytest.approx(0, abs=1e-9)
     bent = [optimum(n, d) for n, d in zip(sizes, (2.0, 4.4, 8.0), strict=True)]
-    (again,) = (law for law in fit_laws(bent) if law.name == "power")
+    again = power_law(bent)
     # The middle is missed by ln 1.1, each end by twice that.
     assert again.leave_one_out_error == pytest.approx(log(1.1) * 5 / 3, rel=1e-6)
 
@@ -251,9 +234,8 @@ def test_a_fitted_law_without_a_depth_is_an_error() -> None:
         law.predict(1000)
     assert law.predict(1e6).interval == pytest.approx((law.predict(1e6).depth,) * 2)
     scattered = replace(law, scatter=0.1).predict(1e6)
-    assert scattered.interval == pytest.approx(
-        (scattered.depth * exp(-0.196), scattered.depth * exp(0.196))
-    )
+    ends = (scattered.depth * exp(-0.196), scattered.depth * exp(0.196))
+    assert scattered.interval == pytest.approx(ends)
 
 
 def test_predicting_imports_no_heavy_framework() -> None:
@@ -262,7 +244,4 @@ def test_predicting_imports_no_heavy_framework() -> None:
         "print([m for m in ('torch', 'ray', 'mlflow', 'optuna', 'pandas', 'scipy.optimize', "
         "'scipy.stats') if m in sys.modules])"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -86,9 +86,8 @@ def test_the_interval_of_a_constant_is_that_of_a_mean() -> None:
     same = named(fit_null_laws([optimum(n, 6.0) for n in BUDGETS]))["same depth"]
     error = log(1 / 0.9**2) / 3.92 / len(BUDGETS) ** 0.5
     assert same.error == pytest.approx(error)
-    assert same.predict(1e9).interval == pytest.approx(
-        (6 * exp(-1.96 * error), 6 * exp(1.96 * error))
-    )
+    ends = (6 * exp(-1.96 * error), 6 * exp(1.96 * error))
+    assert same.predict(1e9).interval == pytest.approx(ends)
 
 
 def test_two_budgets_or_bounds_alone_have_no_null_law() -> None:

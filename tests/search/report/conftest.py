@@ -4,25 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.analysis.optimum import Located, find_optima
-from fathom.search.records import TrialRecord
+from fathom.search.analysis.optimum import find_optima
 from tests.support.optima import located
-from tests.support.reporting import BUDGETS, publish
+from tests.support.reporting import BUDGETS, Optima, Records, publish
 from tests.support.simulated import simulated_study
 
 
 @pytest.fixture(scope="module")
-def study() -> list[TrialRecord]:
+def study() -> Records:
     return simulated_study(budgets=BUDGETS)
 
 
 @pytest.fixture(scope="module")
-def optima(study: list[TrialRecord]) -> tuple[Located, ...]:
+def optima(study: Records) -> Optima:
     return tuple(map(located, find_optima(study, seed=0)))
 
 
 @pytest.fixture(scope="module")
-def run_folder(study: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(study: Records, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     publish(folder, study)
     return folder

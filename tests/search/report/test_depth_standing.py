@@ -4,16 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.verdict import Kind
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import Outcome
 from fathom.search.report.depth_standing import depth_standings, ruled_out_text
 from tests.support.optima import verdict
-from tests.support.reporting import BUDGETS, of_budget
+from tests.support.reporting import BUDGETS, Optima, Records, of_budget
 
 
 def test_depths_outside_the_interval_and_the_plateau_are_ruled_out(
-    study: list[TrialRecord], optima: tuple[Located, ...]
+    study: Records, optima: Optima
 ) -> None:
     for budget, optimum in zip(BUDGETS, optima, strict=True):
         of_these = of_budget(study, budget)
@@ -21,9 +20,8 @@ def test_depths_outside_the_interval_and_the_plateau_are_ruled_out(
 
         standings = depth_standings(of_these, optimum)
 
-        assert [standing.depth for standing in standings] == sorted(
-            {r.spec.shape.depth for r in of_these}
-        )
+        tried = sorted({r.spec.shape.depth for r in of_these})
+        assert [standing.depth for standing in standings] == tried
         for standing in standings:
             possible = low <= standing.depth <= high or standing.depth in optimum.plateau
             assert standing.ruled_out is not possible, standing.text
@@ -34,18 +32,14 @@ def test_depths_outside_the_interval_and_the_plateau_are_ruled_out(
             assert standing.finished == sum(r.spec.shape.depth == standing.depth for r in finished)
 
 
-def test_a_depth_as_good_as_the_best_is_not_ruled_out(
-    study: list[TrialRecord], optima: tuple[Located, ...]
-) -> None:
+def test_a_depth_as_good_as_the_best_is_not_ruled_out(study: Records, optima: Optima) -> None:
     best = optima[0].optimal_depth
     assert best
     beside = next(estimate.depth for estimate in optima[0].depths if estimate.depth > best)
     optimum = replace(optima[0], interval=(best, best), plateau=(best, beside))
 
-    standings = {
-        standing.depth: standing
-        for standing in depth_standings(of_budget(study, BUDGETS[0]), optimum)
-    }
+    found = depth_standings(of_budget(study, BUDGETS[0]), optimum)
+    standings = {standing.depth: standing for standing in found}
 
     assert not standings[beside].ruled_out
     assert "outside the 95 % interval, but not ruled out" in standings[beside].why
@@ -54,7 +48,7 @@ def test_a_depth_as_good_as_the_best_is_not_ruled_out(
 
 @pytest.mark.parametrize("kind", [Kind.INSUFFICIENT, Kind.UNFINISHED])
 def test_nothing_is_ruled_out_before_the_answer_is_settled(
-    kind: Kind, study: list[TrialRecord], optima: tuple[Located, ...]
+    kind: Kind, study: Records, optima: Optima
 ) -> None:
     open_yet = replace(optima[0], verdict=verdict(kind))
     standings = depth_standings(of_budget(study, BUDGETS[0]), open_yet)

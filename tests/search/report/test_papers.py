@@ -14,11 +14,17 @@ from fathom.search.analysis.papers.findings import PaperFindings, find_paper_fin
 from fathom.search.analysis.papers.matched_loss import Estimate, LossLevel, MatchedComparison
 from fathom.search.analysis.papers.required_depth import DifficultyDepth
 from fathom.search.records import CurvePoint, Outcome, TrialRecord
-from fathom.search.report.papers import crossing_law_text, need_text, papers_lines, verdict
+from fathom.search.report.papers import (
+    HEADINGS,
+    crossing_law_text,
+    need_text,
+    papers_lines,
+    verdict,
+)
 from fathom.search.report.terminal.answer_tables import print_papers
 from fathom.search.report.writer import make_charts
 from tests.support.papers import DEV, GEN, crossing_records, hop_records, matched_records
-from tests.support.reporting import conclusion_of, page_on, publish, rows, visible
+from tests.support.reporting import Records, conclusion_of, page_on, publish, rows, visible
 from tests.support.simulated import simulated_study
 
 LEVINE = crossing_records(seeds=2)
@@ -32,7 +38,7 @@ def found_in(records: Sequence[TrialRecord]) -> PaperFindings:
 
 def measured(
     records: Sequence[TrialRecord], metric: Callable[[CurvePoint, TrialRecord], dict[str, float]]
-) -> list[TrialRecord]:
+) -> Records:
     """The records with other metrics at each evaluation."""
     return [
         replace(r, curve=tuple(replace(p, metrics=metric(p, r)) for p in r.curve)) for r in records
@@ -45,17 +51,13 @@ def said_of(records: Sequence[TrialRecord]) -> str:
 
 def test_the_page_has_exact_match_by_depth_as_table_and_figure(tmp_path: Path) -> None:
     words = visible(publish(tmp_path, PETTY))
-    means = {
-        depth: fmean(r.curve[-1].metrics[GEN] for r in PETTY if r.spec.shape.depth == depth)
-        for depth in (2, 4, 8)
-    }
+    lines = "\n".join(papers_lines(found_in(PETTY)))
 
     assert "Exact match by depth depthtrialsdevgen" in words
-    for depth, mean in means.items():
+    for depth, at in ((2, "depth 2"), (4, "4"), (8, "8")):
+        mean = fmean(r.curve[-1].metrics[GEN] for r in PETTY if r.spec.shape.depth == depth)
         assert f"{mean:.3f} [" in words
-        assert f"{mean:.3f} at {'depth ' if depth == 2 else ''}{depth}" in "\n".join(
-            papers_lines(found_in(PETTY))
-        )
+        assert f"{mean:.3f} at {at}" in lines
     assert (tmp_path / "figures" / "exact-match-against-depth-1000000.svg").exists()
 
 
@@ -74,28 +76,19 @@ def test_bleu_is_said_from_0_to_100_by_its_way_of_decoding() -> None:
     translated = measured(PETTY, lambda _, trial: {"bleu/beam": 30.0 + trial.spec.shape.depth})
     (chart,) = [found for found in make_charts(conclusion_of(translated)) if "bleu" in found.key]
 
-    assert "1M: BLEU by beam: 32.0 at depth 2, 34.0 at 4, 38.0 at 8" in papers_lines(
-        found_in(translated)
-    )
+    line = "1M: BLEU by beam: 32.0 at depth 2, 34.0 at 4, 38.0 at 8"
+    assert line in papers_lines(found_in(translated))
     assert "BLEU by depth depthtrialsbeam" in said_of(translated)
     assert chart.y.label == "BLEU (0 to 100)"
     assert chart.y.high > 38
 
 
 @pytest.mark.parametrize(("records", "section"), [(LEVINE, 0), (HOPS, 1), (PETTY, 2), ([], None)])
-def test_a_section_appears_only_with_findings(
-    records: list[TrialRecord], section: int | None
-) -> None:
-    headings = ("Where deeper begins to win", "Depth needed", "Depth at equal loss")
-    words = said_of(records)
-    assert [heading in words for heading in headings] == [n == section for n in range(3)]
-
-
-def test_every_section_can_be_reached_from_the_top() -> None:
-    page = page_on([*LEVINE, *HOPS, *PETTY])
-    for anchor in ("crossings", "needed", "matched"):
-        assert f'<a href="#{anchor}">' in page
-        assert f'<section id="{anchor}">' in page
+def test_a_section_appears_only_with_findings(records: Records, section: int | None) -> None:
+    page = page_on(records)
+    for number, (anchor, heading) in enumerate(HEADINGS.items()):
+        there = (heading in visible(page), f'<a href="#{anchor}">' in page)
+        assert (*there, f'<section id="{anchor}">' in page) == (number == section,) * 3
 
 
 def test_the_page_says_crossings_and_their_law_with_intervals() -> None:
@@ -165,12 +158,10 @@ def test_lines_in_a_terminal_are_the_short_form() -> None:
     lines = [line for study in (LEVINE, HOPS, PETTY) for line in papers_lines(found_in(study))]
 
     assert lines[0].startswith("crossing: depth 3 begins to beat depth 2 at ")
-    assert any(line.startswith("crossings: through 4 crossings") for line in lines)
-    assert any(line.startswith("100k: error/k at most 0.05") for line in lines)
-    assert any(
-        line.startswith("1M: exact_match/gen/all at equal validation loss, depth 2 to 4 better")
-        for line in lines
-    )
+    text = "\n".join(lines)
+    assert "\ncrossings: through 4 crossings" in text
+    assert "\n100k: error/k at most 0.05" in text
+    assert "\n1M: exact_match/gen/all at equal validation loss, depth 2 to 4 better" in text
     out = io.StringIO()
     print_papers(found_in(HOPS), Console(file=out, width=300))
     assert out.getvalue().splitlines() == papers_lines(found_in(HOPS))

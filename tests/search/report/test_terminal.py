@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.simulate.driver import Loss
 from fathom.search.conclusion import conclude
 from fathom.search.formatting import format_count
-from fathom.search.records import Outcome, Stage
+from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.answer_log import read_answers
 from fathom.search.report.terminal import progress
 from fathom.search.report.terminal.live_table import summary_line
@@ -29,8 +29,7 @@ from fathom.search.report.terminal.remaining_work import (
 from fathom.search.report.terminal.screen import Terminal, as_text
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.run_folder import read_records
-from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.planning.plan import plan_study
+from fathom.search.study.planning.plan import BudgetPlan, plan_study
 from tests.support.dry_run import MACHINE, Simulation, best_at_four, scheduler, study
 from tests.support.optima import located
 
@@ -171,9 +170,8 @@ def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
     progress, _ = watched(tmp_path)
     folder = progress._scheduler.folder
     kept = {series.budget: series for series in read_answers(folder)}
-    assert {
-        budget: series.answers[-1] for budget, series in kept.items()
-    } == progress.answers.latest
+    last_answers = {budget: series.answers[-1] for budget, series in kept.items()}
+    assert last_answers == progress.answers.latest
     for series in kept.values():
         steps = [answer.tokens for answer in series.answers]
         assert steps == sorted(set(steps))
@@ -196,10 +194,8 @@ def test_the_last_lines_of_a_search_say_what_its_table_says(
     for optimum in conclusion.optima:
         low, high = located(optimum).interval
         [line] = [line for line in text.splitlines() if f" {format_count(optimum.budget)} " in line]
-        assert (
-            f"best depth {optimum.optimal_depth} [{low}-{high}], {optimum.kind},"
-            f" loss {optimum.loss:.4f}" in line
-        )
+        best = f"best depth {optimum.optimal_depth} [{low}-{high}], {optimum.kind}"
+        assert f"{best}, loss {optimum.loss:.4f}" in line
         assert f" {sum(optimum.trials.values())} trials;" in line, "no more are planned"
         assert "the search took" in line
     assert "so far" not in text.splitlines()[-1]
@@ -217,9 +213,7 @@ def test_an_answer_of_a_search_that_goes_on_is_called_one_so_far(tmp_path: Path)
 def test_before_enough_depths_are_confirmed_a_depth_has_no_interval(tmp_path: Path) -> None:
     shown, _ = watched(tmp_path, events=30)
     for state in shown._states():
-        assert state.stage == "explore"
-        assert state.best.isdecimal()
-        assert state.loss == "-"
+        assert (state.stage, state.best.isdecimal(), state.loss) == ("explore", True, "-")
 
 
 def test_the_first_output_says_that_little_is_known(tmp_path: Path) -> None:
@@ -227,6 +221,14 @@ def test_the_first_output_says_that_little_is_known(tmp_path: Path) -> None:
     rows = as_text(progress.view()).splitlines()[2:4]
     assert all(" - " in row and "[" not in row for row in rows)
     assert "left, as planned" in as_text(progress.view())
+
+
+def ended_search(path: Path) -> tuple[BudgetPlan, list[TrialRecord]]:
+    """The plan of the smallest budget, and its trials at the end of the search."""
+    search = scheduler(study(), path)
+    plan = plan_study(study(), 256, MACHINE)[0]
+    Simulation(search).run()
+    return plan, [r for r in search.records if r.spec.budget == plan.budget.params]
 
 
 def test_a_search_whose_trials_all_fail_still_shows_its_state(tmp_path: Path) -> None:
@@ -240,21 +242,14 @@ def test_a_search_whose_trials_all_fail_still_shows_its_state(tmp_path: Path) ->
 
 
 def test_nothing_is_left_of_a_search_at_its_end(tmp_path: Path) -> None:
-    config = study()
-    search = scheduler(config, tmp_path)
-    plans = {plan.budget.params: plan for plan in plan_study(config, 256, MACHINE)}
-    assert flops_left(plans[20_000], []) == pytest.approx(plans[20_000].flops)
-    Simulation(search).run()
-    of_these = [record for record in search.records if record.spec.budget == 20_000]
-    assert flops_left(plans[20_000], of_these, settled=True) == 0
+    plan, of_these = ended_search(tmp_path)
+    assert flops_left(plan, []) == pytest.approx(plan.flops)
+    assert flops_left(plan, of_these, settled=True) == 0
     assert flops_done(of_these) > 0
 
 
 def test_what_is_planned_and_not_done_is_left_of_an_open_stage(tmp_path: Path) -> None:
-    search = scheduler(study(), tmp_path)
-    plan = plan_study(study(), 256, MACHINE)[0]
-    Simulation(search).run()
-    of_these = [record for record in search.records if record.spec.budget == plan.budget.params]
+    plan, of_these = ended_search(tmp_path)
     whole = [record for record in of_these if record.outcome is Outcome.FINISHED][:2]
     a_token = plan.flops / plan.expected_tokens
     assert flops_left(plan, whole) == pytest.approx(plan.flops - 2 * plan.budget.tokens * a_token)
@@ -268,10 +263,7 @@ def test_what_is_planned_and_not_done_is_left_of_an_open_stage(tmp_path: Path) -
 
 
 def test_trials_that_end_before_the_horizon_shorten_the_expected_rest(tmp_path: Path) -> None:
-    search = scheduler(study(), tmp_path)
-    plan = plan_study(study(), 256, MACHINE)[0]
-    Simulation(search).run()
-    of_these = [record for record in search.records if record.spec.budget == plan.budget.params]
+    plan, of_these = ended_search(tmp_path)
     patient = [replace(record, curve=record.curve[: len(record.curve) // 2]) for record in of_these]
     finished = [r.tokens for r in patient if r.outcome is Outcome.FINISHED]
     share = sum(finished) / len(finished) / plan.budget.tokens
@@ -290,10 +282,3 @@ def test_each_budget_has_a_pace_of_its_own() -> None:
     assert left
     assert left.busy_seconds == pytest.approx(10.0 + 10.0), "a second a FLOP, and a quarter"
     assert left.seconds == pytest.approx(20 / 3), "three trials ran at a time"
-
-
-def finish(search: Scheduler, trial: str) -> None:
-    """Carry a trial to its end at once."""
-    simulation = Simulation(search, running=[trial])
-    while simulation.running:
-        simulation.report(trial)

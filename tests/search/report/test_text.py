@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.null_laws import fit_null_laws
-from fathom.search.analysis.optimum import Located, Optimum, find_optima
+from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion
 from fathom.search.records import Outcome, Stage, TrialRecord
@@ -22,25 +22,17 @@ from fathom.search.report.text import (
     shape_text,
 )
 from tests.support.optima import not_located, verdict
-from tests.support.reporting import BUDGETS, CONFIG, of_budget, page_on, visible
+from tests.support.reporting import BUDGETS, CONFIG, Optima, Records, of_budget, page_on, visible
 
 
-def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
-    optima: tuple[Located, ...],
-) -> None:
+def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(optima: Optima) -> None:
     planted = replace(
-        optima[1],
-        budget=10_000_000,
-        tokens=200_000_000,
-        optimal_depth=7,
-        interval=(6, 8),
-        plateau=(5, 6, 7, 8, 9),
-        verdict=verdict(Kind.IDENTIFIED),
-    )
+        optima[1], budget=10_000_000, tokens=200_000_000, optimal_depth=7, interval=(6, 8),
+        plateau=(5, 6, 7, 8, 9), verdict=verdict(Kind.IDENTIFIED),
+    )  # fmt: skip
 
-    assert answer(planted) == (
-        "10M parameters, 200M tokens, total count: depth 7 [6-8], plateau 5-9, identified"
-    )
+    where, found = "10M parameters, 200M tokens, total count", "depth 7 [6-8], plateau 5-9"
+    assert answer(planted) == f"{where}: {found}, identified"
     assert plateau(replace(planted, plateau=(7,))) == "7"
     rounded = answer(replace(planted, tokens=600_064, interval=(7, 7)))
     assert rounded.startswith("10M parameters, 600k tokens, total count: depth 7 [7], ")
@@ -48,9 +40,7 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
     assert "no best depth (lowest measured: 4), " in answer(not_located(planted, 4))
 
 
-def test_the_report_says_what_the_data_do_not_show(
-    study: list[TrialRecord], optima: tuple[Located, ...]
-) -> None:
+def test_the_report_says_what_the_data_do_not_show(study: Records, optima: Optima) -> None:
     edge = replace(optima[0], verdict=verdict(Kind.EDGE))
     short = replace(optima[1], verdict=verdict(Kind.INSUFFICIENT))
 
@@ -73,7 +63,7 @@ def limits_of(optimum: Optimum, records: Sequence[TrialRecord] = ()) -> list[str
     return [limit for limit in unsupported(concluded(records, (optimum,))) if "Law" not in limit]
 
 
-def test_depths_that_cannot_be_told_from_the_best_are_named(optima: tuple[Located, ...]) -> None:
+def test_depths_that_cannot_be_told_from_the_best_are_named(optima: Optima) -> None:
     flat = replace(optima[1], optimal_depth=5, plateau=(3, 4, 5, 6, 8))
 
     assert (
@@ -82,16 +72,14 @@ def test_depths_that_cannot_be_told_from_the_best_are_named(optima: tuple[Locate
     assert limits_of(replace(flat, optimal_depth=4, interval=(3, 5), plateau=(4,))) == []
 
 
-def test_families_that_disagree_are_a_doubt_about_the_model(optima: tuple[Located, ...]) -> None:
-    assert any(
-        "a factor of 1.60 apart" in x
-        for x in limits_of(replace(optima[1], family_disagreement=1.6))
-    )
+def test_families_that_disagree_are_a_doubt_about_the_model(optima: Optima) -> None:
+    doubtful = limits_of(replace(optima[1], family_disagreement=1.6))
+    assert any("a factor of 1.60 apart" in limit for limit in doubtful)
     assert not any("apart." in x and "factor" in x for x in limits_of(optima[1]))
 
 
 def test_the_next_steps_name_the_largest_budget_that_is_settled(
-    study: list[TrialRecord], optima: tuple[Located, ...]
+    study: Records, optima: Optima
 ) -> None:
     *settled, largest = optima
     found = concluded(study, (*settled, replace(largest, verdict=verdict(Kind.INSUFFICIENT))))
@@ -106,7 +94,7 @@ def test_the_next_steps_name_the_largest_budget_that_is_settled(
     assert "What next What the lines above say" in visible(page_of(unsettled, ()))
 
 
-def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Located, ...]) -> None:
+def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: Optima) -> None:
     tested = [estimate.depth for estimate in optima[1].depths]
     cut = replace(optima[1], interval=(3, tested[-1]), verdict=verdict(Kind.PLATEAU))
 
@@ -118,7 +106,7 @@ def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Located
     assert not any("the interval ends" in x for x in limits_of(at_one)), "no model is shallower"
 
 
-def test_noise_from_few_repeats_is_reported_as_assumed(study: list[TrialRecord]) -> None:
+def test_noise_from_few_repeats_is_reported_as_assumed(study: Records) -> None:
     of_these = of_budget(study, BUDGETS[2])
     first = min(r.spec.seed for r in of_these if r.spec.stage is Stage.CONFIRM)
     once = [r for r in of_these if r.spec.stage is Stage.EXPLORE or r.spec.seed == first]
@@ -133,7 +121,7 @@ def test_noise_from_few_repeats_is_reported_as_assumed(study: list[TrialRecord])
 
 
 def test_a_best_depth_that_was_not_trained_is_reported_as_read_from_the_curve(
-    optima: tuple[Located, ...],
+    optima: Optima,
 ) -> None:
     assert 5 not in {estimate.depth for estimate in optima[1].depths}
     untested = replace(optima[1], optimal_depth=5)
@@ -141,37 +129,27 @@ def test_a_best_depth_that_was_not_trained_is_reported_as_read_from_the_curve(
     assert any("1M: the loss of depth 5 itself" in limit for limit in limits_of(untested))
 
 
-def test_the_certainty_of_a_depth_stands_beside_it(optima: tuple[Located, ...]) -> None:
+def test_the_certainty_of_a_depth_stands_beside_it(optima: Optima) -> None:
     known = replace(
-        optima[1],
-        curve_minimum=4.6,
-        curve_minimum_interval=(4.0, 5.25),
-        plateau=(3, 4, 5),
-        family_disagreement=1.3,
-        share_without_minimum=0.025,
-        noise=0.0031,
-        params_slope=-0.21,
+        optima[1], curve_minimum=4.6, curve_minimum_interval=(4.0, 5.25), plateau=(3, 4, 5),
+        family_disagreement=1.3, share_without_minimum=0.025, noise=0.0031, params_slope=-0.21,
         best_ff_ratio=3.24,
-    )
+    )  # fmt: skip
 
-    facts = certainty(known)
+    words = "; ".join(certainty(known).values())
 
-    words = "; ".join(facts.values())
-    assert "4.60 layers, 95 % interval 4.00 to 5.25" in words
-    assert "depth 3, the shallowest of the plateau 3-5" in words
-    assert "factor of 1.30" in words
-    assert "2.5 %" in words
-    assert "0.0031 nats" in words
-    assert "-0.210 nats for each unit of ln parameters" in words
-    assert "3.2, among those that finished" in words
+    for fact in (
+        *("4.60 layers, 95 % interval 4.00 to 5.25", "the shallowest of the plateau 3-5"),
+        *("factor of 1.30", "2.5 %", "0.0031 nats", "-0.210 nats for each unit of ln parameters"),
+        "3.2, among those that finished",
+    ):
+        assert fact in words
     beyond = certainty(replace(known, verdict=verdict(Kind.EDGE)))
     assert "may lie beyond" in beyond["Lowest point of the curve"]
     assert certainty(replace(known, depths=())) == {}
 
 
-def test_the_laws_are_reported_with_their_test_and_their_scatter(
-    optima: tuple[Located, ...],
-) -> None:
+def test_the_laws_are_reported_with_their_test_and_their_scatter(optima: Optima) -> None:
     law = fit_laws(optima)[0]
 
     assert "fitted to 3 budgets from 300k to 3M" in law_text(law)
@@ -182,7 +160,7 @@ def test_the_laws_are_reported_with_their_test_and_their_scatter(
     assert "of which 1 only say on which side" in law_text(replace(law, bounds=1))
 
 
-def test_a_shape_of_two_stacks_says_how_many_layers_each_has(optima: tuple[Located, ...]) -> None:
+def test_a_shape_of_two_stacks_says_how_many_layers_each_has(optima: Optima) -> None:
     (shape, *_) = [optimum.shape for optimum in optima if optimum.shape and optimum.shape.depth > 1]
 
     assert shape_text(shape).startswith(f"depth {shape.depth}, ")
@@ -191,7 +169,7 @@ def test_a_shape_of_two_stacks_says_how_many_layers_each_has(optima: tuple[Locat
 
 
 def test_null_laws_are_reported_beside_the_law_and_named_where_they_predict_as_well(
-    study: list[TrialRecord], optima: tuple[Located, ...]
+    study: Records, optima: Optima
 ) -> None:
     laws, null = fit_laws(optima), fit_null_laws(optima)
 
@@ -211,9 +189,7 @@ def test_null_laws_are_reported_beside_the_law_and_named_where_they_predict_as_w
     assert any("predicts better than" in limit for limit in unsupported(found))
 
 
-def test_predictions_of_a_law_beyond_the_budgets_are_marked(
-    study: list[TrialRecord], optima: tuple[Located, ...]
-) -> None:
+def test_predictions_of_a_law_beyond_the_budgets_are_marked(study: Records, optima: Optima) -> None:
     laws = fit_laws(optima)
 
     words = visible(page_on(study))
@@ -227,7 +203,7 @@ def test_predictions_of_a_law_beyond_the_budgets_are_marked(
 
 
 def test_a_law_of_few_budgets_is_reported_with_uncertain_scatter(
-    study: list[TrialRecord], optima: tuple[Located, ...]
+    study: Records, optima: Optima
 ) -> None:
     limits = unsupported(concluded(study, optima))
 

@@ -14,11 +14,10 @@ import yaml
 from PIL import Image
 from rich.console import Console
 
-from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.papers.crossings import CrossingKind
 from fathom.search.conclusion import Conclusion
 from fathom.search.export.best import best_yaml
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import Outcome
 from fathom.search.report import writer
 from fathom.search.report.data import report_json
 from fathom.search.report.page import page as page_of
@@ -28,6 +27,8 @@ from fathom.search.words import study_reason
 from tests.support.reporting import (
     BUDGETS,
     CONFIG,
+    Optima,
+    Records,
     conclusion_of,
     of_budget,
     page_on,
@@ -37,22 +38,18 @@ from tests.support.reporting import (
 from tests.support.simulated import simulated_study
 
 
-def test_the_page_opens_with_the_answer_of_every_budget(
-    page: str, optima: tuple[Located, ...]
-) -> None:
+def test_the_page_opens_with_the_answer_of_every_budget(page: str, optima: Optima) -> None:
     words = visible(page)
 
     places = [words.index(answer(optimum)) for optimum in optima]
     assert places == sorted(places)
     assert places[-1] < words.index("Best depth and shape")
-    assert all(
-        study_reason(optimum.verdict).rstrip(".")[1:] in words.replace("`", "")
-        for optimum in optima
-    )
+    plain = words.replace("`", "")
+    assert all(study_reason(optimum.verdict).rstrip(".")[1:] in plain for optimum in optima)
 
 
 def test_the_shape_in_a_row_is_one_shape_whatever_depth_the_curve_calls_best(
-    study: list[TrialRecord], optima: tuple[Located, ...]
+    study: Records, optima: Optima
 ) -> None:
     [optimum, *_] = optima
     shape = optimum.shape
@@ -79,7 +76,7 @@ def test_the_page_loads_nothing_from_anywhere(page: str) -> None:
     assert "default-src 'none'" in page, "and the browser is told to load nothing"
 
 
-def test_names_from_the_user_cannot_become_part_of_the_page(study: list[TrialRecord]) -> None:
+def test_names_from_the_user_cannot_become_part_of_the_page(study: Records) -> None:
     hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)> ${x} & co"
     records = [
         replace(
@@ -105,7 +102,7 @@ def test_a_page_is_small_enough_to_be_mailed_even_on_a_thousand_trials(page: str
 
 @pytest.mark.parametrize("kept", [Outcome.STOPPED, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY])
 def test_a_budget_without_a_finished_trial_is_reported_as_such(
-    kept: Outcome, study: list[TrialRecord]
+    kept: Outcome, study: Records
 ) -> None:
     records = [r for r in study if r.outcome is kept and r.spec.budget == BUDGETS[0]]
     records += of_budget(study, BUDGETS[1])
@@ -119,7 +116,7 @@ def test_a_budget_without_a_finished_trial_is_reported_as_such(
     assert stopped_early is (kept is Outcome.STOPPED)
 
 
-def test_a_trial_that_diverged_at_once_leaves_a_report(study: list[TrialRecord]) -> None:
+def test_a_trial_that_diverged_at_once_leaves_a_report(study: Records) -> None:
     [first] = [r for r in of_budget(study, BUDGETS[0]) if r.outcome is Outcome.DIVERGED]
     nan = replace(first.curve[0], loss=float("nan"))
 
@@ -136,7 +133,7 @@ def test_a_run_without_any_ended_trial_has_a_report_that_says_so(tmp_path: Path)
     assert list((tmp_path / "figures").iterdir()) == []
 
 
-def test_one_budget_alone_is_reported_without_a_law(study: list[TrialRecord]) -> None:
+def test_one_budget_alone_is_reported_without_a_law(study: Records) -> None:
     words = visible(page_on(of_budget(study, BUDGETS[2])))
 
     assert "3M parameters, 60M tokens, total count: depth" in words
@@ -160,7 +157,7 @@ def test_figures_for_papers_are_pictures_of_something(run_folder: Path) -> None:
         assert svg.count("<path") > 20
 
 
-def test_the_same_records_give_the_same_bytes(study: list[TrialRecord], tmp_path: Path) -> None:
+def test_the_same_records_give_the_same_bytes(study: Records, tmp_path: Path) -> None:
     of_these = [record for record in study if record.outcome is Outcome.STOPPED][:9]
     publish(tmp_path, of_these)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
@@ -171,7 +168,7 @@ def test_the_same_records_give_the_same_bytes(study: list[TrialRecord], tmp_path
 
 
 def test_an_interrupted_report_leaves_the_earlier_one_whole(
-    study: list[TrialRecord], run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: Records, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(run_folder, tmp_path, dirs_exist_ok=True)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
@@ -186,22 +183,12 @@ def test_an_interrupted_report_leaves_the_earlier_one_whole(
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
-def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) -> None:
+def test_report_json_has_the_shape_that_is_promised(study: Records) -> None:
     report = conclusion_of(study)
     found = json.loads(json.dumps(report_json(report), allow_nan=False))
 
-    assert list(found) == [
-        *(
-            "study",
-            "budgets",
-            "law",
-            "null_laws",
-            "crossings",
-            "required_depths",
-            "matched",
-            "depth_metrics",
-        )
-    ]
+    keys = "study budgets law null_laws crossings required_depths matched depth_metrics"
+    assert list(found) == keys.split()
     assert found["crossings"]["pairs"][0]["kind"] in list(CrossingKind)
     keys = "budget count tokens optimal_depth interval plateau verdict shape loss trials"
     for budget in found["budgets"]:
@@ -213,9 +200,8 @@ def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) ->
         assert list(budget["trials"]) == ["finished", "stopped", "diverged", "failed"]
         assert budget["trials"]["failed"] == 1, "running out of memory is a way to fail"
         assert budget["shape"]["depth"] >= 1
-        assert [rung["rung"] for rung in budget["rungs"]] == [
-            audit.rung for audit in report.audits[budget["budget"]]
-        ]
+        audited = [audit.rung for audit in report.audits[budget["budget"]]]
+        assert [rung["rung"] for rung in budget["rungs"]] == audited
     assert found["law"]["name"] in ("logarithmic", "power")
     assert report_json(replace(report, optima=report.optima[:1]))["law"] is None
 

@@ -10,17 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.analysis.optimum import Located, find_optima
+from fathom.search.analysis.optimum import find_optima
 from fathom.search.conclusion import Conclusion
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import Outcome
 from fathom.search.report.data import save_tables, tables
-from tests.support.reporting import BUDGETS, CONFIG, of_budget, publish, rows, visible
+from tests.support.reporting import (
+    BUDGETS,
+    CONFIG,
+    Optima,
+    Records,
+    of_budget,
+    publish,
+    rows,
+    visible,
+)
 
 
 @pytest.fixture(scope="module")
-def without_one(
-    study: list[TrialRecord], run_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def without_one(study: Records, run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run, reported again after the middle budget's records were deleted."""
     folder = tmp_path_factory.mktemp("fewer")
     shutil.copytree(run_folder, folder, dirs_exist_ok=True)
@@ -41,17 +48,14 @@ def cells(page: str) -> list[dict[str, str]]:
     ]
 
 
-def test_every_number_of_the_table_can_be_traced_to_the_records(
-    page: str, study: list[TrialRecord]
-) -> None:
+def test_every_number_of_the_table_can_be_traced_to_the_records(page: str, study: Records) -> None:
     for shown, budget in zip(cells(page), BUDGETS, strict=True):
         of_these = of_budget(study, budget)
         outcomes = Counter(record.outcome for record in of_these)
         [optimum] = find_optima(of_these, seed=0)
 
-        assert shown["trials"] == ", ".join(
-            f"{outcomes[o]} {o.replace('_', ' ')}" for o in Outcome if outcomes[o]
-        )
+        numbers = [f"{outcomes[o]} {o.replace('_', ' ')}" for o in Outcome if outcomes[o]]
+        assert shown["trials"] == ", ".join(numbers)
         assert shown["tokens"] == f"{20 * budget / 1e6:g}M"
         assert shown["depth"] == str(optimum.optimal_depth)
         assert shown["loss (nats)"] == f"{optimum.loss:.4f}"
@@ -66,17 +70,16 @@ def test_every_number_of_the_table_can_be_traced_to_the_records(
 
 
 def test_the_tables_hold_every_value_of_an_optimum_with_its_unit(
-    run_folder: Path, optima: tuple[Located, ...]
+    run_folder: Path, optima: Optima
 ) -> None:
     for row, optimum in zip(rows(run_folder, "optima"), optima, strict=True):
-        assert float(row["curve_minimum"]) == optimum.curve_minimum
         assert float(row["curve_minimum_interval_low"]) == optimum.curve_minimum_interval[0]
-        assert int(row["shallowest_depth"]) == optimum.shallowest_depth
-        assert float(row["family_disagreement"]) == optimum.family_disagreement
-        assert float(row["share_without_minimum"]) == optimum.share_without_minimum
         assert float(row["noise_nats"]) == optimum.noise
-        assert float(row["params_slope"]) == optimum.params_slope
-        assert float(row["best_ff_ratio"]) == optimum.best_ff_ratio
+        for name in (
+            *("curve_minimum", "shallowest_depth", "family_disagreement", "share_without_minimum"),
+            *("params_slope", "best_ff_ratio"),
+        ):
+            assert float(row[name]) == getattr(optimum, name)
     fits = rows(run_folder, "fits")
     assert {
         row["coefficient"]: float(row["value"])
@@ -85,9 +88,7 @@ def test_the_tables_hold_every_value_of_an_optimum_with_its_unit(
     } == asdict(optima[0].curves.power)
 
 
-def test_the_tables_hold_every_trial_and_every_evaluation(
-    run_folder: Path, study: list[TrialRecord]
-) -> None:
+def test_the_tables_hold_every_trial_and_every_evaluation(run_folder: Path, study: Records) -> None:
     trials, curves = rows(run_folder, "trials"), rows(run_folder, "curves")
 
     assert [row["trial"] for row in trials] == [record.spec.trial for record in study]
@@ -100,7 +101,7 @@ def test_the_tables_hold_every_trial_and_every_evaluation(
 
 
 def test_the_last_metrics_of_an_objective_are_a_table_of_their_own(
-    study: list[TrialRecord], tmp_path: Path
+    study: Records, tmp_path: Path
 ) -> None:
     first, *others = study
     *before, last = first.curve
@@ -118,9 +119,8 @@ def test_the_last_metrics_of_an_objective_are_a_table_of_their_own(
 def test_deleting_a_budgets_records_removes_that_budget_and_nothing_else(
     run_folder: Path, without_one: Path
 ) -> None:
-    before, after = (
-        (folder / "report.html").read_text(encoding="utf-8") for folder in (run_folder, without_one)
-    )
+    pages = (run_folder / "report.html", without_one / "report.html")
+    before, after = (page.read_text(encoding="utf-8") for page in pages)
 
     assert "1M parameters" not in visible(after)
     assert of_its_own(after) == of_its_own(before) - {"1000000"}
@@ -142,7 +142,7 @@ def test_deleting_a_budgets_records_removes_that_budget_and_nothing_else(
 
 @pytest.mark.parametrize("table", ["trials", "curves", "optima", "depths", "fits", "rungs"])
 def test_deleting_a_budgets_records_removes_its_rows_and_no_others(
-    table: str, study: list[TrialRecord], run_folder: Path, without_one: Path
+    table: str, study: Records, run_folder: Path, without_one: Path
 ) -> None:
     trials = {record.spec.trial for record in study if record.spec.budget != BUDGETS[1]}
 

@@ -183,12 +183,9 @@ def test_two_depths_are_too_few_and_it_says_so() -> None:
 @pytest.mark.parametrize(
     ("tokens", "parabola"), [(4e9, 18), (10e9, 25), (50e9, 31), (100e9, 34), (330e9, 36)]
 )
-def test_the_published_best_depths_of_gemstones_are_found_again(
-    tokens: float, parabola: int
-) -> None:
-    question = TableQuestion(
-        budgets=(103_000_000,), width=0.08, horizons=(int(tokens),), noise=4e-3
-    )
+def test_the_published_best_depths_of_gemstones_are_found(tokens: float, parabola: int) -> None:
+    asked = replace(ASKED, budgets=(103_000_000,), width=0.08, noise=4e-3)
+    question = replace(asked, horizons=(int(tokens),))
     with open_text(GEMSTONES) as table:
         [optimum] = analyse_table(table, {}, question).findings[0].optima
     assert optimum.curves is not None

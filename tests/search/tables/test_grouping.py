@@ -59,10 +59,8 @@ def test_a_loss_that_is_no_number_ends_a_run_and_one_that_is_not_there_is_nothin
     )  # fmt: skip
     exploded = grouped(depth=[4, 8], params=[9, 9], loss=[3.0, 1e30])
 
-    assert [(run.tokens.tolist(), run.diverged) for run in found.runs] == [
-        ([1, 3], False),
-        ([1], True),
-    ]
+    ends = [(run.tokens.tolist(), run.diverged) for run in found.runs]
+    assert ends == [([1, 3], False), ([1], True)]
     assert [run.diverged for run in exploded.runs] == [False, True]
 
 

@@ -16,10 +16,7 @@ def test_the_last_values_of_every_trial_stand_by_depth() -> None:
     [found] = find_depth_metrics(records)
 
     assert (found.kind, found.split, found.name) == ("exact_match", "gen", "exact_match/gen/all")
-    assert {depth: sorted(column) for depth, column in found.values.items()} == {
-        2: [0.25],
-        4: [0.5, 0.75],
-    }
+    assert {d: sorted(each) for d, each in found.values.items()} == {2: [0.25], 4: [0.5, 0.75]}
 
 
 def test_values_are_those_of_the_records() -> None:
@@ -36,9 +33,9 @@ def test_values_are_those_of_the_records() -> None:
 def test_categories_and_other_metrics_are_left_out() -> None:
     metrics = {"exact_match/gen/case": 0.1, "bits_per_byte": 1.0, "accuracy/test": 0.5}
 
-    assert [metric.name for metric in find_depth_metrics([measured_trial(2, 0, metrics)])] == [
-        "accuracy/test"
-    ]
+    [metric] = find_depth_metrics([measured_trial(2, 0, metrics)])
+
+    assert metric.name == "accuracy/test"
 
 
 def test_scores_of_translations_stand_by_their_way_of_decoding() -> None:

@@ -61,9 +61,8 @@ def test_the_first_level_is_the_last_that_every_trial_reached() -> None:
 
     comparison = by(find_matched(records), LOSS)
 
-    assert comparison.levels[0].level == pytest.approx(
-        max(record.loss or 0.0 for record in records)
-    )
+    highest = max(record.loss or 0.0 for record in records)
+    assert comparison.levels[0].level == pytest.approx(highest)
     levels = [level.level for level in comparison.levels]
     assert levels == sorted(levels)
     assert comparison.trials == (4, 4)
@@ -101,19 +100,13 @@ def test_one_trial_a_depth_gives_a_difference_without_a_band() -> None:
 
 def test_neighbouring_depths_are_compared_budget_by_budget() -> None:
     small = matched_records(beyond=0.0, depths=(2, 3, 4))
-    large = [
-        replace(r, spec=replace(r.spec, budget=2_000_000)) for r in matched_records(beyond=0.0)
-    ]
+    pair = matched_records(beyond=0.0)
+    large = [replace(r, spec=replace(r.spec, budget=2_000_000)) for r in pair]
 
-    found = [
-        comparison for comparison in find_matched([*large, *small]) if comparison.yardstick == LOSS
-    ]
+    found = [match for match in find_matched([*large, *small]) if match.yardstick == LOSS]
 
-    assert [(match.budget, match.shallow, match.deep) for match in found] == [
-        (1_000_000, 2, 3),
-        (1_000_000, 3, 4),
-        (2_000_000, 2, 4),
-    ]
+    compared = [(match.budget, match.shallow, match.deep) for match in found]
+    assert compared == [(1_000_000, 2, 3), (1_000_000, 3, 4), (2_000_000, 2, 4)]
 
 
 def test_metrics_of_the_end_only_or_of_some_trials_only_are_not_compared() -> None:

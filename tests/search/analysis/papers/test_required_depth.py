@@ -1,7 +1,7 @@
 """Depth needed against difficulty: planted rules are found, and what was not tested is not said."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,53 +14,51 @@ from fathom.search.analysis.papers.required_depth import (
     find_required_depths,
     fit_required_depth,
 )
-from fathom.search.records import Outcome
+from fathom.search.records import Outcome, TrialRecord
 from tests.support.papers import DIFFICULTIES, hop_records, measured_trial, sanford
 
 
-def only(found: Sequence[RequiredDepth]) -> RequiredDepth:
-    [required] = found
+def found_in(records: Sequence[TrialRecord]) -> RequiredDepth:
+    [required] = find_required_depths(records, seed=0)
     return required
 
 
-def test_the_rule_of_hops_is_found() -> None:
-    required = only(find_required_depths(hop_records(), seed=0))
-
-    assert (required.metric, required.budget, required.trials) == ("error/k", 100_000, 3)
-    assert {need.difficulty: need.depth for need in required.needs} == {
-        k: sanford(k) for k in DIFFICULTIES
-    }
+def interval(required: RequiredDepth) -> tuple[float, float]:
+    """The interval of the gain; infinite where it is open above."""
     assert required.gained_interval
     low, high = required.gained_interval
-    assert high
-    assert low < 1 < high, "a layer doubles the hop_records"
+    return low, high or math.inf
+
+
+def test_the_rule_of_hops_is_found() -> None:
+    required = found_in(hop_records())
+
+    assert (required.metric, required.budget, required.trials) == ("error/k", 100_000, 3)
+    assert [(need.difficulty, need.depth) for need in required.needs] == [
+        (k, sanford(k)) for k in DIFFICULTIES
+    ]
+    low, high = interval(required)
+    assert low < 1 < high < math.inf, "a layer doubles the hops"
     assert required.gained == pytest.approx(1, abs=0.2)
 
 
 def test_the_rule_of_blocks_is_found_across_studies() -> None:
-    measured = {
-        k: {depth: [0.99 if depth >= k - 2 else 0.2] * 2 for depth in (1, 2, 3, 4, 5)}
-        for k in (3, 4, 5, 6, 7)
-    }
+    measured = {k: {d: [0.99 if d >= k - 2 else 0.2] * 2 for d in range(1, 6)} for k in range(3, 8)}
 
-    required = fit_required_depth(
-        measured, RULES["exact_match"], metric="exact_match/61-80", budget=1_000_000, seed=0
-    )
+    rule, metric = RULES["exact_match"], "exact_match/61-80"
+    required = fit_required_depth(measured, rule, metric=metric, budget=1_000_000, seed=0)
 
     assert [need.depth for need in required.needs] == [1, 2, 3, 4, 5]
     assert required.gained == pytest.approx(1), "a layer is a block more"
-    assert required.gained_interval
-    low, high = required.gained_interval
-    assert high
+    low, high = interval(required)
     assert 0.7 < low < 1 < high < 1.5
 
 
 def test_a_difficulty_beyond_every_tested_depth_has_no_required_depth() -> None:
-    required = only(find_required_depths(hop_records(depths=(1, 2, 3)), seed=0))
+    required = found_in(hop_records(depths=(1, 2, 3)))
 
-    assert required.needs[-1] == DifficultyDepth(
-        difficulty=16, depth=None, soonest=None, surest=None
-    )
+    none = DifficultyDepth(difficulty=16, depth=None, soonest=None, surest=None)
+    assert required.needs[-1] == none
     assert required.gained == pytest.approx(1.0, abs=0.5)
 
 
@@ -72,7 +70,7 @@ def test_seeds_that_differ_give_the_depth_a_range() -> None:
         for seed, error in enumerate(by_depth)
     ]
 
-    easy, hard = only(find_required_depths(records, seed=0)).needs
+    easy, hard = found_in(records).needs
 
     assert easy == DifficultyDepth(difficulty=2, depth=3, soonest=2, surest=4)
     assert hard.depth is None
@@ -80,23 +78,16 @@ def test_seeds_that_differ_give_the_depth_a_range() -> None:
 
 def test_difficulties_that_the_shallowest_depth_solves_bound_no_smaller_depth() -> None:
     """All but the hardest of these might need fewer than the three layers tried first."""
-    required = only(find_required_depths(hop_records(depths=(4, 5, 6)), seed=0))
+    required = found_in(hop_records(depths=(4, 5, 6)))
 
     assert [need.depth for need in required.needs][:6] == [4] * 6
     assert required.gained == pytest.approx(1, rel=0.4)
 
 
 def test_intervals_widen_with_seeds_that_differ_and_cover_the_rule() -> None:
-    same = only(find_required_depths(hop_records(lambda k: math.log2(k) + 2), seed=0))
-    differing = only(
-        find_required_depths(hop_records(lambda k: math.log2(k) + 2, noise=0.7), seed=0)
-    )
-
     widths = []
-    for required in (same, differing):
-        assert required.gained_interval
-        low, high = required.gained_interval
-        assert high
+    for noise in (0.0, 0.7):
+        low, high = interval(found_in(hop_records(lambda k: math.log2(k) + 2, noise=noise)))
         assert low < 1 < high
         widths.append(high - low)
     assert widths[1] > widths[0]
@@ -108,19 +99,14 @@ def test_intervals_cover_the_rule_when_seeds_differ() -> None:
     for rule, least in ((sanford, 0.8), (lambda k: math.log2(k) + 2, 0.9)):
         covered = []
         for seed in range(20):
-            interval = only(
-                find_required_depths(hop_records(rule, noise=0.5, seed=seed), seed=0)
-            ).gained_interval
-            assert interval
-            covered.append(interval[0] <= 1 <= (interval[1] or math.inf))
+            low, high = interval(found_in(hop_records(rule, noise=0.5, seed=seed)))
+            covered.append(low <= 1 <= high)
         assert np.mean(covered) >= least
 
 
-@pytest.mark.parametrize("needed", [lambda _: 2, lambda _: 9], ids=["easy", "impossible"])
-def test_no_slope_where_depth_and_difficulty_do_not_go_together(
-    needed: Callable[[int], int],
-) -> None:
-    required = only(find_required_depths(hop_records(needed), seed=0))
+@pytest.mark.parametrize("needed", [2, 9], ids=["easy", "impossible"])
+def test_no_slope_where_depth_and_difficulty_do_not_go_together(needed: int) -> None:
+    required = found_in(hop_records(lambda _: needed))
     assert (required.gained, required.gained_interval) == (None, None)
 
 
@@ -128,7 +114,7 @@ def test_unfinished_trials_and_missing_values_do_not_count() -> None:
     lost = [replace(record, outcome=Outcome.DIVERGED) for record in hop_records(depths=(1,))]
     nan = [measured_trial(1, 0, {"error/k1": math.nan, "error/k2": math.nan})]
 
-    required = only(find_required_depths([*lost, *nan, *hop_records(depths=(2, 3))], seed=0))
+    required = found_in([*lost, *nan, *hop_records(depths=(2, 3))])
 
     assert required.depths == (1, 2, 3)
     assert required.needs[0].depth == 2
@@ -142,11 +128,8 @@ def test_no_required_depth_without_two_depths_and_two_difficulties() -> None:
 
 
 def test_each_budget_is_judged_by_itself() -> None:
-    small = hop_records()
-    large = [
-        replace(record, spec=replace(record.spec, budget=200_000))
-        for record in hop_records(lambda k: sanford(k) - 1)
-    ]
+    small, easier = hop_records(), hop_records(lambda k: sanford(k) - 1)
+    large = [replace(r, spec=replace(r.spec, budget=200_000)) for r in easier]
 
     required, other = find_required_depths([*large, *small], seed=0)
 
@@ -173,10 +156,8 @@ def test_published_errors_of_hops_give_about_one_doubling_a_layer() -> None:
         for depth, errors in PUBLISHED.items()
     ]
 
-    required = only(find_required_depths(records, seed=0))
+    required = found_in(records)
 
     assert [need.depth for need in required.needs] == [2, 3, 3, 4, 4, 5, 5, 6, 6, None]
-    assert required.gained_interval
-    low, high = required.gained_interval
-    assert high
-    assert low < 1 < high
+    low, high = interval(required)
+    assert low < 1 < high < math.inf

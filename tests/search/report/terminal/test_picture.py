@@ -18,9 +18,8 @@ LOSSES = tuple(
     DepthLoss(depth, loss, 0.01, depth != 6)
     for depth, loss in ((1, 2.9), (2, 2.2), (3, 2.0), (4, 2.05), (6, 2.1))
 )
-PICTURE = DepthPicture(
-    "80k: depth 3 [2-4]", LOSSES, lambda depth: 2 + abs(depth - 3) / 10, (2, 4), 3
-)
+TITLE = "80k: depth 3 [2-4]"
+PICTURE = DepthPicture(TITLE, LOSSES, lambda depth: 2 + abs(depth - 3) / 10, (2, 4), 3)
 
 
 def lines(picture: DepthPicture, width: int = 40, height: int = 9) -> list[str]:
