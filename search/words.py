@@ -35,10 +35,8 @@ def study_reason(verdict: Verdict) -> str:
         case v.Depths(shallowest, deepest):
             remedy = f"set `space.depth: [{shallowest}, {deepest}]`"
         case v.TheseDepths(depths, tested):
-            remedy = (
-                f"{_train_too(depths)}, by `sampler: ladder` and "
-                f"`space.depth: {sorted({*depths, *tested})}`"
-            )
+            keys = f"`sampler: ladder` and `space.depth: {sorted({*depths, *tested})}`"
+            remedy = f"{_train_too(depths)}, by {keys}"
         case Advice() as advice:
             remedy = STUDY[advice]
         case None:

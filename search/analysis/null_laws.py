@@ -76,16 +76,10 @@ def fit_null_laws(optima: Sequence[Optimum]) -> tuple[NullLaw, ...]:
     layer, embedding = _parameters_by_width(usable(optima))
     names = [SAME_DEPTH, CUBE_ROOT, *([SAME_ASPECT_RATIO] if embedding else [])]
     alone = all(optimum.count is not Count.TOTAL for optimum in usable(optima))
-    laws = [
-        replace(law, whole_layers=alone)
-        for name in names
-        if (law := _null_law(name, points, layer, embedding))
-    ]
-    return tuple(sorted(laws, key=_untested_last))
-
-
-def _untested_last(law: NullLaw) -> float:
-    return inf if law.leave_one_out_error is None else law.leave_one_out_error
+    found = (_null_law(name, points, layer, embedding) for name in names)
+    laws = [replace(law, whole_layers=alone) for law in found if law]
+    laws.sort(key=lambda law: inf if (error := law.leave_one_out_error) is None else error)
+    return tuple(laws)
 
 
 def as_good(law: Law, null_laws: Sequence[NullLaw]) -> tuple[NullLaw, ...]:

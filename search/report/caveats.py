@@ -43,10 +43,8 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
             )
     factor = optimum.family_disagreement if isinstance(optimum, Located) else 1.0
     if factor >= FACTOR_WORTH_A_WARNING:
-        yield (
-            "a best depth that does not depend on the family of curves; the two put it a factor"
-            f" of {factor:.2f} apart."
-        )
+        apart = f"the two put it a factor of {factor:.2f} apart"
+        yield f"a best depth that does not depend on the family of curves; {apart}."
     if elsewhere := shape_elsewhere(optimum):
         depth = optimum.optimal_depth
         yield f"the loss of depth {depth} itself, which the curve gives; {elsewhere}."
@@ -124,7 +122,5 @@ def _law_limits(conclusion: Findings) -> Iterator[str]:
             " end before it, and say only on which side it lies."
         )
     for null in as_good(law, conclusion.null_laws):
-        yield (
-            f"Law: that the {law.name} law predicts better than {null_law_text(null)}, a law with"
-            " one constant."
-        )
+        better = f"that the {law.name} law predicts better than {null_law_text(null)}"
+        yield f"Law: {better}, a law with one constant."

@@ -188,10 +188,8 @@ def _check_needed(names: Sequence[str], taken: Mapping[str, str], table: str) ->
         )
     for ours, theirs in taken.items():
         if list(names).count(theirs) > 1:
-            raise TableError(
-                f"{table} must have one column {printable(theirs)!r}, which is the {ours}, got two;"
-                " rename one"
-            )
+            column = f"{printable(theirs)!r}, which is the {ours}"
+            raise TableError(f"{table} must have one column {column}, got two; rename one")
 
 
 def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:

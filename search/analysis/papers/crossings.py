@@ -144,10 +144,8 @@ def find_crossings(
     if not records or not records[0].spec.count.of_parameters:
         return None
     generator = np.random.default_rng([seed, len("crossings")])
-    sized = [
-        _sized(estimate_depths(of_budget), budget, generator, draws)
-        for budget, of_budget in by_budget(records).items()
-    ]
+    budgets = by_budget(records).items()
+    sized = [_sized(estimate_depths(trials), size, generator, draws) for size, trials in budgets]
     repeated = _repeated(sized)
     beside = set(pairwise(repeated))
     found = []

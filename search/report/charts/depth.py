@@ -35,14 +35,7 @@ FINISHED = {
 
 NEXT_POINT, WIDEST_ROW = 0.05, 0.16
 """Distance of points side by side, and greatest width of the points of a depth; in ln depth."""
-HUES = (
-    colours.ACCENT,
-    colours.ORANGE,
-    colours.GREEN,
-    colours.PINK,
-    colours.INK,
-    colours.MUTED,
-)
+HUES = (colours.ACCENT, colours.ORANGE, colours.GREEN, colours.PINK, colours.INK, colours.MUTED)
 
 
 def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:

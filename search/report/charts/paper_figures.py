@@ -133,15 +133,11 @@ def _legend_inches(figure: Figure, axes: Axes, title: str) -> float:
     names = axes.get_legend_handles_labels()[1]
     if not names:
         return 0.0
-    columns = _columns(names)
+    # As many as fit into the width of a figure.
+    columns = max(1, min(6, int(WIDTH * LETTERS_PER_INCH / (max(map(len, names)) + 7))))
     figure.legend(loc="lower left", ncols=columns, title=title or None, alignment="left")
     rows = math.ceil(len(names) / columns)
     return rows * LEGEND_ROW + (LEGEND_TITLE if title else 0.0) + LEGEND_EDGE
-
-
-def _columns(names: Sequence[str]) -> int:
-    """Returns the number of legend columns that fit into the width of a figure."""
-    return max(1, min(6, int(WIDTH * LETTERS_PER_INCH / (max(map(len, names)) + 7))))
 
 
 def _place(figure: Figure, axes: Axes, legend: float) -> None:

@@ -57,9 +57,8 @@ def _courses(known: Sequence[Optimum]) -> Courses:
     for optimum in known:
         best = min(estimate.loss for estimate in optimum.depths)
         for estimate in optimum.depths:
-            courses.setdefault(estimate.depth, []).append(
-                (optimum.budget, estimate.loss - best, drawn_error(estimate))
-            )
+            place = (optimum.budget, estimate.loss - best, drawn_error(estimate))
+            courses.setdefault(estimate.depth, []).append(place)
     return {depth: courses[depth] for depth in sorted(courses) if len(courses[depth]) > 1}
 
 

@@ -12,9 +12,10 @@ from benchmarks.worlds.planted import World, asymmetric, finished, symmetric
 from fathom.search.analysis.curve_fit import fit, points_of
 from fathom.search.analysis.depth_estimates import estimate_depths
 from fathom.search.analysis.joint_curve import best_of, fit_joint_curve, incumbent_depth
-from fathom.search.analysis.optimum import Located, find_optimum
+from fathom.search.analysis.optimum import find_optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
+from tests.support.optima import located
 from tests.support.simulated import cut
 
 WORLD = World(curve=symmetric(6), noise=0.0, ratio_effect=0.0, params_slope=0.0)
@@ -148,8 +149,7 @@ def test_confirmed_trials_correct_the_forecasts_of_explored_ones() -> None:
 def test_the_finished_depths_decide() -> None:
     deep = replace(WORLD, curve=symmetric(14))
     records = [*confirmed(WORLD, noise=0.0005), *stopped(explored(deep))]
-    found = find_optimum(records, seed=0)
-    assert isinstance(found, Located)
+    found = located(find_optimum(records, seed=0))
     low, high = found.curve_minimum_interval
     assert low <= 6 <= high < 8
     assert found.optimal_depth == 6
@@ -158,8 +158,7 @@ def test_the_finished_depths_decide() -> None:
 def test_the_shape_is_of_the_tested_depth_that_is_lowest_on_the_curve() -> None:
     """At 4.7 of 4 and 6: nearest to 5, to which it is rounded, would be 6."""
     world = replace(WORLD, curve=symmetric(4.7, 0.2))
-    found = find_optimum(confirmed(world, (2, 3, 4, 6, 9), noise=0.0005), seed=0)
-    assert isinstance(found, Located)
+    found = located(find_optimum(confirmed(world, (2, 3, 4, 6, 9), noise=0.0005), seed=0))
     assert found.curve_minimum == pytest.approx(4.7, abs=0.1)
     assert found.optimal_depth == 5
     assert found.shape

@@ -221,15 +221,9 @@ def test_an_impossible_logarithmic_law_is_left_out(exponent: float) -> None:
 
 def test_a_fitted_law_without_a_depth_is_an_error() -> None:
     law = Law(
-        name="power",
-        a=-4.0,
-        b=0.33,
-        covariance=((0.0, 0.0), (0.0, 0.0)),
-        budgets=3,
-        bounds=0,
-        params_range=(300_000, 3_000_000),
-        leave_one_out_error=None,
-    )
+        name="power", a=-4.0, b=0.33, covariance=((0.0, 0.0), (0.0, 0.0)), budgets=3, bounds=0,
+        params_range=(300_000, 3_000_000), leave_one_out_error=None,
+    )  # fmt: skip
     with pytest.raises(ValueError, match="at least one layer, but the fitted power law"):
         law.predict(1000)
     assert law.predict(1e6).interval == pytest.approx((law.predict(1e6).depth,) * 2)

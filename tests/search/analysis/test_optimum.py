@@ -52,8 +52,7 @@ def confirmed(curve: Curve, depths: tuple[int, ...] = DEPTHS, noise: float = 0.0
 
 @pytest.mark.parametrize("curve", [symmetric(3.2), asymmetric(3.2), asymmetric(3.2, 0.6, 2.0)])
 def test_a_planted_optimum_is_identified(curve: Curve) -> None:
-    found = confirmed(curve)
-    assert isinstance(found, Located)
+    found = located(confirmed(curve))
     assert found.kind is Kind.IDENTIFIED
     assert found.optimal_depth == 3
     assert found.interval[0] <= 3 <= found.interval[1]
@@ -92,9 +91,7 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 
 
 def test_more_noise_widens_the_interval() -> None:
-    quiet, loud = (confirmed(symmetric(3.5, 0.03), noise=noise) for noise in (0.001, 0.01))
-    assert isinstance(quiet, Located)
-    assert isinstance(loud, Located)
+    quiet, loud = (located(confirmed(symmetric(3.5, 0.03), noise=n)) for n in (0.001, 0.01))
     assert loud.interval[1] - loud.interval[0] > quiet.interval[1] - quiet.interval[0]
     assert len(loud.plateau) > len(quiet.plateau)
 
@@ -107,9 +104,8 @@ def test_the_minimum_may_lie_between_tested_depths() -> None:
 
 
 def test_a_minimum_far_from_every_tested_depth_is_not_identified() -> None:
-    found = confirmed(symmetric(10.0, 0.2), depths=(2, 3, 4, 24, 32), noise=0.001)
+    found = located(confirmed(symmetric(10.0, 0.2), depths=(2, 3, 4, 24, 32), noise=0.001))
     assert found.kind is Kind.INSUFFICIENT
-    assert isinstance(found, Located)
     assert 4 < found.interval[0] <= found.interval[1] < 24
     assert found.verdict.remedy == TheseDepths((found.optimal_depth,), (2, 3, 4, 24, 32))
 
@@ -253,24 +249,15 @@ def test_the_width_of_the_interval_decides_the_word(
 ) -> None:
     records = confirm(World(curve=symmetric(3.2), noise=0.003), DEPTHS, np.random.default_rng(1))
     location = Location(
-        depth=min(interval[0] + 1, 7),
-        interval=interval,
-        lowest=3.0,
-        minimum=3.0,
-        minimum_interval=(2.0, 4.0),
-        plateau=(3,),
-        shallow_share=0.0,
-        deep_share=0.1,
-        difference=difference,
-        interval_difference=difference,
-        tested=DEPTHS,
-    )
+        depth=min(interval[0] + 1, 7), interval=interval, lowest=3.0, minimum=3.0,
+        minimum_interval=(2.0, 4.0), plateau=(3,), shallow_share=0.0, deep_share=0.1,
+        difference=difference, interval_difference=difference, tested=DEPTHS,
+    )  # fmt: skip
     assert judge(records, estimate_depths(records), location).kind is kind
 
 
 def test_a_range_cut_by_the_tested_depths_asks_for_depths_beyond() -> None:
-    found = confirmed(symmetric(6.0, 0.02), noise=0.004)
+    found = located(confirmed(symmetric(6.0, 0.02), noise=0.004))
     assert found.kind is Kind.EDGE
-    assert isinstance(found, Located)
     assert found.interval[1] == 8
     assert found.verdict.cause == BestAtEnd(8, deeper=True)

@@ -295,7 +295,8 @@ def test_a_legend_of_many_rows_makes_a_figure_higher_and_not_its_axes_lower(
     line = next(mark for mark in chart.marks if isinstance(mark, Line))
     many = tuple(replace(line, name=f"the curve of number {n}", in_legend=True) for n in range(60))
     save_static([replace(chart, key="few"), replace(chart, key="many", marks=many)], tmp_path)
-    few, high = (Image.open(tmp_path / f"{key}.png").size for key in ("few", "many"))
+    with Image.open(tmp_path / "few.png") as small, Image.open(tmp_path / "many.png") as large:
+        few, high = small.size, large.size
     assert few == (1024, 768)
     assert high[0] == 1024
     assert high[1] > 20 * 25 + 2.7 * 160, "twenty rows below the lowest axes"

@@ -207,12 +207,7 @@ def test_a_metric_that_stayed_at_zero_is_called_nothing_learned() -> None:
     zero = Estimate(mean=0.0, interval=(0.0, 0.0))
     level = LossLevel(level=1.0, shallow=zero, deep=zero, difference=zero)
     pair = MatchedComparison(
-        budget=1,
-        metric="exact_match/gen",
-        yardstick="loss",
-        shallow=1,
-        deep=2,
-        trials=(2, 2),
+        budget=1, metric="exact_match/gen", yardstick="loss", shallow=1, deep=2, trials=(2, 2),
         levels=(level,),
-    )
+    )  # fmt: skip
     assert verdict(pair) == "nothing learned (0 for both)"

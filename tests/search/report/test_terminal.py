@@ -4,10 +4,9 @@ import io
 import itertools
 import math
 import sys
-import types
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -54,6 +53,14 @@ def watched(
     return progress, output.getvalue()
 
 
+def drawn_at(search: Progress, width: int, height: int) -> str:
+    """The display on a terminal of this size."""
+    console = Console(width=width, height=height, force_terminal=True, color_system=None)
+    with console.capture() as capture:
+        console.print(search.view())
+    return capture.get()
+
+
 def test_in_a_file_a_budget_is_a_plain_line_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,22 +100,18 @@ def test_a_wider_terminal_has_more_columns_and_pictures(
     tmp_path: Path, width: int, columns: int, drawn: int
 ) -> None:
     search, _ = watched(tmp_path, events=EVENTS_TO_AN_INTERVAL)
-    console = Console(width=width, height=40, force_terminal=True, color_system=None)
-    with console.capture() as capture:
-        console.print(search.view())
-    heads = capture.get().splitlines()[1].replace("best depth", "depth")
+    screen = drawn_at(search, width, 40)
+    heads = screen.splitlines()[1].replace("best depth", "depth")
     assert len(heads.split()) == columns
-    assert capture.get().count("└") == drawn
-    assert "█" in capture.get(), "a running trial has its losses as bars"
+    assert screen.count("└") == drawn
+    assert "█" in screen, "a running trial has its losses as bars"
 
 
 def test_a_low_terminal_has_the_table_without_pictures(tmp_path: Path) -> None:
     search, _ = watched(tmp_path)
-    console = Console(file=io.StringIO(), width=80, height=12, force_terminal=True)
-    with console.capture() as capture:
-        console.print(search.view())
-    assert "└" not in capture.get()
-    assert len(capture.get().splitlines()) <= 12
+    screen = drawn_at(search, 80, 12)
+    assert "└" not in screen
+    assert len(screen.splitlines()) <= 12
 
 
 def test_in_a_file_a_search_without_news_says_now_and_then_that_it_goes_on(
@@ -139,31 +142,19 @@ def test_a_narrow_terminal_loses_no_digit(tmp_path: Path, width: int) -> None:
 def test_a_notebook_gets_one_output_of_plain_text_that_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[Any] = []
-
-    class Handle:
-        def update(self, data: dict[str, str], *, raw: bool) -> None:
-            shown.append(data)
-
-    def display(data: dict[str, str], *, raw: bool, display_id: bool) -> Handle:
-        shown.append("new output")
-        shown.append(data)
-        return Handle()
-
-    module = types.ModuleType("IPython.display")
-    module.display = display  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
-    monkeypatch.setitem(sys.modules, "IPython.display", module)
-    config = study()
-    search = scheduler(config, tmp_path)
+    display = Mock()
+    monkeypatch.setitem(sys.modules, "IPython", Mock())
+    monkeypatch.setitem(sys.modules, "IPython.display", Mock(display=display))
+    search = scheduler(study(), tmp_path)
     console = Console(file=io.StringIO(), force_jupyter=True)
-    with Progress(search, plan_study(config, 256, MACHINE), console) as progress:
+    with Progress(search, plan_study(study(), 256, MACHINE), console) as progress:
         progress._screen.draw(progress.view())
         progress._screen.draw(progress.view())
-    assert shown.count("new output") == 1
-    assert len(shown) == 4, "the output, and what it shows at first and at each drawing"
-    assert "budget" in shown[-1]["text/plain"]
-    assert "\x1b" not in shown[-1]["text/plain"]
+    updates = display.return_value.update.call_args_list
+    assert (display.call_count, len(updates)) == (1, 2), "one output, drawn again"
+    [data] = updates[-1].args
+    assert "budget" in data["text/plain"]
+    assert "\x1b" not in data["text/plain"]
 
 
 def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:

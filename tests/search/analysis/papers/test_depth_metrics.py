@@ -2,7 +2,7 @@
 
 from fathom.search.analysis.papers.depth_metrics import find_depth_metrics
 from fathom.search.records import TrialRecord
-from tests.support.papers import DEV, GEN, matched_records, measured_trial
+from tests.support.papers import measured_trial
 
 
 def ended(depth: int, seed: int, **splits: float) -> TrialRecord:
@@ -17,17 +17,6 @@ def test_the_last_values_of_every_trial_stand_by_depth() -> None:
 
     assert (found.kind, found.split, found.name) == ("exact_match", "gen", "exact_match/gen/all")
     assert {d: sorted(each) for d, each in found.values.items()} == {2: [0.25], 4: [0.5, 0.75]}
-
-
-def test_values_are_those_of_the_records() -> None:
-    records = matched_records(beyond=0.1, depths=(2, 4))
-
-    for metric, name in zip(find_depth_metrics(records), (DEV, GEN), strict=True):
-        ends = [
-            r.curve[-1].metrics[name] for depth in (2, 4) for r in records
-            if r.spec.shape.depth == depth
-        ]  # fmt: skip
-        assert [value for each in metric.values.values() for value in each] == ends
 
 
 def test_categories_and_other_metrics_are_left_out() -> None:
