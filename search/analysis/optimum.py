@@ -358,8 +358,7 @@ def _factor(first: float, second: float) -> float:
 def _only_budget(records: Sequence[TrialRecord]) -> TrialRecord:
     budgets = list(by_budget(records))
     if len(budgets) != 1:
-        raise ValueError(
-            f"an optimum is of the trials of one budget, got budgets {budgets}; "
-            + ("use `find_optima`" if budgets else "run the study first")
-        )
+        remedy = "use `find_optima`" if budgets else "run the study first"
+        got = f"got budgets {budgets}; {remedy}"
+        raise ValueError(f"an optimum is of the trials of one budget, {got}")
     return records[0]

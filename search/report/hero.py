@@ -14,11 +14,8 @@ from fathom.search.report.depth_standing import depth_standings, ruled_out_text
 
 def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
     """Returns the sentence and a card for each budget."""
-    optima = conclusion.optima
-    return {
-        "summary": text.summary(optima) if optima else "",
-        "cards": [_card(conclusion, optimum, data) for optimum in optima],
-    }
+    cards = [_card(conclusion, optimum, data) for optimum in conclusion.optima]
+    return {"summary": text.summary(conclusion.optima), "cards": cards}
 
 
 def strip_charts(conclusion: Findings) -> list[Chart | None]:

@@ -245,9 +245,8 @@ def law_text(law: Law) -> str:
     formula = law_formula(law)
     if law.name == LOGARITHMIC:
         formula += ", at 12 depth d_model² parameters"
-    if law.leave_one_out_error is None:
-        tested = "Without one of its budgets it can't be fitted"
-    else:
+    tested = "Without one of its budgets it can't be fitted"
+    if law.leave_one_out_error is not None:
         depth = f"the depth by {_missed(law.leave_one_out_error)}"
         tested = f"Predicting each budget from the others, it misses {depth} on average"
     spread = "Best depths miss it by no more than their own errors"

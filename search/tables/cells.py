@@ -49,10 +49,8 @@ def read_cells(table: OpenTable, columns: Columns) -> Cells:
     """
     places = {ours: table.names.index(theirs) for ours, theirs in columns.taken.items()}
     found = {ours: array("d") for ours in places}
-    readers = [
-        (places[ours], found[ours].append, _reader(ours, columns.factors.get(ours, 1.0)))
-        for ours in places
-    ]
+    read_as = {ours: _reader(ours, columns.factors.get(ours, 1.0)) for ours in places}
+    readers = [(place, found[ours].append, read_as[ours]) for ours, place in places.items()]
     depth, loss = places["depth"], places["loss"]
     rows = blank = 0
     for line, row in table.rows:

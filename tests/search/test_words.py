@@ -41,9 +41,7 @@ READING = {
         *((advice, words.STUDY[advice], words.TABLE[advice]) for advice in Advice),
     ],
 )
-def test_a_remedy_names_keys_for_a_study_and_runs_for_a_table(
-    remedy: Remedy, study: str, table: str
-) -> None:
+def test_a_remedy_names_keys_or_runs(remedy: Remedy, study: str, table: str) -> None:
     verdict = Verdict(Kind.INSUFFICIENT, NoCurveFits(3), remedy)
 
     assert re.search(study, words.study_reason(verdict))

@@ -46,19 +46,15 @@ def _scale(optimum: Optimum) -> chart.Axis:
     room = max(3 * median(heights), 0.01)
     high = low + min(room, max(heights))
     pad = 0.2 * (high - low)
+    ticks = chart.linear_ticks(low - pad, high + 2 * pad)
     return chart.Axis(
         label="loss (nats)",
         low=low - pad,
         high=high + 2 * pad,
-        ticks=_few(chart.linear_ticks(low - pad, high + 2 * pad)),
+        ticks=ticks if len(ticks) < 5 else ticks[::2],
         quantity="loss",
         form=chart.Form.FIXED,
     )
-
-
-def _few(ticks: tuple[tuple[float, str], ...]) -> tuple[tuple[float, str], ...]:
-    """Returns every other tick where they are many."""
-    return ticks if len(ticks) < 5 else ticks[::2]
 
 
 def _edge(y: chart.Axis) -> float:

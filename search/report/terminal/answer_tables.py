@@ -161,16 +161,14 @@ def _print_table(analysis: Analysis, console: Console) -> None:
     pairs = [(found, known) for found in analysis.findings for known in found.optima]
     pairs.sort(key=lambda pair: (pair[1].budget, pair[1].tokens))
     unit = pairs[0][1].horizon_unit
-    heads = ["budget", unit, "depth", "95 %", "plateau", "loss", "verdict", "noise"]
-    if not unit:
-        heads.remove("")
+    names = [name for name in COLUMNS[:-1] if unit or name != "tokens"]
+    heads = [unit if name == "tokens" else SHORTER.get(name, name) for name in names]
     count = pairs[0][0].count
     title = f"{escape(analysis.label)}: optimal depth ({count.unit_in_full})"
-    table = empty_table(title, tuple(heads))
+    table = empty_table(title, (*heads, "noise"))
     for found, optimum in pairs:
         cells = optimum_cells(optimum)
-        names = ("budget", "tokens", "depth", "95 % interval", "plateau", "loss (nats)", "verdict")
-        row = [cells[name] or "-" for name in names if unit or name != "tokens"]
+        row = [cells[name] or "-" for name in names]
         table.add_row(*row, noise_text(found, optimum, analysis.noise))
     console.print(table)
     reasons: dict[str, list[str]] = {}

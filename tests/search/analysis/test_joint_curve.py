@@ -19,13 +19,14 @@ from tests.support.optima import located
 from tests.support.simulated import cut
 
 WORLD = World(curve=symmetric(6), noise=0.0, ratio_effect=0.0, params_slope=0.0)
+Records = list[TrialRecord]
 CONFIRMED = (2, 4, 8, 16)
 EXPLORED = (1, 2, 3, 4, 5, 6, 8, 11, 16, 24)
 
 
 def explored(
     world: World, depths: Sequence[int] = EXPLORED, generator: Generator | None = None
-) -> list[TrialRecord]:
+) -> Records:
     generator = generator or np.random.default_rng(0)
     return [world.record(world.spec(world.shape(d), seed=0), generator) for d in depths]
 
@@ -40,9 +41,7 @@ def stopped(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     return [cut(record, min(record.rungs)) for record in records]
 
 
-def confirmed(
-    world: World, depths: Sequence[int] = CONFIRMED, noise: float = 0.0
-) -> list[TrialRecord]:
+def confirmed(world: World, depths: Sequence[int] = CONFIRMED, noise: float = 0.0) -> Records:
     """Two confirmation trials of each depth, apart by twice the noise."""
     return [
         finished(

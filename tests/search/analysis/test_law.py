@@ -95,9 +95,7 @@ def coverage(*, budgets: int, scatter: float, at: float, deepest: int = 1000) ->
 
 
 @pytest.mark.parametrize(("budgets", "at"), [(3, 2e6), (3, 3e8), (5, 3e8)])
-def test_intervals_cover_the_depth_of_a_new_budget_when_the_law_holds(
-    budgets: int, at: float
-) -> None:
+def test_intervals_cover_a_new_budget_when_the_law_holds(budgets: int, at: float) -> None:
     """0.95 or a little more, within three standard errors of so many studies."""
     assert coverage(budgets=budgets, scatter=0.0, at=at) >= 0.90
 

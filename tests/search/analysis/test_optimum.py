@@ -158,9 +158,7 @@ def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try(
     ("outcome", "remedy"),
     [(Outcome.STOPPED, Advice.TRAIN_TO_THE_END), (Outcome.DIVERGED, Advice.LOWER_LEARNING_RATE)],
 )
-def test_deeper_trials_that_did_not_finish_are_not_mistaken_for_untried(
-    outcome: Outcome, remedy: Advice
-) -> None:
+def test_deeper_trials_that_did_not_finish_count_as_tried(outcome: Outcome, remedy: Advice) -> None:
     generator = np.random.default_rng(0)
     world = World(curve=deeper_is_better())
     deeper = [cut(run, world.rung_tokens[0], outcome) for run in confirm(world, (16,), generator)]
@@ -244,7 +242,7 @@ def test_records_of_two_budgets_or_none_are_refused_in_one_line() -> None:
         ((1, 8), 0.1, Kind.INSUFFICIENT),
     ],
 )
-def test_the_width_of_the_interval_decides_the_word(
+def test_the_width_of_the_interval_decides_the_kind(
     interval: tuple[int, int], difference: float, kind: Kind
 ) -> None:
     records = confirm(World(curve=symmetric(3.2), noise=0.003), DEPTHS, np.random.default_rng(1))

@@ -55,9 +55,7 @@ def test_every_chart_names_its_units_and_its_question(charts: dict[str, Chart]) 
         assert "tokens" in chart.question
 
 
-def test_loss_against_depth_shows_every_trial_once(
-    study: Records, charts: dict[str, Chart]
-) -> None:
+def test_loss_against_depth_shows_each_trial_once(study: Records, charts: dict[str, Chart]) -> None:
     of_these = of_budget(study, BUDGETS[0])
     chart = charts[f"loss-against-depth-{BUDGETS[0]}"]
     points = [mark for mark in chart.marks if isinstance(mark, Points)]
@@ -68,9 +66,7 @@ def test_loss_against_depth_shows_every_trial_once(
     assert all(chart.y.low <= y <= chart.y.high for y in inside), "none is cut off"
 
 
-def test_depths_are_drawn_against_one_another_and_crossings_lie_on_their_lines(
-    study: Records, optima: Optima
-) -> None:
+def test_crossings_lie_on_the_lines_of_their_depths(study: Records, optima: Optima) -> None:
     crossings = find_paper_findings(study, seed=0).crossings
     assert crossings is not None
     pair = replace(crossings.pairs[0], neighbours=True, params=BUDGETS[0], interval=BUDGETS[:2])
@@ -155,9 +151,7 @@ def test_marks_that_are_no_losses_show_no_loss(study: Records) -> None:
 @pytest.mark.parametrize("eye", EYES)
 @pytest.mark.parametrize("page", ["#ffffff", "#1a1e25"])
 @pytest.mark.parametrize("number", range(2, 9))
-def test_depths_have_colours_that_eyes_of_every_kind_tell_apart(
-    number: int, page: str, eye: str
-) -> None:
+def test_depths_have_colours_that_every_eye_tells_apart(number: int, page: str, eye: str) -> None:
     depths = [2**n for n in range(number)]
     hues = [depth_hue(depth, depths) for depth in depths]
     shown = [hue.light if page == "#ffffff" else hue.dark for hue in hues]
@@ -221,9 +215,7 @@ def test_bars_are_inside_the_scale(study: Records, optima: Optima) -> None:
     assert all(chart.y.low <= low for low, _ in means.bars)
 
 
-def test_best_depths_are_the_lowest_points_of_the_curves_beside_published_ones(
-    optima: Optima,
-) -> None:
+def test_best_depths_are_the_lowest_points_beside_published_curves(optima: Optima) -> None:
     laws = fit_laws(optima)
     chart = depth_against_budget(optima, laws)
 
@@ -266,9 +258,7 @@ def test_the_pareto_front_joins_trials_that_no_cheaper_one_beats(
     assert named == {str(depth) for depth in depths}, "the legend names every depth"
 
 
-def test_step_times_of_one_type_of_device_alone_are_compared(
-    study: Records, optima: Optima
-) -> None:
+def test_step_times_of_one_device_alone_are_compared(study: Records, optima: Optima) -> None:
     of_these = [record for record in of_budget(study, BUDGETS[0]) if record.loss is not None]
     mixed = [replace(r, device="L4" if at < 2 else "H200") for at, r in enumerate(of_these)]
 

@@ -11,9 +11,7 @@ from tests.support.optima import verdict
 from tests.support.reporting import BUDGETS, Optima, Records, of_budget
 
 
-def test_depths_outside_the_interval_and_the_plateau_are_ruled_out(
-    study: Records, optima: Optima
-) -> None:
+def test_depths_outside_interval_and_plateau_are_ruled_out(study: Records, optima: Optima) -> None:
     for budget, optimum in zip(BUDGETS, optima, strict=True):
         of_these = of_budget(study, budget)
         low, high = optimum.interval
@@ -47,9 +45,7 @@ def test_a_depth_as_good_as_the_best_is_not_ruled_out(study: Records, optima: Op
 
 
 @pytest.mark.parametrize("kind", [Kind.INSUFFICIENT, Kind.UNFINISHED])
-def test_nothing_is_ruled_out_before_the_answer_is_settled(
-    kind: Kind, study: Records, optima: Optima
-) -> None:
+def test_nothing_is_ruled_out_before_an_answer(kind: Kind, study: Records, optima: Optima) -> None:
     open_yet = replace(optima[0], verdict=verdict(kind))
     standings = depth_standings(of_budget(study, BUDGETS[0]), open_yet)
     assert not any(standing.ruled_out for standing in standings)

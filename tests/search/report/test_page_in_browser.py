@@ -42,9 +42,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.mark.parametrize("width", [390, 768, 1280, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_is_cut_or_wider_than_the_window(
-    chromium: Browser, width: int, scheme: str
-) -> None:
+def test_nothing_is_cut_or_wider_than_a_window(chromium: Browser, width: int, scheme: str) -> None:
     chromium.show(width=width, height=900, scheme=scheme)
 
     root = "document.documentElement"

@@ -61,7 +61,7 @@ def drawn_at(search: Progress, width: int, height: int) -> str:
     return capture.get()
 
 
-def test_in_a_file_a_budget_is_a_plain_line_now_and_then(
+def test_in_a_file_a_budget_is_a_plain_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "LINES_SECONDS", 1e9)
@@ -81,9 +81,7 @@ def test_a_lost_trial_is_printed_at_once_with_the_reason(tmp_path: Path) -> None
     assert " diverged: simulated" in text
 
 
-def test_in_a_terminal_the_table_fits_80_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_a_terminal_it_fits_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Terminal, "refresh_seconds", 0.0)
     progress, text = watched(tmp_path, terminal=True, events=EVENTS_TO_AN_INTERVAL)
     assert "best depth" in text
@@ -96,9 +94,7 @@ def test_in_a_terminal_the_table_fits_80_columns(
 
 
 @pytest.mark.parametrize(("width", "columns", "drawn"), [(50, 6, 1), (80, 10, 2), (120, 10, 2)])
-def test_a_wider_terminal_has_more_columns_and_pictures(
-    tmp_path: Path, width: int, columns: int, drawn: int
-) -> None:
+def test_a_wider_terminal_has_more(tmp_path: Path, width: int, columns: int, drawn: int) -> None:
     search, _ = watched(tmp_path, events=EVENTS_TO_AN_INTERVAL)
     screen = drawn_at(search, width, 40)
     heads = screen.splitlines()[1].replace("best depth", "depth")
@@ -139,7 +135,7 @@ def test_a_narrow_terminal_loses_no_digit(tmp_path: Path, width: int) -> None:
         assert value in words
 
 
-def test_a_notebook_gets_one_output_of_plain_text_that_changes(
+def test_a_notebook_gets_one_output_of_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     display = Mock()
@@ -176,7 +172,7 @@ def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
         assert last.lowest_loss == min(point.loss for record in of_these for point in record.curve)
 
 
-def test_the_last_lines_of_a_search_say_what_its_table_says(
+def test_the_last_lines_say_what_the_table_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fathom.search.report.answer_log.GAP_SECONDS", 1e9)  # one answer, then none

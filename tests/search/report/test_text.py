@@ -78,9 +78,7 @@ def test_families_that_disagree_are_a_doubt_about_the_model(optima: Optima) -> N
     assert not any("apart." in x and "factor" in x for x in limits_of(optima[1]))
 
 
-def test_the_next_steps_name_the_largest_budget_that_is_settled(
-    study: Records, optima: Optima
-) -> None:
+def test_the_next_steps_name_the_largest_settled_budget(study: Records, optima: Optima) -> None:
     *settled, largest = optima
     found = concluded(study, (*settled, replace(largest, verdict=verdict(Kind.INSUFFICIENT))))
     unsettled = concluded(study, (replace(largest, verdict=verdict(Kind.EDGE)),))
@@ -120,9 +118,7 @@ def test_noise_from_few_repeats_is_reported_as_assumed(study: Records) -> None:
     assert not any("seeds differ" in limit for limit in limits_of(optimum, finished))
 
 
-def test_a_best_depth_that_was_not_trained_is_reported_as_read_from_the_curve(
-    optima: Optima,
-) -> None:
+def test_a_best_depth_that_was_not_trained_is_said_to_be_of_the_curve(optima: Optima) -> None:
     assert 5 not in {estimate.depth for estimate in optima[1].depths}
     untested = replace(optima[1], optimal_depth=5)
 
@@ -202,9 +198,7 @@ def test_predictions_of_a_law_beyond_the_budgets_are_marked(study: Records, opti
             assert f"{said.depth:.1f} [{said.interval[0]:.1f} to {said.interval[1]:.1f}]" in words
 
 
-def test_a_law_of_few_budgets_is_reported_with_uncertain_scatter(
-    study: Records, optima: Optima
-) -> None:
+def test_a_law_of_few_budgets_has_an_uncertain_scatter(study: Records, optima: Optima) -> None:
     limits = unsupported(concluded(study, optima))
 
     assert any("how far best depths scatter about it; 3 budgets say" in limit for limit in limits)

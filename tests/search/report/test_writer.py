@@ -48,7 +48,7 @@ def test_the_page_opens_with_the_answer_of_every_budget(page: str, optima: Optim
     assert all(study_reason(optimum.verdict).rstrip(".")[1:] in plain for optimum in optima)
 
 
-def test_the_shape_in_a_row_is_one_shape_whatever_depth_the_curve_calls_best(
+def test_the_shape_in_a_row_is_one_shape_whatever_depth_is_best(
     study: Records, optima: Optima
 ) -> None:
     [optimum, *_] = optima
@@ -101,9 +101,7 @@ def test_a_page_is_small_enough_to_be_mailed_even_on_a_thousand_trials(page: str
 
 
 @pytest.mark.parametrize("kept", [Outcome.STOPPED, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY])
-def test_a_budget_without_a_finished_trial_is_reported_as_such(
-    kept: Outcome, study: Records
-) -> None:
+def test_a_budget_without_a_finished_trial_is_said_to_be(kept: Outcome, study: Records) -> None:
     records = [r for r in study if r.outcome is kept and r.spec.budget == BUDGETS[0]]
     records += of_budget(study, BUDGETS[1])
 

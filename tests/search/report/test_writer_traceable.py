@@ -69,9 +69,7 @@ def test_every_number_of_the_table_can_be_traced_to_the_records(page: str, study
         ), "the shape is one that was trained"
 
 
-def test_the_tables_hold_every_value_of_an_optimum_with_its_unit(
-    run_folder: Path, optima: Optima
-) -> None:
+def test_the_tables_hold_an_optimum_with_its_units(run_folder: Path, optima: Optima) -> None:
     for row, optimum in zip(rows(run_folder, "optima"), optima, strict=True):
         assert float(row["curve_minimum_interval_low"]) == optimum.curve_minimum_interval[0]
         assert float(row["noise_nats"]) == optimum.noise
@@ -100,9 +98,7 @@ def test_the_tables_hold_every_trial_and_every_evaluation(run_folder: Path, stud
     assert [int(row["budget"]) for row in rows(run_folder, "optima")] == list(BUDGETS)
 
 
-def test_the_last_metrics_of_an_objective_are_a_table_of_their_own(
-    study: Records, tmp_path: Path
-) -> None:
+def test_the_last_metrics_of_trials_are_a_table(study: Records, tmp_path: Path) -> None:
     first, *others = study
     *before, last = first.curve
     last = replace(last, metrics={"exact_match/gen/all": 0.25, "exact_match/gen/case": 0.5})
@@ -116,7 +112,7 @@ def test_the_last_metrics_of_an_objective_are_a_table_of_their_own(
     assert {int(row["depth"]) for row in told} == {first.spec.shape.depth}
 
 
-def test_deleting_a_budgets_records_removes_that_budget_and_nothing_else(
+def test_deleting_records_removes_their_budget_and_no_other(
     run_folder: Path, without_one: Path
 ) -> None:
     pages = (run_folder / "report.html", without_one / "report.html")

@@ -25,9 +25,7 @@ from fathom.search.tables.runs import TableError
         (["depth", "train_loss", "size"], {"loss": "train_loss", "params_total": "size"}),
     ],
 )
-def test_columns_are_recognised_by_their_usual_names(
-    names: list[str], taken: dict[str, str]
-) -> None:
+def test_columns_are_recognised_by_usual_names(names: list[str], taken: dict[str, str]) -> None:
     assert taken.items() <= choose_columns(names, {}, "t").taken.items()
 
 

@@ -99,7 +99,7 @@ def test_a_size_that_is_not_there_is_estimated_by_the_matrices() -> None:
         ({"depth": [4], "params": [9], "loss": ["nan"]}, "must have a loss that is a number"),
     ],
 )
-def test_a_value_that_is_not_what_it_should_be_is_one_line(
+def test_a_wrong_value_is_refused_in_one_line(
     columns: dict[str, list[object]], message: str
 ) -> None:
     with pytest.raises(TableError, match=message):

@@ -64,7 +64,7 @@ def test_parquet_is_read_by_column(tmp_path: Path) -> None:
         ("t.jsonl", b'{"depth": 4}\n[1]\n', "t.jsonl:2: a line must be a JSON object"),
     ],
 )
-def test_a_file_that_is_no_table_is_one_line(
+def test_a_file_that_is_no_table_is_refused(
     tmp_path: Path, name: str, data: bytes, message: str
 ) -> None:
     path = tmp_path / name

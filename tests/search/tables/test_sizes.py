@@ -17,8 +17,6 @@ def test_classes_are_disjoint_close_in_size_and_have_shapes_to_compare() -> None
 
 
 @pytest.mark.parametrize(("count", "inner"), [(Count.TOTAL, 990), (Count.NON_EMBEDDING, 1090)])
-def test_a_shape_of_a_table_has_the_size_asked_for_and_the_embedding_where_it_counts(
-    count: Count, inner: int
-) -> None:
+def test_a_shape_has_the_size_asked_for_and_the_embedding_counted(count: Count, inner: int) -> None:
     shape = sized_shape(run(4, params=1000), 1090, count)
     assert (shape.size(count), shape.params_non_embedding) == (1090, inner)

@@ -25,9 +25,7 @@ def test_in_a_file_each_step_is_a_plain_line() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_a_terminal_keeps_the_steps_that_took_a_while(
-    encoding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_keeps_slow_steps(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "reading the data" in shown(terminal=True, encoding=encoding), "as long as it lasts"
     assert "reading the data: " not in shown(terminal=True, encoding=encoding)
     monkeypatch.setattr(module, "LEAST_SECONDS", 0.0)
