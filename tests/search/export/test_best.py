@@ -30,14 +30,21 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Conclusion:
     return conclude(search.records, config)
 
 
-def test_a_shape_comes_back_as_it_was_found(found: Conclusion, tmp_path: Path) -> None:
+def test_a_shape_comes_back_as_it_was_found_without_the_password(
+    found: Conclusion, tmp_path: Path
+) -> None:
     path = tmp_path / "best.yaml"
     path.write_text(best_yaml(found))
+    assert "secret" not in path.read_text()
     for optimum, label in zip(found.optima, ("20k", "40k"), strict=True):
         best = read_best(path, label)
         assert best.shape == optimum.shape
         assert best.budget == optimum.budget
         assert best.config.model_copy(update={"tracking": found.config.tracking}) == found.config
+    with pytest.raises(ConfigError, match=r"20k, 40k; choose one with --budget"):
+        read_best(path, None)
+    path.write_text(select(path, "40000"))
+    assert read_best(path, None).budget == 40_000, "a single budget needs no naming"
 
 
 OPTIONS: dict[str, Any] = {
@@ -94,24 +101,6 @@ def test_records_keep_every_option_and_those_of_before_are_read(
         shape_from_json(line | {"residual": "sideways"})
     with pytest.raises(ValueError, match="`looped` can't be 'yes'"):
         shape_from_json(line | {"looped": "yes"})
-
-
-def test_no_password_leaves_with_a_shape(
-    found: Conclusion,
-) -> None:
-    assert "secret" not in best_yaml(found)
-
-
-def test_one_budget_can_be_cut_out_and_needs_no_naming_then(
-    found: Conclusion, tmp_path: Path
-) -> None:
-    text = best_yaml(found)
-    path = tmp_path / "best.yaml"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=r"20k, 40k; choose one with --budget"):
-        read_best(path, None)
-    path.write_text(select(path, "40000"))
-    assert read_best(path, None).budget == 40_000
 
 
 @pytest.mark.parametrize(

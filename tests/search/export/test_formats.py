@@ -93,17 +93,14 @@ def test_layer_norm_without_biases_has_two_ways_out(name: str, options: dict[str
 
 
 def test_the_nearest_model_is_marked_and_takes_no_weights(tmp_path: Path) -> None:
+    fitting = best_of(biases=True)
+    assert model_of(fitting, "hf", nearest=True).shape == fitting.shape
     model = model_of(best_of(), "hf", nearest=True)
     lines = write_folder(model, "hf", tmp_path / "out", None)
     assert any("RMSNorm where the search had layer norm" in line for line in lines)
     assert "RMSNorm where" in (tmp_path / "out" / "README.md").read_text()
     with pytest.raises(ConfigError, match=r"no weights can make up .*`model.tied: true`"):
         model_of(best_of(), "hf", nearest=True, weights=Path("trained"))
-
-
-def test_a_shape_that_fits_is_unchanged_even_with_nearest() -> None:
-    best = best_of(biases=True)
-    assert model_of(best, "hf", nearest=True).shape == best.shape
 
 
 @pytest.mark.parametrize(
@@ -130,14 +127,6 @@ def test_a_folder_describes_itself_and_the_next_step(name: str, tmp_path: Path) 
     assert str(tmp_path / "new" / "out") in readme
     assert "bytes of UTF-8 text" in readme
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"], "nothing is left beside"
-
-
-def test_without_a_name_the_folder_is_called_after_study_budget_and_format(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_folder(model_of(best_of(norm=RMS), "hf"), "hf", None, None)
-    assert (tmp_path / "demo-8k-hf" / "config.json").exists()
 
 
 def test_weights_are_exported_only_if_lossless() -> None:
@@ -169,10 +158,15 @@ def test_weights_bring_the_tokenizer_of_the_text_that_they_were_trained_on(tmp_p
     assert ["x" in vocabulary for vocabulary in vocabularies] == [True, False]
 
 
-def test_an_existing_folder_is_never_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    with pytest.raises(ConfigError, match="out exists already; move it away or choose another"):
-        written(best_of(norm=RMS), "hf", tmp_path / "out")
+def test_a_folder_has_a_name_of_its_own_and_is_never_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = model_of(best_of(norm=RMS), "hf")
+    write_folder(model, "hf", None, None)
+    assert (tmp_path / "demo-8k-hf" / "config.json").exists()
+    with pytest.raises(ConfigError, match="hf exists already; move it away or choose another"):
+        write_folder(model, "hf", None, None)
 
 
 def test_a_folder_whose_weights_fail_is_not_there_at_all(tmp_path: Path) -> None:
@@ -190,22 +184,19 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
         written(best_of(norm=RMS), "hf", tmp_path / "out", tmp_path / "trained")
 
 
-def test_weights_without_a_description_are_refused(tmp_path: Path) -> None:
-    best = best_of(norm=RMS)
+def test_weights_are_found_by_their_folder_or_their_file_and_need_their_description(
+    tmp_path: Path,
+) -> None:
+    best, sources = best_of(norm=RMS), (tmp_path / "trained", tmp_path / "trained" / WEIGHTS)
     trained(best, tmp_path / "trained")
+    for name, source in zip(("one", "two"), sources, strict=True):
+        written(best, "hf", tmp_path / name, source)
+    by_folder, by_file = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
+    assert by_folder.read_bytes() == by_file.read_bytes()
     (tmp_path / "trained" / NOTE).unlink()
-    for source in (tmp_path / "trained", tmp_path / "trained" / WEIGHTS, tmp_path / "nowhere"):
+    for source in (*sources, tmp_path / "nowhere"):
         with pytest.raises(ConfigError, match=r"training.yaml must say what was trained"):
             written(best, "hf", tmp_path / "out", source)
-
-
-def test_weights_are_found_by_their_folder_or_their_file(tmp_path: Path) -> None:
-    best = best_of(norm=RMS)
-    trained(best, tmp_path / "trained")
-    for name, source in (("one", tmp_path / "trained"), ("two", tmp_path / "trained" / WEIGHTS)):
-        written(best, "hf", tmp_path / name, source)
-    by_folder, two = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
-    assert by_folder.read_bytes() == two.read_bytes()
 
 
 @pytest.mark.parametrize(

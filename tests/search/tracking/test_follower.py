@@ -43,6 +43,8 @@ def test_a_resumed_trial_continues_its_run_without_repeating_a_point(place: Plac
     interrupted = place.find()
     assert (interrupted.info.status, interrupted.data.tags["outcome"]) == ("KILLED", "interrupted")
     assert place.find("demo").info.status == "KILLED"
+    assert place.mirror() == 0
+    assert place.find().info.end_time == interrupted.info.end_time, "without news it is unchanged"
 
     # Evaluated again from the checkpoint on, at another time.
     again = replace(trial(), curve=curve(1) + curve(5, begin=STARTED + 500)[1:])
@@ -54,14 +56,6 @@ def test_a_resumed_trial_continues_its_run_without_repeating_a_point(place: Plac
     assert place.tokens(run) == [1000, 2000, 3000, 4000, 5000]
     assert run.data.tags["outcome"] == "finished"
     assert place.statuses() == {"FINISHED"}
-
-
-def test_an_interrupted_trial_without_news_is_unchanged(place: Place) -> None:
-    write_down(place.folder, trial(outcome=None, points=3))
-    assert place.mirror() == 0
-    before = place.find().info.end_time
-    assert place.mirror() == 0
-    assert place.find().info.end_time == before
 
 
 def test_a_fresh_start_of_a_study_is_a_second_run_of_the_same_experiment(place: Place) -> None:

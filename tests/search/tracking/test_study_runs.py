@@ -194,12 +194,6 @@ def test_the_answer_is_in_the_descriptions_with_its_files(place: Place) -> None:
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
 
 
-def test_an_interim_answer_does_not_replace_a_concluded_one(place: Place) -> None:
-    place.writer().write_conclusion(answers())
-    place.writer().write_answers(AnswerSeries(1_000_000, (interim(100, low=2, high=9),)))
-    assert place.find("1M → depth 6").data.tags["verdict"] == "identified"
-
-
 def test_the_list_of_budgets_is_there_from_the_start(place: Place) -> None:
     writer = place.writer()
     writer.write_study("tokens: 20M")
@@ -219,6 +213,8 @@ def test_a_new_answer_replaces_the_old_one(place: Place) -> None:
     assert budget.data.metrics["optimal_depth"] == 6
     assert budget.data.tags["interval"] == "5-8"
     assert study.data.tags["optimal_depth"] == "1M: 6"
+    place.writer().write_answers(AnswerSeries(1_000_000, (interim(100, low=2, high=9),)))
+    assert place.find("1M → depth 6").data.tags["verdict"] == "identified", "no interim one does"
 
 
 def test_mlflow_takes_the_answers_of_many_budgets(place: Place) -> None:
