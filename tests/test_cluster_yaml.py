@@ -140,9 +140,7 @@ def test_google_has_every_field_of_a_node(node_type: str) -> None:
     ("file", "question"),
     [(CLOUDS[0], "NoCredentialsError"), (CLOUDS[1], "DefaultCredentialsError")],
 )
-def test_ray_up_proceeds_to_the_authentication_of_the_cloud(
-    file: str, question: str, tmp_path: Path
-) -> None:
+def test_ray_up_proceeds_to_authentication(file: str, question: str, tmp_path: Path) -> None:
     quiet = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     offline = {"AWS_EC2_METADATA_DISABLED": "true", "NO_GCE_CHECK": "true"}
 

@@ -86,9 +86,7 @@ def test_a_node_without_the_token_fails_before_ray_starts(starts: str) -> None:
 
 
 @pytest.mark.parametrize("rest", ["# a comment of the distribution\n", ""])
-def test_every_shell_of_a_node_has_token_mode_however_often_it_was_set_up(
-    home: Path, rest: str
-) -> None:
+def test_every_shell_has_token_mode_however_often_it_was_set_up(home: Path, rest: str) -> None:
     (home / ".bashrc").write_text(rest, encoding="utf-8")
     for _ in range(2):
         run_on_node(SET_UP, home)
@@ -137,9 +135,7 @@ def test_a_worker_mounts_the_heads_runs_at_the_same_path(node: Path) -> None:
     ("program", "status", "words"),
     [("mount", 32, ""), ("mktemp", 1, "/fathom/runs must be writable")],
 )
-def test_a_worker_that_cannot_mount_or_write_fails(
-    node: Path, program: str, status: int, words: str
-) -> None:
+def test_a_worker_without_storage_fails(node: Path, program: str, status: int, words: str) -> None:
     (node / "mount_status").write_text("32" if program == "mount" else "0")
     broken = node / "venv" / "bin" / "mktemp"
     broken.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")

@@ -51,19 +51,6 @@ def test_the_examples_of_docstrings_are_correct(module: str) -> None:
     assert not done.failed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_benchmarks_and_files_that_a_page_names_exist(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    modules = re.findall(r"python -m ((?:benchmarks|tests)(?:\.\w+)+)", text)
-    files = re.findall(r"\b(?:search|models|objectives|benchmarks|tests)/[\w/]+\.[a-z]+", text)
-
-    places = [ROOT / module.replace(".", "/") for module in modules]
-    assert not [
-        place for place in places if not (place.is_dir() or place.with_suffix(".py").exists())
-    ]
-    assert not [file for file in files if not (ROOT / file).exists()]
-
-
 NOTES = {
     "install": "it makes an environment",
     "long": "it trains for minutes or hours, or takes data from elsewhere",
@@ -73,9 +60,17 @@ NOTES = {
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_of_shell_is_run_by_a_test_or_says_why_not(page: Path) -> None:
+def test_what_a_page_names_exists_and_its_shell_is_run_by_a_test_or_says_why_not(
+    page: Path,
+) -> None:
     """`tests/search/test_cli.py` runs those without a note."""
-    notes = [block.note for block in blocks_of(page) if block.language == "sh"]
+    text = page.read_text(encoding="utf-8")
+    modules = re.findall(r"python -m ((?:benchmarks|tests)(?:\.\w+)+)", text)
+    files = re.findall(r"\b(?:search|models|objectives|benchmarks|tests)/[\w/]+\.[a-z]+", text)
+    places = [ROOT / module.replace(".", "/") for module in modules]
+    assert not [p for p in places if not (p.is_dir() or p.with_suffix(".py").exists())]
+    assert not [file for file in files if not (ROOT / file).exists()]
 
-    assert {*notes} <= {"", *NOTES}
-    assert {block.language for block in blocks_of(page)}.isdisjoint({"bash", "shell", "console"})
+    blocks = blocks_of(page)
+    assert {block.note for block in blocks if block.language == "sh"} <= {"", *NOTES}
+    assert {block.language for block in blocks}.isdisjoint({"bash", "shell", "console"})

@@ -56,9 +56,7 @@ def pages(site: Path) -> dict[Path, Html]:
     return {path: Html(path) for path in sorted(site.rglob("*.html"))}
 
 
-def test_every_link_of_the_site_leads_to_a_page_and_its_anchor(
-    site: Path, pages: dict[Path, Html]
-) -> None:
+def test_every_link_of_the_site_leads_to_an_anchor(site: Path, pages: dict[Path, Html]) -> None:
     broken = []
     for path, page in pages.items():
         for link in page.links:

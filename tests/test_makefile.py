@@ -60,9 +60,7 @@ NO_TORCH = 'case "$*" in *torch-backend*) exit 2 ;; esac\n'
     ],
     ids=["no uv", "uv", "uv without torch"],
 )
-def test_uv_installs_what_it_finds_and_pip_the_rest(
-    tmp_path: Path, uv: str | None, calls: list[str]
-) -> None:
+def test_uv_installs_what_it_finds(tmp_path: Path, uv: str | None, calls: list[str]) -> None:
     if uv is None and which("uv", path="/usr/bin:/bin"):
         pytest.skip("uv is in the system's folder")
 
@@ -70,9 +68,7 @@ def test_uv_installs_what_it_finds_and_pip_the_rest(
 
 
 @pytest.mark.parametrize("failing", ["ruff", "mypy", "pytest", None])
-def test_make_test_fails_where_a_test_the_linter_or_the_types_fail(
-    tmp_path: Path, failing: str | None
-) -> None:
+def test_make_test_fails_where_one_of_its_parts_fails(tmp_path: Path, failing: str | None) -> None:
     copy(ROOT / "Makefile", tmp_path)
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)

@@ -47,56 +47,46 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> StageFindings:
 
 
 @pytest.mark.drill
-def test_every_stage_runs_and_passes_on_a_cpu(whole: StageFindings) -> None:
+def test_every_stage_passes_and_a_second_run_measures_what_is_missing(whole: StageFindings) -> None:
     assert not whole.failed, [*whole.table()]
     assert {name.split("/")[0] for name in whole.by_case} == set(ALONE)
     assert all(whole.by_case.values())
+    marked = {n for n, found in whole.by_case.items() if any(f.passed is not None for f in found)}
+    assert marked <= set(BROKEN), "every case with a mark has a break"
+    with pytest.raises(ValueError, match=r"holds the findings of CPU, tiny, .*name another file"):
+        StageFindings.open(whole.file, replace(SETUP, tiny=False))
 
-
-@pytest.mark.drill
-def test_a_second_run_measures_only_what_is_missing(whole: StageFindings) -> None:
     again = StageFindings.open(whole.file, SETUP)
     assert again.by_case == whole.by_case
     del again.by_case["hours/1x32"]
-
     assert not run(SETUP, again, ALONE, minutes=0)
     assert run(SETUP, again, ALONE, minutes=1)
-
     assert set(again.by_case) == set(whole.by_case)
     unchanged = {name: findings for name, findings in whole.by_case.items() if name != "hours/1x32"}
     assert unchanged.items() <= again.by_case.items()
 
 
 def test_a_quick_case_passes_on_a_cpu() -> None:
-    cases = dict(cases_of(SETUP, ["agreement"]))
-
-    findings = found_by(cases[QUICK], SETUP)
-
+    findings = found_by(dict(cases_of(SETUP, ["agreement"]))[QUICK], SETUP)
     assert all(finding.passed for finding in findings if finding.passed is not None)
 
 
-@pytest.mark.drill
-def test_findings_of_another_machine_are_not_mixed_in(whole: StageFindings) -> None:
-    with pytest.raises(ValueError, match=r"holds the findings of CPU, tiny, .*name another file"):
-        StageFindings.open(whole.file, replace(SETUP, tiny=False))
-
-
 def test_a_number_that_is_none_passes_no_mark() -> None:
-    assert at_least("", float("nan"), 0).passed is False
-    assert within("", float("nan"), 2).passed is False
-    assert within("", 0.4, 2).passed is False
+    nothing = float("nan")
+    found = (at_least("", nothing, 0), within("", nothing, 2), within("", 0.4, 2))
+    assert [finding.passed for finding in found] == [False] * 3
     assert within("", 0.6, 2).passed
 
 
+LOOP = "fathom.search.training.loop"
+
+
 def wait_in_every_step(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("fathom.search.training.loop.set_learning_rate", lambda *_: torch.ones(1).item())
+    patch.setattr(f"{LOOP}.set_learning_rate", lambda *_: torch.ones(1).item())
 
 
 def train_at_another_rate(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        "fathom.search.training.loop.set_learning_rate",
-        lambda optimizer, rate: set_learning_rate(optimizer, 3 * rate),
-    )
+    patch.setattr(f"{LOOP}.set_learning_rate", lambda adam, rate: set_learning_rate(adam, 3 * rate))
 
 
 def know_no_lack_of_memory(patch: pytest.MonkeyPatch) -> None:
@@ -184,9 +174,7 @@ BROKEN: dict[str, Break] = {
 """Case -> what breaks its subject; the sizes of `hours` are figures alone."""
 
 
-def test_mps_serves_the_processes_inside_and_is_told_to_quit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mps_serves_the_processes_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     control = tmp_path / "nvidia-cuda-mps-control"
     control.write_text(
         f'#!/bin/sh\n[ "$1" ] || cat >> {tmp_path}/heard\nexit $(cat {tmp_path}/rc)\n'
@@ -219,12 +207,3 @@ def test_a_stage_fails_if_its_subject_is_broken(name: str, monkeypatch: pytest.M
     cases = dict(cases_of(SETUP, list(STAGES)))
 
     assert any(finding.passed is False for finding in found_by(cases[name], SETUP))
-
-
-@pytest.mark.drill
-def test_every_case_with_a_mark_has_a_break(whole: StageFindings) -> None:
-    marked = {
-        n for n, findings in whole.by_case.items() if any(f.passed is not None for f in findings)
-    }
-
-    assert marked <= set(BROKEN)

@@ -9,9 +9,7 @@ from benchmarks.pages import markdown
 from benchmarks.printed_table import PrintedTable
 
 
-def test_what_is_printed_is_what_the_pages_show_of_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_printed_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "worlds.json"
     file.write_text('{"machine": "a laptop", "tuned_on": "nothing", "figures": {"old": {}}}')
 

@@ -2,12 +2,12 @@
 
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import run
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT
 
@@ -27,15 +27,9 @@ def test_a_command_of_the_first_screen_runs(command: str, tmp_path: Path) -> Non
     (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
     program, *arguments = shlex.split(command)
 
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", program, *arguments],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
+    known = os.environ | {"PYTHONPATH": str(ROOT)}
+    asked = (sys.executable, "-P", "-m", program, *arguments)
+    done = run(*asked, cwd=tmp_path, env=known, timeout=280)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout

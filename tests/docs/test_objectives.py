@@ -18,44 +18,42 @@ from tests.support.places import ROOT
 GROUPS = {name: objective.keys for name, objective in OBJECTIVES.items()}
 
 
-@pytest.fixture(scope="module")
-def page() -> str:
-    return (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
 
 
-def section(page: str, name: str) -> str:
-    return page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+def section(name: str) -> str:
+    return PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
 
 
-def test_every_objective_has_a_section_and_a_line_in_the_table(page: str) -> None:
+def test_every_objective_has_a_section_and_a_line_in_the_table() -> None:
     for name in GROUPS:
-        assert section(page, name), name
-        assert f"[`{name}`](#{name})" in page
+        assert section(name), name
+        assert f"[`{name}`](#{name})" in PAGE
 
 
 @pytest.mark.parametrize("name", sorted(GROUPS))
-def test_every_key_of_an_objective_and_no_other_is_in_its_table(page: str, name: str) -> None:
-    rows = re.findall(r"^\| (`[^|]*) \|", section(page, name), re.M)
+def test_every_key_of_an_objective_and_no_other_is_in_its_table(name: str) -> None:
+    rows = re.findall(r"^\| (`[^|]*) \|", section(name), re.M)
     told = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
 
     assert told == set(GROUPS[name].model_fields) - {"name"}
 
 
-def test_its_studies_are_studies(page: str) -> None:
-    studies = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
+def test_its_studies_are_studies() -> None:
+    studies = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S)
 
     names = {parse(study).objective.name for study in studies}
     assert names == {*OBJECTIVES, "examples.parity:Parity"} - {"language"}
 
 
-def test_the_places_its_links_lead_to_exist(page: str) -> None:
-    places = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page)
+def test_the_places_its_links_lead_to_exist() -> None:
+    places = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", PAGE)
 
     assert not [place for place in places if not (ROOT / "docs" / place).exists()]
 
 
 def test_its_code_prints_what_a_trained_shape_writes(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.tsv").write_text("".join(f"A girl slept .\t{n} sleep\n" for n in range(40)))
@@ -70,7 +68,7 @@ def test_its_code_prints_what_a_trained_shape_writes(
     best = read_best(tmp_path / "best.yaml", None)
     train_best(best, tokens="6k", out=tmp_path / "out", say=lambda _line: None)
 
-    [code] = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    [code] = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
     exec(compile(code, "docs/objectives.md", "exec"), {})
 
     assert capsys.readouterr().out.rstrip("\n").endswith("sleep")

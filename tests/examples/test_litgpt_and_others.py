@@ -5,8 +5,8 @@ The trainers themselves are not run here.
 
 import math
 import re
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,15 +17,14 @@ from fathom.search.study.keys.command import filled, own_parser
 from fathom.search.study.keys.config import load
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from fathom.search.training.command.arguments import best_arguments
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 TRAINERS = ("litgpt", "nanochat", "torchtitan")
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_a_study_is_planned_and_its_command_is_complete(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_is_planned_and_has_a_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     config = load(ROOT / "examples" / f"{name}.yaml")
     [plan] = plan_study(config, vocab_size_of(config), this_machine(config, "H100"))
@@ -64,9 +63,7 @@ for name in ("model_000020.pt", "optim_000020_rank0.pt"):
 """A stand-in of nanochat's base_train, with its way of seeding and saving."""
 
 
-def test_a_checkout_of_nanochat_is_run_as_it_is_and_goes_on_at_its_last_step(
-    tmp_path: Path,
-) -> None:
+def test_a_checkout_of_nanochat_is_run_as_it_is_and_resumes(tmp_path: Path) -> None:
     checkout, out = tmp_path / "nanochat", tmp_path / "out"
     for folder in (checkout / "scripts", out):
         folder.mkdir(parents=True)
@@ -75,7 +72,7 @@ def test_a_checkout_of_nanochat_is_run_as_it_is_and_goes_on_at_its_last_step(
     command: list[str | Path] = [sys.executable, ROOT / "examples" / "nanochat_trainer.py"]
     command += filled(words, {"depth": 5, "d_model": 704, "folder": out})
     for step in (-1, 20):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = run(*command, cwd=tmp_path)
         assert done.stdout.split() == [
             *("--depth=5", "--aspect-ratio=140", f"--model-tag={out}"),
             *(f"--resume-from-step={step}", "--matrix-lr=0.02", "47"),
@@ -83,46 +80,29 @@ def test_a_checkout_of_nanochat_is_run_as_it_is_and_goes_on_at_its_last_step(
     assert {path.suffix for path in out.iterdir()} == {".pt"}, "no half-written file is left"
 
 
-@pytest.mark.parametrize(
-    ("parse", "line", "values"),
-    [
-        (
-            nanochat_trainer.parse,
-            "Step 00250 | Validation bpb: 1.000000",
-            {"step": 250, "loss": math.log(2)},
-        ),
-        (nanochat_trainer.parse, "Step 00250 | CORE metric: 0.1", None),
-        (
-            nanochat_trainer.parse,
-            "transformer_matrices    : 29,884,416",
-            {"parameters": 29_884_416},
-        ),
-        (
-            litgpt_trainer.parse,
-            "iter 100: val loss 3.1415, val time: 52.10 ms",
-            {"step": 100, "loss": 3.1415},
-        ),
-        (
-            litgpt_trainer.parse,
-            "Epoch 1 | iter 100 step 100 | loss train: 3.2, val: n/a | iter time: 9 ms",
-            None,
-        ),
-        (litgpt_trainer.parse, "Total parameters: 30,127,104", {"parameters": 30_127_104}),
-        (
-            torchtitan_trainer.parse,
-            "[titan] 2026-08-21 09:00:00,000 - root - INFO - validate step: 100  loss:  3.1415  "
-            "memory:  1.02GiB(1.30%)  tps: 9,001",
-            {"step": 100, "loss": 3.1415},
-        ),
-        (
-            torchtitan_trainer.parse,
-            "[titan] 2026-08-21 09:00:00,000 - root - INFO - Model llama3 study size: 10,002,432 "
-            "total parameters",
-            {"parameters": 10_002_432},
-        ),
-        (torchtitan_trainer.parse, "[titan] - INFO - step:  1  loss:  7.62  grad_norm:  1.4", None),
-    ],
-)
-def test_lines_of_their_logs_are_read(parse: object, line: str, values: object) -> None:
-    assert callable(parse)
-    assert parse(line) == values
+TITAN = "[titan] 2026-08-21 09:00:00,000 - root - INFO - "
+LOGS: dict[Callable[[str], object], dict[str, object]] = {
+    nanochat_trainer.parse: {
+        "Step 00250 | Validation bpb: 1.000000": {"step": 250, "loss": math.log(2)},
+        "Step 00250 | CORE metric: 0.1": None,
+        "transformer_matrices    : 29,884,416": {"parameters": 29_884_416},
+    },
+    litgpt_trainer.parse: {
+        "iter 100: val loss 3.1415, val time: 52.10 ms": {"step": 100, "loss": 3.1415},
+        "Epoch 1 | iter 100 step 100 | loss train: 3.2, val: n/a | iter time: 9 ms": None,
+        "Total parameters: 30,127,104": {"parameters": 30_127_104},
+    },
+    torchtitan_trainer.parse: {
+        f"{TITAN}validate step: 100  loss:  3.1415  memory:  1.02GiB(1.30%)  tps: 9,001": {
+            "step": 100,
+            "loss": 3.1415,
+        },
+        f"{TITAN}Model llama3 study size: 10,002,432 total parameters": {"parameters": 10_002_432},
+        "[titan] - INFO - step:  1  loss:  7.62  grad_norm:  1.4": None,
+    },
+}
+
+
+def test_lines_of_their_logs_are_read() -> None:
+    for parse, lines in LOGS.items():
+        assert {line: parse(line) for line in lines} == lines

@@ -1,47 +1,32 @@
 """The examples of models of one's own are searched, and the best shape is trained."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.support.command_line import fathom
 from tests.support.places import ROOT
 
 SMALL = (
-    *("objective={name: language, corpus: stdlib, context: 16, eval_tokens: 1024}",),
+    *("objective={name: language, corpus: stdlib, context: 16, eval_tokens: 1024}", "trials=2"),
+    *("budgets=[30k]", "count=total", "tokens=8k", "tokens_per_parameter=null"),
     *(
-        "budgets=[30k]",
-        "count=total",
-        "tokens=8k",
         "stopping={enabled: false}",
-        "tokens_per_parameter=null",
+        "space={depth: [1, 3]}",
+        "train={batch_size: 8, evaluations: 4}",
     ),
-    *("space={depth: [1, 3]}", "trials=2", "confirm={depths: 2, seeds: 1, rates: [1]}"),
-    *("train={batch_size: 8, evaluations: 4}",),
+    "confirm={depths: 2, seeds: 1, rates: [1]}",
 )
 """Values that make a search of seconds."""
-
-
-def fathom(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "fathom", *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.mark.drill
 @pytest.mark.parametrize("name", ["llama", "parallel_blocks"])
 def test_an_example_is_searched_and_its_best_shape_is_trained(tmp_path: Path, name: str) -> None:
     sets = [part for value in SMALL for part in ("--set", value)]
-    done = fathom("run", f"examples/{name}.yaml", "--runs", tmp_path, *sets)
+    done = fathom("run", f"examples/{name}.yaml", "--runs", tmp_path, *sets, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     [folder] = (path for path in tmp_path.iterdir() if (path / "records.jsonl").exists())
     lines = (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()
@@ -49,17 +34,19 @@ def test_an_example_is_searched_and_its_best_shape_is_trained(tmp_path: Path, na
     assert {record["outcome"] for record in records} <= {"finished", "stopped"}
     assert all(abs(record["params_total"] / 30_000 - 1) <= 0.005 for record in records)
     assert all(record["shape"]["own_counts"] for record in records)
-    again = fathom("report", folder)
+    again = fathom("report", folder, cwd=ROOT)
     assert again.returncode == 0, again.stderr
 
     train = ("train", folder, "--anyway", "--tokens", "4k", "--out", tmp_path / "out")
-    refused = fathom(*train)
+    refused = fathom(*train, cwd=ROOT)
     assert refused.returncode == 2
     assert "--trust" in refused.stderr
-    trained = fathom(*train, "--trust")
+    trained = fathom(*train, "--trust", cwd=ROOT)
     assert trained.returncode == 0, trained.stderr
     weights = torch.load(tmp_path / "out" / "weights.pt", weights_only=True)
     assert sum(weight.numel() for weight in weights.values()) >= 0.99 * 30_000
-    exported = fathom("export", folder, "--anyway", "--format", "hf", "--out", tmp_path / "hf")
+    exported = fathom(
+        *("export", folder, "--anyway", "--format", "hf", "--out", tmp_path / "hf"), cwd=ROOT
+    )
     assert exported.returncode == 2
     assert f"this shape is of examples.{name}" in exported.stderr

@@ -1,6 +1,5 @@
 """examples/nanogpt.py: a checkout's train.py is run unchanged, seeded, saved whole and resumed."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from examples.nanogpt import parse
 from fathom.search.study.keys.config import load
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 TRAIN = """
@@ -28,16 +28,9 @@ def test_a_checkout_is_run_as_it_is(tmp_path: Path) -> None:
     out.mkdir()
     (checkout / "train.py").write_text(TRAIN, encoding="utf-8")
     (checkout / "model.py").write_text("NAME = 'nano'", encoding="utf-8")
-    command: list[str | Path] = [
-        sys.executable,
-        ROOT / "examples" / "nanogpt.py",
-        "nanoGPT",
-        "5",
-        out,
-        "--n_layer=4",
-    ]
+    trainer = ROOT / "examples" / "nanogpt.py"
     for begin in ("scratch", "resume"):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = run(sys.executable, trainer, "nanoGPT", "5", out, "--n_layer=4", cwd=tmp_path)
         assert done.stdout.split() == ["nano", begin, "4", "1342"]
     assert [path.name for path in out.iterdir()] == ["ckpt.pt"], "no half-written file is left"
 

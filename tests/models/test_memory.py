@@ -134,7 +134,7 @@ STEPS = (
 
 
 @pytest.mark.parametrize(("shape", "sequences", "pieces", "how"), STEPS)
-def test_the_peak_of_a_step_is_foretold(
+def test_a_steps_peak_is_foretold(
     shape: Shape, sequences: int, pieces: int, how: Execution
 ) -> None:
     how = replace(how, logit_tokens=logit_tokens(shape.vocab_size))

@@ -151,9 +151,7 @@ def of_muon(name: str) -> bool:
 
 
 @pytest.mark.parametrize("scheme", Scheme)
-def test_each_matrix_moves_by_a_nearly_orthogonal_one_of_its_own_spectral_norm(
-    scheme: Scheme,
-) -> None:
+def test_each_matrix_moves_by_a_nearly_orthogonal_one(scheme: Scheme) -> None:
     model = built(scheme, GROUPED)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     after = stepped(model, muon_of(model), 0)

@@ -46,7 +46,7 @@ def of_width(d_model: int, base: Shape = BASE) -> Shape:
 
 @pytest.mark.parametrize("scheme", TRANSFERRING)
 @pytest.mark.parametrize(("m_N", "m_L"), [(1, 1), (1, 8), (4, 1), (4, 8), (0.25, 0.5)])
-def test_at_the_base_shape_and_away_from_it_the_table_holds(
+def test_at_the_base_shape_and_elsewhere_the_table_is(
     scheme: Scheme, m_N: float, m_L: float
 ) -> None:
     shape = replace(of_width(int(64 * m_N)), depth=int(2 * m_L))
@@ -160,9 +160,7 @@ def test_at_the_base_depth_completep_is_mup(axis: str) -> None:
 
 @pytest.mark.parametrize("name", ["stream", "features"])
 @pytest.mark.parametrize("axis", ["width", "ratio"])
-def test_activations_start_and_change_equally_at_every_width_and_ratio(
-    axis: str, name: str
-) -> None:
+def test_activations_start_and_change_equally_at_every_size(axis: str, name: str) -> None:
     start, changes = exponents(name, Scheme.COMPLETEP, axis)
     assert abs(start) < 0.05
     assert max(map(abs, changes)) < 0.1
@@ -236,9 +234,7 @@ def check_slopes(found: dict[int, Coordinates], most: dict[str, float]) -> None:
 @pytest.mark.parametrize("axis", ["width", "depth"])
 @pytest.mark.parametrize("optimizer", OptimizerName)
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
-def test_completep_holds_for_each_option(
-    options: dict[str, Any], optimizer: OptimizerName, axis: str
-) -> None:
+def test_completep_options(options: dict[str, Any], optimizer: OptimizerName, axis: str) -> None:
     found = last_changes(Scheme.COMPLETEP, axis, optimizer=optimizer, learning_rate=4e-3, **options)
     of_features = 0.1 if optimizer is OptimizerName.ADAMW else 0.2
     check_slopes(found, {"features": of_features, "logits": 0.35})

@@ -52,9 +52,7 @@ def group_of(name: str) -> str:
 @pytest.mark.parametrize("rank", [None, 6])
 @pytest.mark.parametrize("positions", Positions)
 @pytest.mark.parametrize("residual", Residual)
-def test_closed_form_equals_the_model_as_built(
-    residual: Residual, positions: Positions, rank: int | None
-) -> None:
+def test_closed_form_is_exact(residual: Residual, positions: Positions, rank: int | None) -> None:
     sizes: dict[str, Any] = {"vocab_size": 19, "context": 9, "embedding_rank": rank}
     for size, (gated, tied, biases, smeared_keys, looped) in itertools.product(SIZES, FLAGS):
         if looped and residual is Residual.ADMIN:
@@ -181,7 +179,7 @@ def test_forward_flops_of_a_model_counted_by_hand() -> None:
         ),
     ],
 )
-def test_a_size_that_no_model_has_is_refused_by_name_and_value(
+def test_an_impossible_size_is_refused_by_name_and_value(
     size: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message) as caught:

@@ -150,9 +150,7 @@ def test_a_wrong_checksum_leaves_no_file_and_names_both_sums(site: Site, tmp_pat
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_a_partial_file_is_used_if_complete_and_fails_once_if_stale(
-    site: Site, tmp_path: Path, complete: bool
-) -> None:
+def test_a_stale_partial_file_fails_once(site: Site, tmp_path: Path, complete: bool) -> None:
     written(tmp_path / "folder" / "text.txt.part", CONTENT if complete else b"of another version")
     with nullcontext() if complete else refused("run again"):
         read_download(site.published)
@@ -160,18 +158,14 @@ def test_a_partial_file_is_used_if_complete_and_fails_once_if_stale(
     assert files_in(tmp_path) == ["folder/text.txt"]
 
 
-def test_a_damaged_cached_file_is_an_error_that_says_to_delete_it(
-    site: Site, tmp_path: Path
-) -> None:
+def test_a_damaged_cached_file_is_refused_and_to_be_deleted(site: Site, tmp_path: Path) -> None:
     read_download(site.published)
     written(tmp_path / "folder" / "text.txt", CONTENT[:-1])
     with refused("text.txt must be", "; delete it"):
         read_download(site.published)
 
 
-def test_without_a_network_the_partial_file_is_kept_and_the_mirror_variable_named(
-    site: Site, tmp_path: Path
-) -> None:
+def test_without_a_network_the_partial_file_is_kept_for_later(site: Site, tmp_path: Path) -> None:
     site.break_after = 10
     with refused():
         read_download(site.published)
@@ -181,7 +175,7 @@ def test_without_a_network_the_partial_file_is_kept_and_the_mirror_variable_name
 
 
 @pytest.mark.parametrize("gzipped", [False, True])
-def test_a_mirror_replaces_the_network_and_may_be_gzipped(
+def test_mirrors_replace_networks(
     site: Site, tmp_path: Path, mirrored: Path, gzipped: bool
 ) -> None:
     file = mirrored.with_name("text.txt.gz" if gzipped else "text.txt")

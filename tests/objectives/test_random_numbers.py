@@ -45,9 +45,7 @@ def test_every_order_of_a_few_rows_is_equally_likely() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "context"), [(11, 10), (25, 10), (1000, 7), (1001, 128)])
-def test_windows_lie_inside_the_text_and_do_not_overlap_in_an_epoch(
-    tokens: int, context: int
-) -> None:
+def test_windows_lie_in_the_text_and_do_not_overlap(tokens: int, context: int) -> None:
     count = max(1, tokens // context - 1)
     for epoch in range(20):
         starts = training_windows(tokens, context, seed=1, step=epoch, batch_size=count)

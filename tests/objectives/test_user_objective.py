@@ -94,9 +94,7 @@ def test_the_example_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (tmp_path / "out" / "weights.pt").exists()
 
 
-def test_an_error_of_the_users_objective_is_reported_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_error_in_it_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     study = EXAMPLE.read_text(encoding="utf-8").replace("share_of_ones: 0.3", "share_of_ones: 3")
     (tmp_path / "x.yaml").write_text(study, encoding="utf-8")
 

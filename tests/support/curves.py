@@ -13,16 +13,10 @@ from fathom.search.tables.runs import Run
 def run(depth: int, *, seed: int = 0, params: int = 1000, points: int = 64) -> Run:
     tokens = np.linspace(100.0, 100.0 * points, points)
     return Run(
-        d_model=640 // depth,
-        depth=depth,
-        d_ff=None,
-        seed=seed,
-        params_total=params,
-        params_non_embedding=params - 100,
-        seconds_per_step=0.01 * depth,
-        tokens=tokens,
+        d_model=640 // depth, depth=depth, d_ff=None, seed=seed, params_total=params,
+        params_non_embedding=params - 100, seconds_per_step=0.01 * depth, tokens=tokens,
         losses=np.zeros(points),
-    )
+    )  # fmt: skip
 
 
 def write(path: Path, runs: Sequence[Run], columns: Sequence[str] = COLUMNS) -> Path:

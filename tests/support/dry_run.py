@@ -68,13 +68,8 @@ class Simulation(SimulatedWorkers):
     """Workers whose trials report in a random order."""
 
     def __init__(
-        self,
-        search: Scheduler,
-        loss: Loss = best_at_four,
-        *,
-        slots: int = 3,
-        seed: int = 0,
+        self, search: Scheduler, loss: Loss = best_at_four, *, slots: int = 3, seed: int = 0,
         running: Iterable[str] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         seconds = random.Random(seed).random
         super().__init__(search, loss, slots, seconds, set(running))

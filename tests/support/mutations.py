@@ -27,17 +27,8 @@ VALUES = (
     *("!!set {a, b}", "!!int x", "!!float []", "!ours 3", "&a [*a]", "&a {k: *a}", "*nowhere"),
 )
 LINES = (
-    "---",
-    "...",
-    "%YAML 9.9",
-    "? [a, b]\n: 1",
-    "<<: {study: other}",
-    "\ttrials: 3",
-    "- 1",
-    "5: 6",
-    "~: 1",
-    "version: 2",
-    "space: {depth: [1, 4]}",
+    *("---", "...", "%YAML 9.9", "? [a, b]\n: 1", "<<: {study: other}", "\ttrials: 3", "- 1"),
+    *("5: 6", "~: 1", "version: 2", "space: {depth: [1, 4]}"),
     "a: &a [x, x, x, x]\nb: &b [*a, *a, *a, *a]\nbudgets: [*b, *b, *b, *b]",
 )
 BYTES = (b"\0", b"\xff", b"\xfe\xff", b"\x80\x81", b"\r", b"\t", b"\x1b", b"\xed\xa0\x80", b"\x85")
@@ -54,16 +45,14 @@ def mutated_study(sources: Sequence[str], seed: int) -> bytes:
 
 
 def _another_value(text: str, rng: random.Random) -> str:
-    places = list(SCALAR.finditer(text))
-    if not places:
+    if not (places := list(SCALAR.finditer(text))):
         return text
     place = rng.choice(places)
     return text[: place.start()] + rng.choice(VALUES) + text[place.end() :]
 
 
 def _another_key(text: str, rng: random.Random) -> str:
-    places = list(KEY.finditer(text))
-    if not places:
+    if not (places := list(KEY.finditer(text))):
         return text
     place = rng.choice(places)
     new = rng.choice((rng.choice(places)[0], place[0][:-1], "größe", "", "'a b'", "null", "true"))
@@ -116,35 +105,14 @@ def _compressed(content: bytes, rng: random.Random) -> bytes:
 
 
 TEXT_MISTAKES: tuple[Callable[[str, random.Random], str], ...] = (
-    _another_value,
-    _another_value,
-    _another_value,
-    _another_key,
-    _other_lines,
+    *(_another_value, _another_value, _another_value, _another_key, _other_lines),
 )
 BYTE_MISTAKES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    cut_short,
-    foreign_bytes,
-    zeroed,
-    _encoded,
-    _compressed,
+    *(cut_short, foreign_bytes, zeroed, _encoded, _compressed),
 )
 
 JSON_VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    0,
-    0.5,
-    10**30,
-    1e308,
-    float("nan"),
-    "",
-    "x",
-    "../../x",
-    [],
-    {},
-    [1],
+    *(None, True, -1, 0, 0.5, 10**30, 1e308, float("nan"), "", "x", "../../x", [], {}, [1]),
 )
 FOREIGN_LINES = (b"{}", b"[]", b"5", b'{"trial": "a"}', b"[" * 5000, b"\xff\xfe", b"{'a': 1}", b"")
 

@@ -41,27 +41,13 @@ def verdict(kind: Kind) -> Verdict:
 def optimum(budget: int, depth: float, *, kind: Kind = Kind.IDENTIFIED) -> Located:
     whole = max(1, round(depth))
     return Located(
-        budget=budget,
-        count=Count.NON_EMBEDDING,
-        tokens=20 * budget,
-        lowest_depth=whole,
-        optimal_depth=whole,
-        interval=(max(1, whole - 1), whole + 1),
-        plateau=(whole,),
-        verdict=verdict(kind),
-        loss=1.6,
-        shape=None,
-        curve_minimum=depth,
-        curve_minimum_interval=(depth * 0.9, depth / 0.9),
-        curves=CURVES,
-        family_disagreement=1.0,
-        share_without_minimum=0.0,
-        params_slope=-0.2,
-        best_ff_ratio=4.0,
-        depths=(),
-        noise=0.003,
+        budget=budget, count=Count.NON_EMBEDDING, tokens=20 * budget, lowest_depth=whole,
+        optimal_depth=whole, interval=(max(1, whole - 1), whole + 1), plateau=(whole,),
+        verdict=verdict(kind), loss=1.6, shape=None, curve_minimum=depth,
+        curve_minimum_interval=(depth * 0.9, depth / 0.9), curves=CURVES, family_disagreement=1.0,
+        share_without_minimum=0.0, params_slope=-0.2, best_ff_ratio=4.0, depths=(), noise=0.003,
         trials={},
-    )
+    )  # fmt: skip
 
 
 def edge(

@@ -38,15 +38,9 @@ def levine(budget: int) -> Callable[[float], float]:
 
 
 def crossing_records(
-    excess: Excess = levine,
-    *,
-    budgets: Sequence[int] = BUDGETS,
-    depths: Sequence[int] = DEPTHS,
-    seed: int = 0,
-    noise: float = 0.003,
-    seeds: int = 3,
-    count: Count = Count.NON_EMBEDDING,
-) -> list[TrialRecord]:
+    excess: Excess = levine, *, budgets: Sequence[int] = BUDGETS, depths: Sequence[int] = DEPTHS,
+    seed: int = 0, noise: float = 0.003, seeds: int = 3, count: Count = Count.NON_EMBEDDING,
+) -> list[TrialRecord]:  # fmt: skip
     """Records of every depth at every budget, with fresh seeds."""
     generator = np.random.default_rng(seed)
     records = []
@@ -84,13 +78,9 @@ def measured_trial(
 
 
 def hop_records(
-    needed: Callable[[int], float] = sanford,
-    *,
-    depths: Sequence[int] = (1, 2, 3, 4, 5, 6),
-    seeds: int = 3,
-    noise: float = 0.0,
-    seed: int = 0,
-) -> list[TrialRecord]:
+    needed: Callable[[int], float] = sanford, *, depths: Sequence[int] = (1, 2, 3, 4, 5, 6),
+    seeds: int = 3, noise: float = 0.0, seed: int = 0,
+) -> list[TrialRecord]:  # fmt: skip
     """Errors of 1 % where a depth is enough, of 50 % where not; seeds differ in what is enough."""
     generator = np.random.default_rng(seed)
     return [
@@ -122,25 +112,17 @@ def matched_trials(
         spec = MATCHED_WORLD.spec(MATCHED_WORLD.shape(depth), seed=number, stage=Stage.CONFIRM)
         final = MATCHED_WORLD.expected_loss(spec.shape) + 0.01 * generator.normal()
         record = finished(spec, final, lag=0.4)
-        luck = noise * generator.normal()
-        points = tuple(
-            replace(
-                point,
-                metrics={
-                    DEV: exp(-(point.loss - 1.3)),
-                    GEN: 0.6 * exp(-(point.loss - 1.3)) + beyond * log(depth) + luck,
-                    "bits_per_byte": 1.0,
-                },
-            )
-            for point in record.curve
-        )
-        made.append(replace(record, curve=points))
+        more = beyond * log(depth) + noise * generator.normal()
+        points = []
+        for point in record.curve:
+            match = exp(-(point.loss - 1.3))
+            metrics = {DEV: match, GEN: 0.6 * match + more, "bits_per_byte": 1.0}
+            points.append(replace(point, metrics=metrics))
+        made.append(replace(record, curve=tuple(points)))
     return made
 
 
 def matched_records(
     *, beyond: float, depths: Sequence[int] = (2, 4), seed: int = 0
 ) -> list[TrialRecord]:
-    return [
-        record for depth in depths for record in matched_trials(depth, beyond=beyond, seed=seed)
-    ]
+    return [r for depth in depths for r in matched_trials(depth, beyond=beyond, seed=seed)]

@@ -5,6 +5,7 @@ in a bracket of learning rates.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import exp, log
 
 import numpy as np
@@ -18,17 +19,10 @@ def cut(record: TrialRecord, rung: int, outcome: Outcome = Outcome.STOPPED) -> T
     """The trial as if it had stopped at the rung."""
     curve = tuple(point for point in record.curve if point.tokens <= rung)
     reached = {tokens: loss for tokens, loss in record.rungs.items() if tokens <= rung}
-    return TrialRecord(
-        spec=record.spec,
-        outcome=outcome,
-        reason=f"{outcome} at {rung} tokens",
-        curve=curve,
-        rungs=reached if outcome is Outcome.STOPPED else {},
-        started=record.started,
-        ended=curve[-1].time,
-        setup_seconds=record.setup_seconds,
-        peak_memory_bytes=record.peak_memory_bytes,
-    )
+    return replace(
+        record, outcome=outcome, reason=f"{outcome} at {rung} tokens", curve=curve,
+        rungs=reached if outcome is Outcome.STOPPED else {}, ended=curve[-1].time,
+    )  # fmt: skip
 
 
 def explore(
@@ -52,13 +46,9 @@ def explore(
 
 
 def confirm(
-    world: World,
-    depths: Sequence[int],
-    generator: Generator,
-    *,
-    seeds: int = 3,
+    world: World, depths: Sequence[int], generator: Generator, *, seeds: int = 3,
     rates: Sequence[float] = (0.5, 1.0, 2.0),
-) -> list[TrialRecord]:
+) -> list[TrialRecord]:  # fmt: skip
     """Every depth at the best ratio with fresh seeds; all rates on the first seed only."""
     return [
         world.record(
@@ -77,12 +67,9 @@ def planted_depth(budget: int) -> float:
 
 
 def simulated_study(
-    *,
-    budgets: Sequence[int] = (300_000, 1_000_000, 3_000_000),
-    seed: int = 0,
-    noise: float = 0.003,
-    trials: int = 24,
-) -> list[TrialRecord]:
+    *, budgets: Sequence[int] = (300_000, 1_000_000, 3_000_000), seed: int = 0,
+    noise: float = 0.003, trials: int = 24,
+) -> list[TrialRecord]:  # fmt: skip
     """A whole study whose best depths are `planted_depth`, with every outcome but `failed`.
 
     Each budget has `trials` explored, and some 20 confirming ones.

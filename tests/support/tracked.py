@@ -1,7 +1,5 @@
 """A small study to be mirrored into MLflow, and a store and a run folder to do it with."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from fathom.models.shape import Count, Shape
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import POWER, Law
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion
 from fathom.search.record_json import to_json, to_values
@@ -25,108 +23,64 @@ from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.follower import Follower
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.study_runs import StudyRuns
-from tests.support.optima import CURVES, not_located, verdict
-from tests.support.waiting import LONGEST_SECONDS
+from tests.support.optima import not_located
+from tests.support.optima import optimum as planted_optimum
 
 STARTED = 1_700_000_000.0
 SHAPE = Shape(depth=4, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=256, context=64)
 SPEC = TrialSpec(
-    trial="1M-explore-000",
-    study="demo",
-    stage=Stage.EXPLORE,
-    budget=1_000_000,
-    count=Count.TOTAL,
-    horizon_tokens=20_000_000,
-    shape=SHAPE,
-    seed=0,
-    learning_rate=0.004,
-    rate_scale=1.0,
+    trial="1M-explore-000", study="demo", stage=Stage.EXPLORE, budget=1_000_000, count=Count.TOTAL,
+    horizon_tokens=20_000_000, shape=SHAPE, seed=0, learning_rate=0.004, rate_scale=1.0,
     prunable=True,
-)
+)  # fmt: skip
 TRIAL_RUN = "1M · depth 4 · d_model 64 · seed 0"
 """Name of the run of trial 0."""
 CONFIG = "study: demo\nbudgets: [1M]\n"
 LAW = Law(
-    name=POWER,
-    a=-3.0,
-    b=0.4,
-    covariance=((1.0, 0.0), (0.0, 1.0)),
-    budgets=3,
-    bounds=0,
-    params_range=(300_000, 3_000_000),
-    leave_one_out_error=0.1,
-)
+    name=POWER, a=-3.0, b=0.4, covariance=((1.0, 0.0), (0.0, 1.0)), budgets=3, bounds=0,
+    params_range=(300_000, 3_000_000), leave_one_out_error=0.1,
+)  # fmt: skip
 STUDY = parse(f"{CONFIG}objective: {{name: language, corpus: stdlib}}\n")
 
 
 def curve(points: int, *, begin: float = STARTED) -> tuple[CurvePoint, ...]:
     return tuple(
         CurvePoint(
-            step=10 * i,
-            tokens=1000 * i,
-            loss=2.0 + 1 / i,
-            train_loss=1.9 + 1 / i,
-            train_seconds=0.5 * i,
-            time=begin + i,
-            metrics={"bits_per_byte": 3.0 + 1 / i},
+            step=10 * i, tokens=1000 * i, loss=2.0 + 1 / i, train_loss=1.9 + 1 / i,
+            train_seconds=0.5 * i, time=begin + i, metrics={"bits_per_byte": 3.0 + 1 / i},
         )
         for i in range(1, points + 1)
-    )
+    )  # fmt: skip
 
 
 def trial(
-    number: int = 0,
-    *,
-    outcome: Outcome | None = Outcome.FINISHED,
-    points: int = 5,
-    budget: int = 1_000_000,
-    reason: str = "",
-) -> TrialRecord:
+    number: int = 0, *, outcome: Outcome | None = Outcome.FINISHED, points: int = 5,
+    budget: int = 1_000_000, reason: str = "",
+) -> TrialRecord:  # fmt: skip
     return TrialRecord(
         spec=replace(SPEC, trial=f"{budget}-explore-{number:03d}", budget=budget, seed=number),
-        outcome=outcome,
-        reason=reason,
-        curve=curve(points),
-        rungs={1000: 3.0} if outcome is Outcome.STOPPED else {},
-        started=STARTED,
-        ended=STARTED + 60 if outcome else None,
-        setup_seconds=0.1,
-        peak_memory_bytes=None,
-    )
+        outcome=outcome, reason=reason, curve=curve(points),
+        rungs={1000: 3.0} if outcome is Outcome.STOPPED else {}, started=STARTED,
+        ended=STARTED + 60 if outcome else None, setup_seconds=0.1, peak_memory_bytes=None,
+    )  # fmt: skip
 
 
 def optimum(depth: int | None = 6, *, budget: int = 1_000_000) -> Optimum:
     whole = depth or 6
-    found = Located(
-        budget=budget,
-        count=Count.TOTAL,
-        tokens=20_000_000,
-        optimal_depth=whole,
-        lowest_depth=whole,
-        interval=(whole - 1, whole + 2),
-        plateau=(whole,),
-        verdict=verdict(Kind.IDENTIFIED if depth else Kind.INSUFFICIENT),
-        loss=1.5,
-        shape=SHAPE if depth else None,
-        curve_minimum=float(whole),
-        curve_minimum_interval=(whole - 0.5, whole + 1.5),
-        curves=CURVES,
-        family_disagreement=1.0,
-        share_without_minimum=0.0,
+    found = replace(
+        planted_optimum(budget, whole, kind=Kind.IDENTIFIED if depth else Kind.INSUFFICIENT),
+        count=Count.TOTAL, tokens=20_000_000, interval=(whole - 1, whole + 2), loss=1.5,
+        shape=SHAPE if depth else None, curve_minimum_interval=(whole - 0.5, whole + 1.5),
         depths=(DepthEstimate(depth=4, loss=1.51, standard_error=0.002, trials=3, shape=SHAPE),),
-        noise=0.004,
-        params_slope=-0.2,
-        best_ff_ratio=4.0,
-        trials={outcome.value: 1 for outcome in Outcome},
-    )
+        noise=0.004, trials={outcome.value: 1 for outcome in Outcome},
+    )  # fmt: skip
     return found if depth else not_located(found, None)
 
 
 def answers(
-    *optima: Optimum,
-    laws: tuple[Law, ...] = (),
+    *optima: Optimum, laws: tuple[Law, ...] = (),
     audits: dict[int, tuple[RungAudit, ...]] | None = None,
-) -> Conclusion:
+) -> Conclusion:  # fmt: skip
     found = Conclusion(config=STUDY, optima=optima or (optimum(),))
     vars(found).update(laws=laws, audits=audits or {})  # in place of those of its records
     return found
@@ -134,17 +88,9 @@ def answers(
 
 def interim(tokens: int, **changes: object) -> InterimAnswer:
     found = InterimAnswer(
-        budget=1_000_000,
-        tokens=tokens,
-        time=STARTED + tokens,
-        depth=4,
-        low=None,
-        high=None,
-        verdict=None,
-        loss=None,
-        lowest_loss=2.5,
-        trials={"finished": 1, "running": 2},
-    )
+        budget=1_000_000, tokens=tokens, time=STARTED + tokens, depth=4, low=None, high=None,
+        verdict=None, loss=None, lowest_loss=2.5, trials={"finished": 1, "running": 2},
+    )  # fmt: skip
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
@@ -168,13 +114,6 @@ def write_end(folder: Path, record: TrialRecord) -> None:
 
 UNANSWERED_SECONDS = 60.0
 """Less than ten trials take on a server that never replies: a request is given up after 10 s."""
-
-
-def wait_until(condition: Callable[[], object], seconds: float = LONGEST_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
 
 
 @dataclass(frozen=True)

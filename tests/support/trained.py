@@ -18,33 +18,18 @@ LANGUAGE = {"name": "language", "context": 16, "eval_tokens": 64}
 
 
 def best_of(
-    *,
-    scheme: Scheme = Scheme.COMPLETEP,
-    objective: dict[str, Any] | None = None,
-    train: dict[str, Any] | None = None,
-    **sizes: Any,
-) -> BestShape:
+    *, scheme: Scheme = Scheme.COMPLETEP, objective: dict[str, Any] | None = None,
+    train: dict[str, Any] | None = None, **sizes: Any,
+) -> BestShape:  # fmt: skip
     """A shape of the study's one budget; `sizes` are fields of `Shape`. Its norm is layer norm."""
     plain: dict[str, Any] = {
-        "depth": 3,
-        "d_model": 24,
-        "d_ff": 40,
-        "n_heads": 3,
-        "head_dim": 8,
-        "vocab_size": 256,
-        "context": 16,
-        "norm": Normalization.LAYER,
-    }
+        "depth": 3, "d_model": 24, "d_ff": 40, "n_heads": 3, "head_dim": 8, "vocab_size": 256,
+        "context": 16, "norm": Normalization.LAYER,
+    }  # fmt: skip
     shape = Shape(**(plain | sizes))
-    config = study_of(
-        {
-            "study": "demo",
-            "objective": objective or LANGUAGE,
-            "budgets": [8_000],
-            "train": train or {},
-            "model": {"parametrization": PARAMETRIZATION | {"scheme": scheme.value}},
-        }
-    )
+    model = {"parametrization": PARAMETRIZATION | {"scheme": scheme.value}}
+    keys = {"study": "demo", "budgets": [8_000], "train": train or {}, "model": model}
+    config = study_of(keys | {"objective": objective or LANGUAGE})
     return BestShape(config, 8_000, shape)
 
 

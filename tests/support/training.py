@@ -22,27 +22,13 @@ PARAMETRIZATION = Parametrization(
 )
 SHAPE = Shape(depth=2, d_model=16, d_ff=32, n_heads=2, head_dim=8, vocab_size=8, context=6)
 PLAN = TrainPlan(
-    steps=40,
-    batch_size=4,
-    learning_rate=1e-2,
-    warmup_steps=3,
-    cooldown_steps=8,
-    weight_decay=0.1,
-    betas=(0.9, 0.95),
-    eps=1e-12,
-    grad_clip=1.0,
-    evaluation_steps=(3, 10, 17, 40),
-    bfloat16=False,
-)
+    steps=40, batch_size=4, learning_rate=1e-2, warmup_steps=3, cooldown_steps=8, weight_decay=0.1,
+    betas=(0.9, 0.95), eps=1e-12, grad_clip=1.0, evaluation_steps=(3, 10, 17, 40), bfloat16=False,
+)  # fmt: skip
 SHORT_PLAN = replace(
-    PLAN,
-    steps=12,
-    batch_size=8,
-    warmup_steps=2,
-    cooldown_steps=2,
-    grad_clip=0.5,
+    PLAN, steps=12, batch_size=8, warmup_steps=2, cooldown_steps=2, grad_clip=0.5,
     evaluation_steps=(4, 8, 12),
-)
+)  # fmt: skip
 
 CONFIG = parse(
     """
@@ -57,18 +43,10 @@ model: {parametrization: {base_width: 16, base_head_dim: 8}}
 )
 (BUDGET,) = expand_budgets(CONFIG)
 SPEC = TrialSpec(
-    trial="4k-explore-000",
-    study="toy",
-    stage=Stage.EXPLORE,
-    budget=BUDGET.params,
-    count=Count.TOTAL,
-    horizon_tokens=BUDGET.tokens,
-    shape=SHAPE,
-    seed=0,
-    learning_rate=1e-2,
-    rate_scale=1.0,
-    prunable=True,
-)
+    trial="4k-explore-000", study="toy", stage=Stage.EXPLORE, budget=BUDGET.params,
+    count=Count.TOTAL, horizon_tokens=BUDGET.tokens, shape=SHAPE, seed=0, learning_rate=1e-2,
+    rate_scale=1.0, prunable=True,
+)  # fmt: skip
 RUNGS = rung_steps(CONFIG, BUDGET)
 EVALUATIONS = evaluation_steps(CONFIG, BUDGET)
 
@@ -99,8 +77,7 @@ def losses_reported(report: Report) -> Losses:
 
 def losses_of(training: Training) -> list[float]:
     """Held-out and training losses of the evaluations of a training, which runs to its end."""
-    measured = list(train(training, Successor()))
-    return [value for point in measured for value in (point.loss, point.train_loss)]
+    return [loss for point in losses([*train(training, Successor())]) for loss in point[1:]]
 
 
 def lack_memory(training: Training, weight: str, call: int) -> None:
@@ -120,16 +97,9 @@ def lack_memory(training: Training, weight: str, call: int) -> None:
 def record_of(spec: TrialSpec, report: Report) -> TrialRecord:
     """The record of a trial after its only report."""
     began = TrialRecord(
-        spec=spec,
-        outcome=None,
-        reason="",
-        curve=(),
-        rungs={},
-        started=0.0,
-        ended=None,
-        setup_seconds=0.0,
-        peak_memory_bytes=None,
-    )
+        spec=spec, outcome=None, reason="", curve=(), rungs={}, started=0.0, ended=None,
+        setup_seconds=0.0, peak_memory_bytes=None,
+    )  # fmt: skip
     return replace(with_report(began, report), outcome=report.outcome, ended=1.0)
 
 

@@ -8,7 +8,7 @@ LONGEST_SECONDS = 300.0
 
 
 def wait_until(
-    happened: Callable[[], object], otherwise: str, seconds: float = LONGEST_SECONDS
+    happened: Callable[[], object], otherwise: str = "in vain", seconds: float = LONGEST_SECONDS
 ) -> None:
     """Waits until something has happened, and fails with these words if it has not in time."""
     end = time.monotonic() + seconds

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from benchmarks.worlds.known import known_budgets
 from fathom.models.shape import Count
 from fathom.search.study.keys.config import load
 from fathom.search.study.planning.budget import expand_budgets
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 STUDY = ROOT / "benchmarks" / "ladder.yaml"
@@ -43,11 +43,9 @@ def test_an_interrupted_table_resumes_and_reads_as_a_known_budget(tmp_path: Path
     study.write_text(TINY, encoding="utf-8")
     asked = [sys.executable, "-m", "benchmarks.answers.ladder", str(study), "--table", str(table)]
     asked += ["--depths", "3", "--ratios", "1"]
-    subprocess.run([*asked, "--seeds", "1"], cwd=ROOT, check=True, capture_output=True)
+    assert run(*asked, "--seeds", "1", cwd=ROOT).returncode == 0
     first = table.read_text(encoding="utf-8")
-    again = subprocess.run(
-        [*asked, "--seeds", "2"], cwd=ROOT, check=True, capture_output=True, text=True
-    )
+    again = run(*asked, "--seeds", "2", cwd=ROOT)
     assert table.read_text(encoding="utf-8").startswith(first)
     assert "3 of 3" in again.stdout, "only the second seed was lacking"
     (known,) = known_budgets(read_runs(table), Count.NON_EMBEDDING)

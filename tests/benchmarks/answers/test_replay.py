@@ -1,7 +1,6 @@
 """Whole searches through known curves: `benchmarks/answers/replay.py`."""
 
 import math
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from benchmarks.worlds.kinds import KINDS, RATIOS, SEEDS, planted
 from benchmarks.worlds.known import Known, planted_budget
 from benchmarks.worlds.planted import World, symmetric
 from fathom.search.analysis.optimum import find_optimum
+from tests.support.command_line import run as run_program
 from tests.support.curves import run, write
 from tests.support.places import ROOT
 
@@ -49,13 +49,11 @@ def test_rows_are_in_order_of_the_median_and_those_never_right_come_last() -> No
 
 def test_a_median_is_infinite_when_half_of_the_searches_end_wrong() -> None:
     assert entry("half", 0.1, math.inf, math.inf).until(0.5) == math.inf
-    assert entry("most", 0.1, 0.2, math.inf).until(0.5) == 0.2
-    assert entry("most", 0.1, 0.2, math.inf).right(-1) == pytest.approx(2 / 3)
-
-
-def test_every_share_with_a_column_is_a_compared_point() -> None:
+    most = entry("most", 0.1, 0.2, math.inf)
+    assert most.until(0.5) == 0.2
+    assert most.right(-1) == pytest.approx(2 / 3)
     assert points()[-1] == 1
-    assert all(1 / share in points() for share in SHOWN)
+    assert all(1 / share in points() for share in SHOWN), "every column is a compared point"
 
 
 def known() -> Known:
@@ -138,7 +136,7 @@ def test_the_command_prints_a_row_for_each_searcher_and_draws(tmp_path: Path) ->
     asked = [sys.executable, "-m", "benchmarks.answers.replay", "--figure", str(figure)]
     asked += ["--table", str(table(tmp_path / "table.csv"))]
     asked += ["--rivals", "ladder", "--repetitions", "1", "--processes", "1"]
-    answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = run_program(*asked, cwd=ROOT)
     assert answer.returncode == 0, answer.stderr
     assert "plateau: 4 of 2, 4, 8, 16" in answer.stdout
     names = [line.split("|")[1].strip() for line in answer.stdout.splitlines() if "|" in line][2:]
@@ -148,29 +146,22 @@ def test_the_command_prints_a_row_for_each_searcher_and_draws(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("file", "rivals", "named"),
+    ("file", "named"),
     [
-        *(
-            (file, "none", file)
-            for file in ("none.csv", "columns.csv", "letters.csv", "narrow.csv")
-        ),
-        ("table.csv", "ladder,nobody", "nobody"),
-        ("table.csv", "ladder,nobody", "ladder by depth"),
+        *((file, file) for file in ("none.csv", "columns.csv", "letters.csv", "narrow.csv")),
+        *(("table.csv", name) for name in ("nobody", "ladder by depth")),
     ],
 )
 def test_an_unusable_table_or_an_unknown_rival_is_one_line_and_status_2(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    file: str,
-    rivals: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: str,
     named: str,
-) -> None:
+) -> None:  # fmt: skip
     (tmp_path / "columns.csv").write_text("depth,loss\n1,2\n")
     whole = table(tmp_path / "letters.csv").read_text()
     (tmp_path / "letters.csv").write_text(whole.replace("2.", "two", 1))
     table(tmp_path / "narrow.csv", (4,))
     table(tmp_path / "table.csv")
+    rivals = "none" if file == named else "ladder,nobody"
     arguments = ["--table", str(tmp_path / file), "--rivals", rivals]
     monkeypatch.setattr(sys, "argv", ["replay", *arguments])
     monkeypatch.setattr(replay, "_quietly", lambda: None)

@@ -42,7 +42,4 @@ def test_depth_pays_more_with_more_pairs_if_the_difference_shrinks() -> None:
     assert lines[2].endswith("| - |")
     assert "-1.200 [" in lines[3]
     assert lines[3].endswith("] less |")
-
-
-def test_one_amount_alone_is_not_compared() -> None:
-    assert not [*growth_lines([(study("500"), records({2: (2.0,), 12: (2.9,)}))])]
+    assert not [*growth_lines([(study("500"), few)])], "one amount alone"

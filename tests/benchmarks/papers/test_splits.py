@@ -17,15 +17,9 @@ EVEN, SHALLOW = (
 
 def shape(encoder: int, decoder: int) -> Shape:
     return Shape(
-        depth=encoder + decoder,
-        encoder_depth=encoder,
-        d_model=8,
-        d_ff=8,
-        n_heads=1,
-        head_dim=8,
-        vocab_size=20,
-        context=4,
-    )
+        depth=encoder + decoder, encoder_depth=encoder, d_model=8, d_ff=8, n_heads=1, head_dim=8,
+        vocab_size=20, context=4,
+    )  # fmt: skip
 
 
 def records(searched: Shape, losses: Sequence[float]) -> list[TrialRecord]:

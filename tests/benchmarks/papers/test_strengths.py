@@ -46,7 +46,4 @@ def test_a_strength_is_compared_with_none_by_pairs_of_a_seed() -> None:
     assert lines[2].startswith("| 0.03 | 2 | 100% | 0.000 [0.000, 0.000] | nothing is deleted |")
     assert lines[3].startswith("| 0.06 | 2 | 50% | -0.205 [-0.269, -0.141] | yes, it is lower |")
     assert lines[4].startswith("| 0.1 | 2 | 25% | 0.505 [0.441, 0.569] | no |")
-
-
-def test_nothing_is_compared_without_a_study_that_has_no_penalty() -> None:
     assert not [*strength_lines([(study("0.1"), records((1.0, 2.0), share=0.25))])]

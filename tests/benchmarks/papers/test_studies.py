@@ -84,7 +84,6 @@ def test_planted_crossings_are_listed_beside_the_published_law() -> None:
     assert lines[-1].startswith("\nLaw: ")
 
 
-def test_claims_of_losses_ask_for_no_depth() -> None:
-    levine = CONFIG.model_copy(update={"study": "levine2020-cpu"})
-
-    assert list(needs([(levine, [])])) == []
+@pytest.mark.parametrize("paper", ["levine2020", "vatsadev2024"])
+def test_claims_of_losses_ask_for_no_depth(paper: str) -> None:
+    assert list(needs([(CONFIG.model_copy(update={"study": f"{paper}-cpu"}), [])])) == []

@@ -65,22 +65,14 @@ def test_no_more_trials_at_a_time_than_workers_and_every_token_is_paid(workers: 
 
 def test_a_paused_trial_resumes_where_it_was_and_pays_only_for_the_rest() -> None:
     some = known()
-    first = starts(some)[0]
-    script = Scripted([first, first], pauses=[("2", 0)])
-    moments = list(run(some, script, workers=1, limit=math.inf))
-    assert [index for _, index, _ in script.seen] == [0, 1, 2]
-    assert moments[-1].tokens == pytest.approx(some.horizon)
-
-
-def test_losses_are_those_of_the_table_at_the_evaluations_of_the_searcher() -> None:
-    some = known()
-    script = Scripted(starts(some)[:1])
-    list(run(some, script, workers=1, limit=math.inf))
-    shape = some.shapes[0]
-    assert script.seen == [
-        ("2", i, some.loss(shape, 0, share * some.horizon))
-        for i, share in enumerate((0.25, 0.5, 1))
-    ]
+    first, shape = starts(some)[0], some.shapes[0]
+    for script in (Scripted([first, first], pauses=[("2", 0)]), Scripted([first])):
+        moments = list(run(some, script, workers=1, limit=math.inf))
+        assert script.seen == [
+            ("2", i, some.loss(shape, 0, share * some.horizon))
+            for i, share in enumerate(script.shares)
+        ]
+        assert moments[-1].tokens == pytest.approx(some.horizon)
 
 
 def test_shallow_trials_are_faster_and_report_first() -> None:

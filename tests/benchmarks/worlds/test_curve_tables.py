@@ -28,12 +28,9 @@ def test_a_table_is_read_by_shape_and_seed_without_infinite_values(tmp_path: Pat
     runs = [run(depth, seed=seed) for depth in (4, 8) for seed in (0, 1)]
     runs[0].losses[5] = np.nan
     read = read_runs(write(tmp_path / "table.csv", runs, (*COLUMNS, "seed", "d_ff")))
-    assert [(curve.shape, curve.seed, len(curve.tokens)) for curve in read] == [
-        ((160, 4, None), 0, 63),
-        ((160, 4, None), 1, 64),
-        ((80, 8, None), 0, 64),
-        ((80, 8, None), 1, 64),
-    ]
+    shallow, deep = (160, 4, None), (80, 8, None)
+    found = [(curve.shape, curve.seed, len(curve.tokens)) for curve in read]
+    assert found == [(shallow, 0, 63), (shallow, 1, 64), (deep, 0, 64), (deep, 1, 64)]
 
 
 def test_a_run_folder_gives_its_finished_trials_at_the_studys_rate(tmp_path: Path) -> None:

@@ -27,29 +27,19 @@ RUNS = (
 )
 
 
-def test_each_class_of_sizes_is_a_budget_whose_shapes_count_exactly_its_size() -> None:
+def test_each_class_of_sizes_is_a_budget_with_its_truth_plateau_and_ladder() -> None:
     small, large = known_budgets(RUNS, Count.TOTAL)
     assert (small.params, large.params) == (1000, 5000)
     for known in (small, large):
         for shape in known.shapes:
             assert shape.size(Count.TOTAL) == known.params
             assert shape.size(Count.NON_EMBEDDING) == known.params - 100
-
-
-def test_the_truth_of_a_depth_is_its_best_final_loss_and_the_plateau_holds_equal_depths() -> None:
-    small, large = known_budgets(RUNS, Count.TOTAL)
     assert small.depths == (4, 8, 16)
     assert small.regret(8) == 0
     assert small.regret(4) == pytest.approx(0.4)
-    assert small.plateau == (8,)
-    assert large.plateau == (4, 8, 16), "all end at the same loss"
-
-
-def test_the_ladder_is_every_shape_with_every_seed_to_the_end() -> None:
-    small, large = known_budgets(RUNS, Count.TOTAL)
+    assert (small.plateau, large.plateau) == ((8,), (4, 8, 16)), "all end at the same loss"
     assert (small.seeds, large.seeds) == (2, 1)
-    assert small.ladder_tokens == 6 * small.horizon
-    assert large.ladder_tokens == 3 * large.horizon
+    assert (small.ladder_tokens, large.ladder_tokens) == (6 * small.horizon, 3 * large.horizon)
 
 
 def test_losses_are_interpolated_and_further_seeds_repeat_those_of_the_table() -> None:

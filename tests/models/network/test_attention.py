@@ -28,9 +28,7 @@ def inputs(
     ("T", "H", "S", "K"),
     [(1, 1, 1, 2), (7, 3, 3, 8), (64, 2, 2, 16), (130, 1, 1, 6), (7, 6, 2, 8), (20, 4, 1, 4)],
 )
-def test_outputs_and_gradients_are_those_of_the_plain_operations(
-    T: int, H: int, S: int, K: int
-) -> None:
+def test_outputs_and_gradients_are_those_of_plain_code(T: int, H: int, S: int, K: int) -> None:
     qkv, turns = inputs(T, H, K, torch.float64, S)
     weights = torch.randn(2, T, H, K, generator=torch.Generator().manual_seed(0)).double()
     results = []

@@ -76,9 +76,7 @@ def test_hidden_matrices_start_by_glorots_rule_and_deepnorms_gain(residual: Resi
 
 
 @pytest.mark.parametrize("residual", OTHERS)
-def test_without_pre_norm_completep_is_refused_in_one_line_and_mup_scales_rates(
-    residual: Residual,
-) -> None:
+def test_without_pre_norm_completep_is_refused_and_mup_scales_rates(residual: Residual) -> None:
     shape = replace(SHAPE, residual=residual, d_model=256)
     with pytest.raises(ValueError, match=rf"completep.*got `residual: {residual.value}`; use") as e:
         Transformer(shape, replace(STANDARD, scheme=Scheme.COMPLETEP))

@@ -40,9 +40,7 @@ def drawn(high: int, *size: int, seed: int = 1) -> Tensor:
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_a_later_target_changes_no_earlier_logit_and_any_source_changes_all(
-    options: dict[str, Any],
-) -> None:
+def test_later_targets_change_no_earlier_logit_and_sources_all(options: dict[str, Any]) -> None:
     model = built(**options)
     inputs, sources = drawn(13, 2, 8), drawn(11, 2, 6, seed=2)
     before = model(inputs, sources)
@@ -94,12 +92,9 @@ def test_decoding_with_a_cache_equals_decoding_without(options: dict[str, Any]) 
     ),
 )
 def test_the_closed_form_counts_every_weight(
-    depths: tuple[int, int],
-    sizes: tuple[int, int, int, int],
-    vocabularies: tuple[int, int],
-    queries_per_key: int,
-    options: dict[str, Any],
-) -> None:
+    depths: tuple[int, int], sizes: tuple[int, int, int, int], vocabularies: tuple[int, int],
+    queries_per_key: int, options: dict[str, Any],
+) -> None:  # fmt: skip
     (encoder, decoder), (d_model, d_ff, groups, pairs) = depths, sizes
     shape = Shape(
         depth=encoder + decoder, encoder_depth=encoder, d_model=d_model, d_ff=d_ff, context=5,

@@ -67,9 +67,7 @@ def outputs(model: Transformer) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("biases", [False, True])
-def test_the_compact_model_has_the_outputs_of_the_pruned_one_and_its_size(
-    name: str, biases: bool
-) -> None:
+def test_the_compact_model_has_outputs_and_size_of_the_pruned(name: str, biases: bool) -> None:
     model = pruned(SHAPES[name], biases=biases)
     small = compacted(model)
     left = params_left(model.shape, sizes_left(model))

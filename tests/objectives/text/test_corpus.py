@@ -56,9 +56,7 @@ def test_gzipped_text_is_read_as_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "context"), [(0, 8), (30, 8), (1000, 999), (1000, 100)])
 @pytest.mark.parametrize("tokenizer", ["bytes", "bpe:300"])
-def test_a_plan_refuses_a_text_that_the_run_would_refuse(
-    tmp_path: Path, size: int, context: int, tokenizer: str
-) -> None:
+def test_a_plan_refuses_short_text(tmp_path: Path, size: int, context: int, tokenizer: str) -> None:
     (tmp_path / "text").write_text("x" * size)
     keys = LanguageConfig(
         name="language", corpus=str(tmp_path / "text"), context=context, tokenizer=tokenizer
@@ -182,9 +180,7 @@ def test_an_invalid_corpus_is_refused_at_once(
         ("caf\xe9 au lait".encode("latin-1"), "the invalid byte 0xe9 at offset 3"),
     ],
 )
-def test_a_file_that_is_not_text_is_named_with_the_first_bad_byte(
-    tmp_path: Path, content: bytes, defect: str
-) -> None:
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes, defect: str) -> None:
     write(tmp_path, {"bad.bin": content})
     for corpus in (tmp_path / "bad.bin", tmp_path, tmp_path / "*.bin"):
         with pytest.raises(ObjectiveError, match=rf"bad\.bin has {defect}; convert it"):
@@ -238,10 +234,8 @@ def test_copies_stay_on_one_side_and_the_order_of_documents_does_not_count() -> 
 
 
 def test_one_document_that_outweighs_the_rest_gives_its_tail() -> None:
-    documents = [b"L" * 100_000, *(b"small %03d" % number for number in range(100))]
-    split = split_documents(documents, validation_fraction=FRACTION)
-    assert split.train.count(b"L") == 90_000
-    assert split.validation.count(b"L") == 10_000
+    parts = parts_of([b"L" * 100_000, *(b"small %03d" % n for n in range(100))])
+    assert [b"".join(part).count(b"L") for part in parts] == [90_000, 10_000]
 
 
 @given(st.text(min_size=30), st.floats(0.05, 0.5))

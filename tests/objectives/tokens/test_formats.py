@@ -38,18 +38,15 @@ def raw(folder: Path) -> Path:
 
 
 def llmc(folder: Path) -> Path:
-    (folder / "ids.bin").write_bytes(header(20240520, 1, 1000) + IDS.astype("<u2").tobytes())
-    return folder / "ids.bin"
+    return written(folder / "ids.bin", header(20240520, 1, 1000) + IDS.astype("<u2").tobytes())
 
 
 def llmc_of_llama(folder: Path) -> Path:
-    (folder / "ids.bin").write_bytes(header(20240801, 7, 1000) + IDS.astype("<u4").tobytes())
-    return folder / "ids.bin"
+    return written(folder / "ids.bin", header(20240801, 7, 1000) + IDS.astype("<u4").tobytes())
 
 
 def numpy_file(folder: Path) -> Path:
-    np.save(folder / "ids.npy", IDS.reshape(10, 100).astype(np.uint16))
-    return folder / "ids.npy"
+    return saved(folder, IDS.reshape(10, 100).astype(np.uint16))
 
 
 def several(folder: Path) -> Path:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import optuna
@@ -28,7 +28,7 @@ from fathom.search.study.store_uri import TrackingError, check_optuna
 from tests.support.dry_run import TPE_STUDY, Simulation, scheduler, search_into, study
 from tests.support.places import ROOT
 from tests.support.postgres_server import PASSWORD, Server, driver, running
-from tests.support.waiting import LONGEST_SECONDS
+from tests.support.waiting import LONGEST_SECONDS, wait_until
 
 pytestmark = pytest.mark.drill
 driver()
@@ -86,13 +86,6 @@ def assert_whole(address: str, search: Scheduler) -> None:
         trials = studies[f"simulated/{budget.budget.label}-{key}"]
         assert ends(trials) == recorded(search, params)
         assert "RUNNING" not in {trial.state.name for trial in trials}
-
-
-def wait_until(happened: Callable[[], object]) -> None:
-    end = time.monotonic() + LONGEST_SECONDS
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_two_runs_of_one_name_at_once_do_not_mix(address: str, tmp_path: Path) -> None:

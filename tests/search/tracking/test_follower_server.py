@@ -22,10 +22,10 @@ from tests.support.tracked import (
     Place,
     answers,
     trial,
-    wait_until,
     write_down,
     write_end,
 )
+from tests.support.waiting import wait_until
 
 with warnings.catch_warnings():
     # MLflow uses what SQLAlchemy 2.1 and Starlette call deprecated.

@@ -22,9 +22,9 @@ from tests.support.tracked import (
     Place,
     answers,
     trial,
-    wait_until,
     write_down,
 )
+from tests.support.waiting import wait_until
 
 KILLED = """
 import os, signal, sys

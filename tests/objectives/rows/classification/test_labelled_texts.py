@@ -43,9 +43,7 @@ ROWS = [("good" if n % 2 else "bad", f"text {n}") for n in range(8)]
 
 @pytest.mark.parametrize("name", ["x.tsv", "x.tsv.gz"])
 @pytest.mark.parametrize(("label", "order"), [("first", 1), ("last", -1)])
-def test_two_columns_are_read_as_the_study_says(
-    tmp_path: Path, label: str, order: int, name: str
-) -> None:
+def test_columns_are_read_as_told(tmp_path: Path, label: str, order: int, name: str) -> None:
     path = table_of(tmp_path / name, [row[::order] for row in ROWS])
     assert texts_of(path, label=label) == set(ROWS)
 
@@ -109,56 +107,45 @@ def test_a_part_of_every_class_is_held_out_in_whatever_order_they_come(tmp_path:
     assert not {text.text for text in splits["dev"]} & {text.text for text in splits["train"]}
 
 
-@pytest.mark.parametrize(
-    ("content", "settings", "words"),
-    [
-        ("a\tb\n", {}, ("line 1 of", "names no columns", "`label: first`")),
-        ("a\tb\tc\n", {"label": "first"}, ("line 1 of", "2 columns", "got 3")),
-        ("a\tb\nc\n", {"label": "last"}, ("line 2 of", "2 columns", "got 1")),
-        ("label\ttext\nx\t \n", {}, ("line 2 of", "both a label and a text")),
-        ("label\ttext\n", {}, ("at least one row",)),
-        ("", {"label": "first"}, ("at least one row",)),
-        (
-            "rating\tbody\n" + "good\ta b\nbad\tc d\n" * 20,
-            {"label": "first"},
-            ("line 1 of", "'rating', and looks like a header"),
-        ),
-        ("a\tb c\n" * 9, {"label": "first"}, ("rows enough to hold out",)),
-        (
-            "".join(f"a\tb {n}\n" for n in range(9)),
-            {"label": "first"},
-            ("two classes", "got 1 labels"),
-        ),
-        (
-            "".join(f"text {n}\ta {n}\n" for n in range(40)),
-            {"label": "first"},
-            ("got 30 labels in 30 texts", "check `label`"),
-        ),
-    ],
-)
-def test_a_mistake_in_a_table_is_one_line(
-    tmp_path: Path, content: str, settings: dict[str, Any], words: tuple[str, ...]
-) -> None:
-    with refused(*words):
-        read(write(tmp_path / "bad.tsv", content), **settings)
+WRONG: dict[str, tuple[str, ...]] = {
+    "a\tb\n": ("line 1 of", "names no columns", "`label: first`"),
+    "a\tb\tc\n": ("first", "line 1 of", "2 columns", "got 3"),
+    "a\tb\nc\n": ("last", "line 2 of", "2 columns", "got 1"),
+    "label\ttext\nx\t \n": ("line 2 of", "both a label and a text"),
+    "label\ttext\n": ("at least one row",),
+    "": ("first", "at least one row"),
+    "rating\tbody\n" + "good\ta b\nbad\tc d\n" * 20: (
+        *("first", "line 1 of", "'rating', and looks like a header"),
+    ),
+    "a\tb c\n" * 9: ("first", "rows enough to hold out"),
+    "".join(f"a\tb {n}\n" for n in range(9)): ("first", "two classes", "got 1 labels"),
+    "".join(f"text {n}\ta {n}\n" for n in range(40)): (
+        *("first", "got 30 labels in 30 texts", "check `label`"),
+    ),
+}
+"""Table -> `label`, where the study has it, and words of the refusal."""
+
+
+@pytest.mark.parametrize("content", WRONG)
+def test_a_mistake_in_a_table_is_one_line(tmp_path: Path, content: str) -> None:
+    first, *words = WRONG[content]
+    label = {"label": first} if first in ("first", "last") else {}
+    with refused(*(words if label else (first, *words))):
+        read(write(tmp_path / "bad.tsv", content), **label)
 
 
 def test_a_mistake_in_a_place_is_one_line(tmp_path: Path) -> None:
     rows = str(table_of(tmp_path / "rows", ROWS))
-    other = str(write(tmp_path / "other", "ugly\ta text\n"))
+    other = {"other": str(write(tmp_path / "other", "ugly\ta text\n"))}
     (tmp_path / "folder").mkdir()
-    for data, settings, words in (
-        ("listops_d20", {}, ("did you mean 'listops_d20s'",)),
-        (tmp_path / "folder", {}, ("a folder of", "for each class")),
-        ("listops", {"test": {"dev": "listops_d8"}}, ("must not be called 'dev'",)),
-        (
-            rows,
-            {"label": "first", "test": {"other": other}},
-            ("line 1 of", "other must have a label", "got 'ugly'"),
-        ),
-    ):
-        with refused(*words):
-            read(data, **settings)
+    with refused("did you mean 'listops_d20s'"):
+        read("listops_d20")
+    with refused("a folder of", "for each class"):
+        read(tmp_path / "folder")
+    with refused("must not be called 'dev'"):
+        read("listops", test={"dev": "listops_d8"})
+    with refused("line 1 of", "other must have a label", "got 'ugly'"):
+        read(rows, label="first", test=other)
 
 
 def test_a_text_is_cut_only_on_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -44,9 +44,7 @@ def test_the_class_is_predicted_at_the_last_token_of_the_text(tmp_path: Path) ->
     assert task.classes == ("bad", "good")
 
 
-def test_pooling_is_the_mean_over_the_text_or_its_last_token_whatever_the_padding(
-    tmp_path: Path,
-) -> None:
+def test_pooling_is_the_mean_or_last_token_whatever_the_padding(tmp_path: Path) -> None:
     mean, last = (mood_task(tmp_path, pooling=pooling) for pooling in ("mean", "last"))
     table = nn.Embedding(mean.vocab_size, mean.vocab_size)
     batch = mean.train.batch(np.array([3]), 4)
@@ -100,9 +98,7 @@ def by_class(task: Classification) -> tuple[list[list[int]], list[list[int]]]:
     return [row for row, label in rows if label == 0], [row for row, label in rows if label == 1]
 
 
-def test_an_evaluation_uses_the_requested_number_of_texts_and_the_final_one_all(
-    tmp_path: Path,
-) -> None:
+def test_an_evaluation_uses_the_requested_texts_and_the_final_one_all(tmp_path: Path) -> None:
     task = mood_task(tmp_path, eval_examples=2, validation_fraction=0.5)
     assert len(task.dev.rows) > 10
     assert_requested_rows(task, 2, len(task.dev.rows))

@@ -86,9 +86,7 @@ def test_padding_changes_no_loss(task: Transduction) -> None:
     assert narrow.item() == pytest.approx(wide.item(), rel=1e-6)
 
 
-def test_steps_are_of_text_until_its_tokens_are_used_up_then_of_rows(
-    pretrained: Transduction,
-) -> None:
+def test_steps_are_of_text_until_it_is_used_up_then_of_rows(pretrained: Transduction) -> None:
     def first_words(step: int) -> set[int]:
         return set(pretrained.batch(seed=0, step=step, batch_size=2).inputs[:, 0].tolist())
 
@@ -189,9 +187,7 @@ class Reverser(nn.Module):
         return logits
 
 
-def test_a_model_that_knows_the_rule_matches_every_row_without_unknown_words(
-    task: Transduction,
-) -> None:
+def test_a_model_that_knows_the_rule_matches_every_known_row(task: Transduction) -> None:
     model = Reverser(task.vocab_size)
 
     assert task.evaluate(model) == {
@@ -219,9 +215,7 @@ def test_greedy_decoding_writes_words_and_stops_at_the_end(task: Transduction) -
     assert written == [UNKNOWN] * 13, "the context is full"
 
 
-def test_an_evaluation_uses_the_requested_number_of_rows_and_the_final_one_all(
-    files: dict[str, Any],
-) -> None:
+def test_an_evaluation_uses_the_requested_rows_and_the_final_all(files: dict[str, Any]) -> None:
     assert_requested_rows(rows_task(**files | {"generalisation": {}, "eval_examples": 2}), 2, 16)
 
 

@@ -26,9 +26,7 @@ def rows(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\n\n"])
-def test_columns_are_source_target_and_category_whatever_ends_the_lines(
-    tmp_path: Path, ending: str
-) -> None:
+def test_columns_are_source_target_category_at_any_line_end(tmp_path: Path, ending: str) -> None:
     (tmp_path / "x").write_bytes(f"a b\tc{ending or chr(10)}d\te f{ending}".encode())
     (tmp_path / "x.tsv.gz").write_bytes(gzip.compress("a\tb\tcase-1\nc\td\tÄ/b?\n".encode()))
 
@@ -58,9 +56,7 @@ def test_columns_are_source_target_and_category_whatever_ends_the_lines(
         (None, ("readable file", "No such file")),
     ],
 )
-def test_a_mistake_in_a_file_is_one_line(
-    tmp_path: Path, content: bytes | None, words: tuple[str, ...]
-) -> None:
+def test_mistakes_are_lines(tmp_path: Path, content: bytes | None, words: tuple[str, ...]) -> None:
     path = tmp_path / "bad.tsv"
     if content is not None:
         path.write_bytes(content)
@@ -93,9 +89,7 @@ def test_places_that_cannot_be_split_are_refused(rows: Path, tmp_path: Path) -> 
             splits_of(rows, generalisation={name: str(rows)})
 
 
-def test_a_row_too_long_is_an_error_that_names_the_longest_and_its_length(
-    rows: Path, tmp_path: Path
-) -> None:
+def test_a_row_too_long_is_an_error_that_names_the_longest(rows: Path, tmp_path: Path) -> None:
     (tmp_path / "gen").write_text("a\tb\na b c\td e f g\n")
     generalisation = {"gen": str(tmp_path / "gen")}
 

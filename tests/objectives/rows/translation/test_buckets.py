@@ -21,9 +21,7 @@ def epoch_of(batch_size: int, seed: int = 0, epoch: int = 0) -> list[tuple[list[
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 @pytest.mark.parametrize("epoch", [0, 3])
-def test_an_epoch_holds_each_pair_once_in_the_tokens_of_so_many_sequences(
-    batch_size: int, epoch: int
-) -> None:
+def test_an_epoch_holds_each_pair_once_in_batches_of_a_size(batch_size: int, epoch: int) -> None:
     batches = epoch_of(batch_size, seed=5, epoch=epoch)
 
     assert sorted(row for rows, _ in batches for row in rows) == [*range(1000)]

@@ -116,9 +116,7 @@ def uncached(model: Any, sources: Tensor) -> Tensor:
     return inputs.masked_fill(ended, PAD)[:, 1:]
 
 
-def test_cached_decoding_writes_what_uncached_decoding_writes(
-    task: Translation, model: Any
-) -> None:
+def test_cached_decoding_writes_what_uncached_does(task: Translation, model: Any) -> None:
     sources = task.test.sources.padded(torch.arange(20).numpy(), CONTEXT)
     with torch.no_grad():
         whole = uncached(model, sources)
@@ -129,9 +127,7 @@ def test_cached_decoding_writes_what_uncached_decoding_writes(
     assert not bool(whole[:, found.shape[1] :].any())
 
 
-def test_final_metrics_are_bleu_and_chrf_and_the_files_hold_every_translation(
-    task: Translation, model: Any
-) -> None:
+def test_metrics_are_bleu_and_chrf_of_all_translations(task: Translation, model: Any) -> None:
     metrics = task.final_metrics(model)
     assert {*metrics} == {"bleu/beam", "chrf/beam", "bleu/greedy", "chrf/greedy"}
     assert all(0 <= value <= 100 for value in metrics.values())

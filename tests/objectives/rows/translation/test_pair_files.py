@@ -12,9 +12,7 @@ from tests.support.objectives import refused
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_two_files_are_read_line_by_line_whatever_ends_them(
-    tmp_path: Path, ending: str, suffix: str
-) -> None:
+def test_two_files_are_read_line_by_line(tmp_path: Path, ending: str, suffix: str) -> None:
     pack = gzip.compress if suffix else bytes
     for side, lines in (("en", ["Go  on.", "Hi!"]), ("fr", ["Continue\u00a0!", " Salut !"])):
         content = "".join(line + ending for line in lines).encode()
@@ -25,9 +23,7 @@ def test_two_files_are_read_line_by_line_whatever_ends_them(
     assert found == [SentencePair("Go on.", "Continue !"), SentencePair("Hi!", "Salut !")]
 
 
-def test_a_table_has_source_and_target_in_the_named_columns_and_may_have_more(
-    tmp_path: Path,
-) -> None:
+def test_a_table_has_source_and_target_in_the_named_columns(tmp_path: Path) -> None:
     (tmp_path / "x.tsv.gz").write_bytes(gzip.compress(b"7\tGo.\t8\tVa !\n\n9\tHi.\t3\tSalut\n"))
 
     found, _ = read_pairs(str(tmp_path / "x.tsv.gz"), (4, 2))
@@ -97,9 +93,7 @@ def test_one_line_in_a_hundred_with_a_further_tab_is_dropped_and_counted(tmp_pat
 @pytest.mark.parametrize(
     ("name", "pack"), [("x.tsv", gzip.compress), ("x.tsv.gz", bytes)], ids=["packed", "plain"]
 )
-def test_a_file_is_gzipped_or_plain_whatever_its_name(
-    tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_gzip_is_told_by_content(tmp_path: Path, name: str, pack: Callable[[bytes], bytes]) -> None:
     (tmp_path / name).write_bytes(pack(b"Go.\tVa !\n"))
 
     assert read_pairs(f"{tmp_path}/{name}", (1, 2)) == ([SentencePair("Go.", "Va !")], 0)

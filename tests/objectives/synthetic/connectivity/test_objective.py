@@ -65,9 +65,7 @@ def test_the_answers_are_those_of_a_search_through_the_graph(edge_tokens: int) -
 
 
 @pytest.mark.parametrize("edge_tokens", [1, 2])
-def test_each_joined_vertex_has_a_counterpart_of_the_same_degree_as_far_from_the_end_left_out(
-    edge_tokens: int,
-) -> None:
+def test_each_joined_vertex_has_a_counterpart_as_far_from_the_other_end(edge_tokens: int) -> None:
     task: Connectivity = prepared("connectivity", diameter=5, edge_tokens=edge_tokens)
     draws = torch.Generator().manual_seed(0)
     batch, away = task._batch(torch.randint(1, 6, (60,), generator=draws), draws)

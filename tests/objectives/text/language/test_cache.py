@@ -42,9 +42,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_the_second_start_cuts_nothing_and_trains_on_the_same(
-    tmp_path: Path, cuts: list[int]
-) -> None:
+def test_a_second_start_cuts_nothing_and_trains_alike(tmp_path: Path, cuts: list[int]) -> None:
     corpus, folder = text(tmp_path), tmp_path / "runs" / ".tokens"
     plain, first, second = (language(corpus, place) for place in (None, folder, folder))
     assert len(cuts) == 2
@@ -57,9 +55,7 @@ def test_the_second_start_cuts_nothing_and_trains_on_the_same(
         assert type(task.train) is type(plain.train)
 
 
-def test_large_tokens_stay_in_their_files_and_give_the_same_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_tokens_stay_in_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus, folder = text(tmp_path), tmp_path / "tokens"
     plain = language(corpus, None).to(CPU)
     monkeypatch.setattr(cache, "IN_MEMORY", 1000)
@@ -82,9 +78,7 @@ CHANGES: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("change", sorted(CHANGES))
-def test_another_text_tokenizer_or_split_is_cut_anew(
-    change: str, tmp_path: Path, cuts: list[int]
-) -> None:
+def test_another_text_or_split_is_cut_anew(change: str, tmp_path: Path, cuts: list[int]) -> None:
     corpus, folder = text(tmp_path), tmp_path / "tokens"
     language(corpus, folder)
     language(**{"corpus": corpus, "folder": folder} | CHANGES[change](tmp_path))
@@ -98,9 +92,7 @@ def test_the_same_content_elsewhere_is_known(tmp_path: Path, cuts: list[int]) ->
     assert len(cuts) == 1
 
 
-def test_two_searches_that_begin_at_once_leave_one_whole_entry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_searches_leave_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus, folder = text(tmp_path), tmp_path / "tokens"
 
     def overtaken(*args: Any, **keys: Any) -> Any:

@@ -72,9 +72,7 @@ def test_the_batches_of_an_epoch_do_not_depend_on_their_size(counting: Language)
     assert torch.equal(torch.cat(parts), whole)
 
 
-def test_a_certain_right_guess_costs_nothing_and_a_uniform_one_eight_bits_a_byte(
-    counting: Language,
-) -> None:
+def test_a_right_guess_costs_nothing_and_a_uniform_one_eight_bits(counting: Language) -> None:
     assert counting.evaluate(successor)["loss"] == pytest.approx(0, abs=1e-6)
     chance = counting.evaluate(uniform(counting))
     assert chance["loss"] == pytest.approx(math.log(256), rel=1e-6)
@@ -101,9 +99,7 @@ def test_the_evaluation_is_the_exact_mean_over_the_tokens_it_uses() -> None:
 @pytest.mark.parametrize(
     ("eval_tokens", "windows"), [(CONTEXT, 1), (100, 12), (1000, 125), (10**9, 158)]
 )
-def test_an_evaluation_uses_windows_spread_evenly_without_overlap(
-    eval_tokens: int, windows: int
-) -> None:
+def test_an_evaluation_uses_windows_spread_evenly(eval_tokens: int, windows: int) -> None:
     # A tenth: 1272 bytes, 158 windows and 8 bytes.
     task = language(b"abcdefg\n" * 1590, eval_tokens=eval_tokens)
     starts = spread(len(task.validation) - CONTEXT, task.eval_windows)

@@ -92,9 +92,7 @@ def files(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", [json_lines, zipped, zstandard, parquet, files])
-def test_every_document_is_in_one_split_once_and_apart_from_others(
-    form: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_every_document_is_in_one_split_once(form: Callable[[Path], Path], tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     out = tmp_path / "out"
     index = make(form(tmp_path / "in"), out)
@@ -139,9 +137,7 @@ def test_byte_pairs_are_learned_and_the_study_reads_them(tmp_path: Path) -> None
     )
 
 
-def test_an_interrupted_making_goes_on_and_ends_with_the_same_shards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_making_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "SHARD_TOKENS", 7000)
     monkeypatch.setattr("fathom.objectives.tokens.making.sources.BLOCK_BYTES", 1000)
     source = json_lines(tmp_path)
@@ -230,9 +226,7 @@ WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("wrong", sorted(WRONG))
-def test_what_does_not_suit_is_refused_in_a_line_and_leaves_no_index(
-    wrong: str, tmp_path: Path
-) -> None:
+def test_what_does_not_suit_is_refused_and_leaves_no_index(wrong: str, tmp_path: Path) -> None:
     form, settings, message = WRONG[wrong]
     (tmp_path / "in").mkdir()
     source = form(tmp_path / "in")
