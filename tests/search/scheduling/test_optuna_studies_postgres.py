@@ -143,7 +143,7 @@ def test_a_study_deleted_by_another_program_is_written_again(
     search, studies = search_into(address, tmp_path)
     simulation = Simulation(search)
     simulation.run(events=60)
-    wait_until(lambda: len(in_database(address)) == 2)
+    wait_until(lambda: len(in_database(address)) == 2, "the database has not both studies")
     for name in in_database(address):
         optuna.delete_study(study_name=name, storage=stored(address))
     simulation.run()
@@ -164,7 +164,7 @@ def test_a_server_that_stops_and_returns_misses_nothing(
         began = time.monotonic()
         simulation.run(events=120)
         assert time.monotonic() - began < LONGEST_SECONDS / 5, "the search waits for no server"
-        wait_until(lambda: caplog.records)
+        wait_until(lambda: caplog.records, "nothing is said of the server")
         server.start()
         simulation.run()
         studies.close()

@@ -4,13 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fathom.search.training.command.process import CommandProcess
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -27,11 +26,6 @@ def text_of(process: CommandProcess) -> list[str]:
     lines = [line.decode().strip() for line in process.lines(0.2) if line]
     process.stop()
     return lines
-
-
-def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(0.05)
 
 
 def is_running(pid: int) -> bool:
@@ -85,7 +79,7 @@ def test_children_of_a_command_end_with_it() -> None:
         "print(child.pid)"
     )
     [child] = text_of(process)
-    until(lambda: not is_running(int(child)))
+    wait_until(lambda: not is_running(int(child)), "the child lives on")
 
 
 def test_a_command_ends_when_the_process_that_started_it_is_killed() -> None:
@@ -105,7 +99,7 @@ def test_a_command_ends_when_the_process_that_started_it_is_killed() -> None:
         command = int(worker.stdout.readline())
         assert is_running(command)
         worker.kill()
-    until(lambda: not is_running(command))
+    wait_until(lambda: not is_running(command), "the command lives on")
 
 
 def test_the_next_command_waits_for_one_that_still_saves() -> None:
