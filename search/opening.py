@@ -16,8 +16,7 @@ from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.plan import BudgetPlan
 from fathom.search.study.preflight import ReadyStudy
-from fathom.search.tracking.dataset import DataSet, data_set
-from fathom.search.tracking.messages import TrackedStudy
+from fathom.search.tracking.messages import DataSet, TrackedStudy, data_set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import RunningTrials
 from fathom.search.study.store_uri import TrackingError, first_line, without_credentials
 from fathom.search.tracking import store
-from fathom.search.tracking.dataset import DataSet
-from fathom.search.tracking.messages import CLOSE_SECONDS, Close, TrackedStudy
+from fathom.search.tracking.messages import CLOSE_SECONDS, Close, DataSet, TrackedStudy
 from fathom.search.tracking.study_runs import StudyRuns
 
 NICENESS = 5

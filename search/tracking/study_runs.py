@@ -19,8 +19,7 @@ from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.report.text import summary_table
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.tracking import metrics, pages, store, views
-from fathom.search.tracking.dataset import DataSet
-from fathom.search.tracking.messages import TrackedStudy
+from fathom.search.tracking.messages import DataSet, TrackedStudy
 from fathom.search.tracking.tracked_run import TrackedPoint, TrackedRun, milliseconds
 from fathom.search.tracking.views import NODE_TAG
 

@@ -22,8 +22,7 @@ from fathom.search.cluster.interrupt import sigterm_blocked
 from fathom.search.conclusion import Conclusion
 from fathom.search.records import TrialRecord
 from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
-from fathom.search.tracking.dataset import DataSet
-from fathom.search.tracking.messages import CLOSE_SECONDS, Close, TrackedStudy
+from fathom.search.tracking.messages import CLOSE_SECONDS, Close, DataSet, TrackedStudy
 from fathom.search.tracking.schema_stamp import is_stamped
 
 log = logging.getLogger(__name__)

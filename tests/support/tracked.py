@@ -19,9 +19,8 @@ from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.keys.config import parse
 from fathom.search.tracking import store
-from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.follower import Follower
-from fathom.search.tracking.messages import TrackedStudy
+from fathom.search.tracking.messages import DataSet, TrackedStudy
 from fathom.search.tracking.study_runs import StudyRuns
 from tests.support.optima import not_located
 from tests.support.optima import optimum as planted_optimum

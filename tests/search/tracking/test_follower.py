@@ -9,8 +9,8 @@ from fathom.search.record_json import to_json
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.run_folder import RunFolder, append_line
-from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.follower import RunTail
+from fathom.search.tracking.messages import DataSet
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.tracked import (
     LAW,
