@@ -41,7 +41,7 @@ DOWNLOADS = {
         "6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/input.txt",
         sha256="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
         path="tiny_shakespeare/input.txt",
-    ),
+    )
 }
 
 
@@ -152,9 +152,7 @@ def _reason(error: OSError | http.client.HTTPException) -> str:
 
 
 def _checked(content: bytes, download: Download, *, source: Path | str, remedy: str) -> bytes:
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != download.sha256:
-        raise ObjectiveError(
-            f"sha256 of {source} must be {download.sha256}, got {digest}; {remedy}"
-        )
+    found = hashlib.sha256(content).hexdigest()
+    if found != download.sha256:
+        raise ObjectiveError(f"sha256 of {source} must be {download.sha256}, got {found}; {remedy}")
     return content

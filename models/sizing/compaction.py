@@ -104,10 +104,7 @@ class CompactBlock(Block):
         compact_shape = replace(shape, n_heads=n_heads, d_ff=sizes.d_ff or min(1, shape.d_ff))
         super().__init__(compact_shape, scales)
         self.is_plain, self.rotated_heads = False, n_heads + n_heads // shape.queries_per_key
-        gone = {
-            "attention": not sizes.n_heads,
-            "feed_forward": bool(shape.d_ff) and not sizes.d_ff,
-        }
+        gone = {"attention": not sizes.n_heads, "feed_forward": bool(shape.d_ff) and not sizes.d_ff}
         for branch in (name for name, is_gone in gone.items() if is_gone):
             self.remove(branch)
 

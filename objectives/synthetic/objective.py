@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from fathom.objectives.arrays import sent
 from fathom.objectives.contract import Batch, Model
@@ -80,9 +80,7 @@ class SyntheticObjective(ABC):
         """Difficulties of the evaluation; each is the seed of its sequences as well."""
 
     @abstractmethod
-    def draw(
-        self, rows: int, difficulty: int | None, draws: torch.Generator
-    ) -> tuple[Batch, Tensor]:
+    def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
         """Sequences of a difficulty, or as in training if it is None, and the mask (B, T) of the
         targets whose errors count; the others count for the loss alone."""
 

@@ -77,9 +77,7 @@ def _pairs(bpe: Tokenizer, text: bytes) -> Ids:
     batches = iter(lambda: list(itertools.islice(pieces, PIECES_AT_ONCE)), [])
     dtype = id_type(bpe.get_vocab_size())
     encoded = (bpe.encode_batch_fast(batch) for batch in batches)
-    return np.concatenate(
-        [np.array(encoding.ids, dtype) for batch in encoded for encoding in batch]
-    )
+    return np.concatenate([np.array(piece.ids, dtype) for batch in encoded for piece in batch])
 
 
 def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:

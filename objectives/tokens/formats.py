@@ -12,13 +12,7 @@ import numpy as np
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import open_regular
-from fathom.objectives.tokens.shards import (
-    SPLITS,
-    TRAIN,
-    is_shard_folder,
-    read_index,
-    segments_of,
-)
+from fathom.objectives.tokens.shards import SPLITS, TRAIN, is_shard_folder, read_index, segments_of
 from fathom.objectives.tokens.stream import Segment
 
 HEADER_BYTES = 1024

@@ -60,10 +60,8 @@ def analyse(
     """
     from fathom.search.commands.analyse_source import answer_source, question_of, write_report_of
 
-    question = question_of(
-        count=count, budgets=budgets, width=width, horizons=horizons, noise=noise
-    )
-    analysis = answer_source(source, maps or [], question, experiment)
+    asked = question_of(count=count, budgets=budgets, width=width, horizons=horizons, noise=noise)
+    analysis = answer_source(source, maps or [], asked, experiment)
     page = None if report is None else write_report_of(analysis, report)
     if as_json:
         from fathom.search.report.analysed import analysis_json

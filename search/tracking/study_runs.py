@@ -75,11 +75,9 @@ class StudyRuns:
 
     def write_data(self, data: DataSet) -> None:
         """Writes what the study trains on; MLflow knows a data set by its name and digest."""
-        dataset = Dataset(
-            data.name, data.digest, data.source_type, data.source, profile=data.profile
-        )
+        found = Dataset(data.name, data.digest, data.source_type, data.source, profile=data.profile)
         context = InputTag("mlflow.data.context", "training")
-        self._client.log_inputs(self.study_run.id, [DatasetInput(dataset, [context])])
+        self._client.log_inputs(self.study_run.id, [DatasetInput(found, [context])])
 
     def write_trial(self, record: TrialRecord) -> None:
         """Writes those parts of a trial that its MLflow run lacks."""
@@ -165,11 +163,7 @@ class StudyRuns:
         return run
 
     def _create(
-        self,
-        node: str,
-        name: str,
-        parent: TrackedRun | None = None,
-        started: float | None = None,
+        self, node: str, name: str, parent: TrackedRun | None = None, started: float | None = None
     ) -> TrackedRun:
         place = {"mlflow.parentRunId": parent.id} if parent else {pages.NOTE: pages.UNDER_WAY}
         tags = place | {

@@ -62,7 +62,7 @@ def open_ui(
         _start(uri, host, port, output) as server,
     ):
         try:
-            _wait_until_ready(server, host, port, output)
+            _await_ready(server, host, port, output)
             say("\n".join(opening))
             server.wait()
         except KeyboardInterrupt:
@@ -119,9 +119,7 @@ def _start(uri: str, host: str, port: int, output: IO[bytes]) -> subprocess.Pope
     )
 
 
-def _wait_until_ready(
-    server: subprocess.Popen[bytes], host: str, port: int, output: IO[bytes]
-) -> None:
+def _await_ready(server: subprocess.Popen[bytes], host: str, port: int, output: IO[bytes]) -> None:
     while server.poll() is None:
         connection = HTTPConnection(host, port, timeout=5)
         with closing(connection), suppress(OSError, HTTPException):

@@ -7,10 +7,9 @@ last layer says, for the unembedding is linear.
 Shapes: B batch, T time, V vocabulary, C classes.
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -57,9 +56,7 @@ class TextSplit:
 
     def to(self, device: torch.device) -> Self:
         """The split with its ids on the device."""
-        return dataclasses.replace(
-            self, rows=self.rows.to(device), classes=placed(self.classes, device)
-        )
+        return replace(self, rows=self.rows.to(device), classes=placed(self.classes, device))
 
     def batch(self, rows: Rows, width: int) -> Batch:
         """Batch (R, width) of the texts `rows` (R,); the target of the last token is the class."""
@@ -119,7 +116,7 @@ class Classification:
 
     def to(self, device: torch.device) -> Self:
         """The objective with every split on the device."""
-        return dataclasses.replace(
+        return replace(
             self,
             train=self.train.to(device),
             dev=self.dev.to(device),

@@ -29,8 +29,7 @@ def _files(value: object) -> object:
 
 
 ParallelFiles = Annotated[
-    Files,
-    BeforeValidator(_files, json_schema_input_type=FilePath | tuple[FilePath, FilePath]),
+    Files, BeforeValidator(_files, json_schema_input_type=FilePath | tuple[FilePath, FilePath])
 ]
 
 

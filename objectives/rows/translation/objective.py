@@ -3,10 +3,9 @@
 Shapes: B batch, S source, T time, R rows.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -52,9 +51,7 @@ class SentencePairs:
 
     def to(self, device: torch.device) -> Self:
         """The pairs on the device."""
-        return dataclasses.replace(
-            self, sources=self.sources.to(device), targets=self.targets.to(device)
-        )
+        return replace(self, sources=self.sources.to(device), targets=self.targets.to(device))
 
     @property
     def lengths(self) -> Rows:
@@ -122,7 +119,7 @@ class Translation:
     def to(self, device: torch.device) -> Self:
         """The objective with every split on the device, where sacrebleu must be as well."""
         check_sacrebleu()
-        return dataclasses.replace(
+        return replace(
             self, train=self.train.to(device), dev=self.dev.to(device), test=self.test.to(device)
         )
 

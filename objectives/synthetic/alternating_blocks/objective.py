@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.synthetic.alternating_blocks import keys as ids
@@ -46,9 +46,7 @@ class Blocks(SyntheticObjective):
             | {f"exact_match/{name}": it.exact / it.sequences for name, it in named.items()}
         )
 
-    def draw(
-        self, rows: int, difficulty: int | None, draws: torch.Generator
-    ) -> tuple[Batch, Tensor]:
+    def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
         """Strings (B, T) with uniform lengths in a range, that of training if `difficulty` is None,
         and uniform places of the blocks; the mask (B, T) of their letters."""
         low, high = self.keys.ranges[difficulty or 0]
@@ -62,7 +60,7 @@ class Blocks(SyntheticObjective):
         return batch, targets_BT != IGNORED
 
 
-def block_numbers(lengths_B1: Tensor, width: int, blocks: int, draws: torch.Generator) -> Tensor:
+def block_numbers(lengths_B1: Tensor, width: int, blocks: int, draws: Generator) -> Tensor:
     """Number of the block of each letter, from 0, (B, width); meaningless after a string's end.
 
     All choices of the k - 1 places at which a block begins are equally likely.

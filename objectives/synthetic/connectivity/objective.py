@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from fathom.objectives.contract import IGNORED, Batch
 from fathom.objectives.synthetic.connectivity import keys as ids
@@ -57,9 +57,7 @@ class Connectivity(SyntheticObjective):
         """The diameters."""
         return range(1, self.keys.diameter + 1)
 
-    def draw(
-        self, rows: int, difficulty: int | None, draws: torch.Generator
-    ) -> tuple[Batch, Tensor]:
+    def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
         """Graphs (B, T) of the diameter `difficulty`, uniform if that is None, with their
         questions; the mask (B, T) of the vertices that are that far away."""
         if difficulty is None:
@@ -69,7 +67,7 @@ class Connectivity(SyntheticObjective):
         batch, away_BT = self._batch(edges_B, draws)
         return batch, away_BT == edges_B[:, None]
 
-    def _batch(self, edges_B: Tensor, draws: torch.Generator) -> tuple[Batch, Tensor]:
+    def _batch(self, edges_B: Tensor, draws: Generator) -> tuple[Batch, Tensor]:
         """Graphs with their questions; the distance in edges of the vertex asked at each token, or
         of its counterpart, (B, T), 0 where none is asked."""
         names_BV = self._names(len(edges_B), draws)
@@ -91,7 +89,7 @@ class Connectivity(SyntheticObjective):
         away_BT = torch.zeros_like(inputs_BT).scatter(1, places_BQ, away_BQ)
         return Batch(inputs_BT, targets_BT), away_BT
 
-    def _names(self, rows: int, draws: torch.Generator) -> Tensor:
+    def _names(self, rows: int, draws: Generator) -> Tensor:
         """Token ids of the vertices, (B, V): of one path in order, then of the other. The first is
         the end asked about; if no question names it, it has the first id."""
         vertices = self.keys.vertices
@@ -107,7 +105,7 @@ class Connectivity(SyntheticObjective):
         pairs_BE = first_pair + high_BE * (high_BE - 1) // 2 + low_BE
         return pairs_BE.masked_fill(ends_BE2[:, :, 0] == PAD, PAD)
 
-    def _edges(self, names_BV: Tensor, edges_B: Tensor, draws: torch.Generator) -> Tensor:
+    def _edges(self, names_BV: Tensor, edges_B: Tensor, draws: Generator) -> Tensor:
         """Both ends of each edge (B, E, 2), in random order and direction; then padding."""
         rows, longest = len(names_BV), self.keys.diameter
         step_E = torch.arange(longest).repeat(2)
@@ -122,7 +120,7 @@ class Connectivity(SyntheticObjective):
         return ends_BE2.gather(1, order_BE[:, :, None].expand_as(ends_BE2))
 
     def _asked(
-        self, names_BV: Tensor, edges_B: Tensor, draws: torch.Generator
+        self, names_BV: Tensor, edges_B: Tensor, draws: Generator
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The vertices asked, their distances, and True if joined; all (B, Q), padded behind."""
         longest = self.keys.diameter

@@ -20,7 +20,7 @@ from typing import Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from fathom.objectives.contract import IGNORED, Batch
 from fathom.objectives.random_numbers import held_out_draws
@@ -56,9 +56,7 @@ class Induction(SyntheticObjective):
         draws = held_out_draws(BASELINE_PART + gap)
         return counting_error(self.draw(BASELINE_SEQUENCES, gap, draws)[0], self.vocab_size)
 
-    def draw(
-        self, rows: int, difficulty: int | None, draws: torch.Generator
-    ) -> tuple[Batch, Tensor]:
+    def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
         """Sequences (B, N) with uniform lengths of block and gap, or the gap `difficulty`, and a
         uniform place of the first copy; the mask (B, N) of the targets asked."""
         gap = self.keys.gap if difficulty is None else (difficulty, difficulty)
@@ -77,7 +75,7 @@ class Induction(SyntheticObjective):
         return Batch(inputs_BN, targets=tokens_BN.where(asked_BN, IGNORED)), asked_BN
 
     def _tokens(
-        self, within_BN: Tensor, copied_BN: Tensor, blocks_B1: Tensor, draws: torch.Generator
+        self, within_BN: Tensor, copied_BN: Tensor, blocks_B1: Tensor, draws: Generator
     ) -> Tensor:
         """Token ids (B, N): the first of the shuffled symbols are the block, the others filler."""
         rows = len(blocks_B1)
@@ -89,7 +87,7 @@ class Induction(SyntheticObjective):
         filler_BN = filler_BN.clamp(max=self.keys.symbols - 1)
         return shuffled_BS.gather(1, within_BN.where(copied_BN, filler_BN))
 
-    def _uniform(self, rows: int, low: int, high: int, draws: torch.Generator) -> Tensor:
+    def _uniform(self, rows: int, low: int, high: int, draws: Generator) -> Tensor:
         """Draws uniform whole numbers (B, 1) from `low` to `high`, both included."""
         return torch.randint(low, high + 1, (rows, 1), generator=draws)
 

@@ -18,7 +18,7 @@ from typing import Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.random_numbers import held_out_draws
@@ -55,9 +55,7 @@ class Hop(SyntheticObjective):
         """Mean nats over all positions, a scalar, as published."""
         return mean_loss(model, batch)
 
-    def draw(
-        self, rows: int, difficulty: int | None, draws: torch.Generator
-    ) -> tuple[Batch, Tensor]:
+    def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
         """Sequences (B, T) of k = `difficulty`, random if that is None, and the mask (B, T) of
         answers that are symbols."""
         keys = self.keys
@@ -75,7 +73,7 @@ class Hop(SyntheticObjective):
         return Batch(inputs_BT, targets_BT), F.pad(places_BN >= 0, (1, 0))
 
 
-def draw_symbols(shape: tuple[int, int], *, symbols: int, draws: torch.Generator) -> Tensor:
+def draw_symbols(shape: tuple[int, int], *, symbols: int, draws: Generator) -> Tensor:
     """Uniform symbols (B, N) from 0, no two neighbours equal."""
     steps_BN = torch.randint(1, symbols, shape, generator=draws)
     steps_BN[:, 0] = torch.randint(symbols, shape[:1], generator=draws)

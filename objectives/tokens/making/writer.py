@@ -13,13 +13,7 @@ from pydantic import Field, ValidationError
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import Group
 from fathom.objectives.tokens.making.cut import CutBlock
-from fathom.objectives.tokens.shards import (
-    SPLITS,
-    Index,
-    Shard,
-    Split,
-    write_index,
-)
+from fathom.objectives.tokens.shards import SPLITS, Index, Shard, Split, write_index
 
 PROGRESS = "progress.json"
 SHARD_TOKENS = 100_000_000

@@ -154,9 +154,7 @@ def _written(question: Question, file: Path) -> StudyConfig:
     return load(file)
 
 
-def _text(
-    question: Question, plans: Sequence[BudgetPlan], machine: Machine, train_tokens: int
-) -> str:
+def _text(question: Question, plans: Sequence[BudgetPlan], machine: Machine, tokens: int) -> str:
     """The text of the study file, with comments that explain the choice."""
     budgets = [plan.budget.params for plan in plans]
     answered = (
@@ -167,7 +165,7 @@ def _text(
     )
     hours = search_hours(plans, machine)
     how = f"measured at {format_count(budgets[-1])}" if machine.here else "an estimate"
-    epochs = plans[-1].budget.tokens / train_tokens
+    epochs = plans[-1].budget.tokens / tokens
     head = (
         f"{modeline()}\n"
         f"# {question.command}\n"

@@ -83,10 +83,8 @@ def sweep(shape: Shape, train_at: Callable[[int], RatePoint], *, centre: int) ->
     points: dict[int, RatePoint] = {}
     waiting = [centre - 1, centre, centre + 1]
     while waiting:
-        points |= {log2_factor: train_at(log2_factor) for log2_factor in waiting}
-        found = Sweep(
-            shape=shape, points=tuple(points[log2_factor] for log2_factor in sorted(points))
-        )
+        points |= {log2: train_at(log2) for log2 in waiting}
+        found = Sweep(shape=shape, points=tuple(points[log2] for log2 in sorted(points)))
         waiting = [] if found.enclosed else _further(found)
     return found
 
