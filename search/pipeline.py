@@ -13,10 +13,9 @@ from rich.console import Console
 
 from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
-from fathom.search.cluster.disk_space import DiskSpace
+from fathom.search.cluster.early_end import DiskSpace, TimeLimit
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import cluster_address, start_ray
-from fathom.search.cluster.time_limit import TimeLimit
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml

@@ -1,4 +1,4 @@
-"""A disk that fills up pauses a search: `search/cluster/disk_space.py`."""
+"""A search ends when its hours are over or its disk fills up: `search/cluster/early_end.py`."""
 
 import errno
 import shutil
@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fathom.search.cluster import disk_space
-from fathom.search.cluster.disk_space import DiskSpace
+from fathom.search.cluster import early_end
+from fathom.search.cluster.early_end import DiskSpace, TimeLimit, spent_seconds
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> RunFolder:
 def free(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Bytes free on the disk, as a list of one number."""
     left = [ENOUGH]
-    monkeypatch.setattr(disk_space, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(early_end, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=left[0]))
     return left
 
@@ -75,3 +75,33 @@ def test_a_users_request_stays_one(folder: RunFolder, free: list[int]) -> None:
     free[0] = 0
     DiskSpace(folder, interrupt).tick(LIVE, said.append)
     assert (said, interrupt.error) == ([], None)
+
+
+def test_hours_of_earlier_runs_count_and_the_search_is_asked_to_end(folder: RunFolder) -> None:
+    now, said = [1000.0], list[str]()
+    first = TimeLimit(folder, 1.0, now[0], Interrupt(), lambda: now[0])
+    now[0] += 3000
+    first.tick(said.append)  # killed after this
+
+    interrupt = Interrupt()
+    now[0] = 90_000.0
+    second = TimeLimit(folder, 1.0, now[0], interrupt, lambda: now[0])
+    second.tick(said.append)
+    assert said == []
+    now[0] += 601
+    second.tick(said.append)
+    second.tick(said.append)
+
+    assert (second.over, interrupt.requested, folder.ending.exists()) == (True, True, True)
+    assert said == ["1 hours are over: trials under way save"]
+    assert spent_seconds(folder) == 3601.0
+    assert TimeLimit(folder, 1.0, now[0], Interrupt(), lambda: now[0]).over
+    assert not TimeLimit(folder, 2.0, now[0], Interrupt(), lambda: now[0]).over
+    assert not TimeLimit(folder, None, now[0], Interrupt(), lambda: now[0]).over
+
+
+@pytest.mark.parametrize("damage", ["", "soon", "-3", "nan", "inf", "\0"])
+def test_a_damaged_note_of_the_time_counts_as_none(folder: RunFolder, damage: str) -> None:
+    folder.seconds.write_text(damage)
+
+    assert spent_seconds(folder) == 0.0
