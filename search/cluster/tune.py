@@ -28,10 +28,9 @@ from fathom.search.cluster.ray_session import (
     gpus_per_trial,
     start_ray,
 )
-from fathom.search.cluster.shared_failures import SharedFailures
 from fathom.search.cluster.tune_internals import memory_kills_as_deaths
 from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
-from fathom.search.cluster.worker_failures import WorkerFailures
+from fathom.search.cluster.worker_failures import SharedFailures, WorkerFailures
 from fathom.search.records import Report, TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import StudyConfig

@@ -21,12 +21,7 @@ from fathom.search.training.assignment import Assignment
 from fathom.search.training.command.trial import CommandTrial
 from fathom.search.training.device import DeviceError, granted_device
 from fathom.search.training.saving.trial_log import LEAVING, reset_peak_memory
-from fathom.search.training.trial import (
-    MachineLeavesError,
-    RunningTrial,
-    catch_failures,
-    run_trial,
-)
+from fathom.search.training.trial import MachineLeavesError, RunningTrial, catch_failures, run_trial
 
 DRAIN_POLL_SECONDS = 2.0
 """Seconds between two questions to Ray whether this node is being drained; clouds give notice

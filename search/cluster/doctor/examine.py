@@ -92,10 +92,7 @@ def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[st
     """What a plan of the study warns of, on this machine."""
     if config is None:
         return []
-    return [
-        *study_notes(config),
-        *sharing_notes(config, plans, this_machine(config)),
-    ]
+    return [*study_notes(config), *sharing_notes(config, plans, this_machine(config))]
 
 
 def imports_of(config: StudyConfig | None) -> tuple[str, ...]:

@@ -184,12 +184,7 @@ def output_of(
     """Runs a command; returns its output and the last line of its error."""
     try:
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=seconds,
-            env=environment,
+            command, capture_output=True, text=True, check=False, timeout=seconds, env=environment
         )
     except subprocess.TimeoutExpired:
         return "", f"no answer in {seconds:g} s"

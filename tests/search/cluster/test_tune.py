@@ -20,10 +20,9 @@ from torch import Tensor
 from fathom.objectives.contract import Batch, Model
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import join_cluster, start_ray
-from fathom.search.cluster.shared_failures import AllTrialsFailError
 from fathom.search.cluster.tune import run_trials
 from fathom.search.cluster.worker import StorageError
-from fathom.search.cluster.worker_failures import AllWorkersDieError
+from fathom.search.cluster.worker_failures import AllTrialsFailError, AllWorkersDieError
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records
 from fathom.search.scheduling.optuna_studies import open_file
