@@ -9,13 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fathom.search.analysis.depth_estimates import (
-    BestLoss,
-    LossDifference,
-    best_loss,
-    estimate_depths,
-    loss_difference,
-)
+from fathom.search.analysis import depth_estimates
 from fathom.search.formatting import format_count
 from fathom.search.records import by_budget
 from fathom.search.report.terminal.tables import empty_table
@@ -38,7 +32,7 @@ class ComparedStudy:
     config: StudyConfig
     data: str
     """Digest of the data."""
-    best: dict[int, BestLoss]
+    best: dict[int, depth_estimates.BestLoss]
     """Budget -> the best loss there."""
 
     @property
@@ -55,7 +49,7 @@ class ComparedPair:
     budget: int
     one: str
     other: str
-    difference: LossDifference
+    difference: depth_estimates.LossDifference
 
     @property
     def text(self) -> str:
@@ -95,7 +89,7 @@ def _pairs(studies: Sequence[ComparedStudy]) -> Iterator[ComparedPair]:
                 budget=budget,
                 one=first.name,
                 other=second.name,
-                difference=loss_difference(first.best[budget], second.best[budget]),
+                difference=depth_estimates.loss_difference(first.best[budget], second.best[budget]),
             )
 
 
@@ -104,7 +98,8 @@ def _study(path: Path, confidence: float) -> ComparedStudy:
     fingerprint = read_fingerprint(folder)
     best = {}
     for budget, records in by_budget(read_records(folder, config)).items():
-        if found := best_loss(estimate_depths(records), confidence=confidence):
+        estimates = depth_estimates.estimate_depths(records)
+        if found := depth_estimates.best_loss(estimates, confidence=confidence):
             best[budget] = found
     return ComparedStudy(config=config, data=fingerprint.data if fingerprint else "", best=best)
 

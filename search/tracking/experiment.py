@@ -10,13 +10,7 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from fathom.search.formatting import printable
-from fathom.search.study.store_uri import (
-    TrackingError,
-    check_form,
-    first_line,
-    is_new_file,
-    without_credentials,
-)
+from fathom.search.study import store_uri
 from fathom.search.tables.columns import choose_columns
 from fathom.search.tables.read import OpenTable, rows_of
 from fathom.search.tracking import store
@@ -35,9 +29,9 @@ def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenT
         TrackingError: when the store or the experiment is not there.
     """
     store.settle()
-    check_form(uri)
-    if is_new_file(uri) or ("://" not in uri and not Path(uri).is_dir()):
-        raise TrackingError(
+    store_uri.check_form(uri)
+    if store_uri.is_new_file(uri) or ("://" not in uri and not Path(uri).is_dir()):
+        raise store_uri.TrackingError(
             f"`--experiment` is one of an MLflow store that is there, got {_shown(uri)}; for "
             "example sqlite:///mlflow.db or http://HOST:5000"
         )
@@ -45,8 +39,8 @@ def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenT
         client = MlflowClient(uri)
         return _rows(client, uri, experiment, told)
     except (MlflowException, SQLAlchemyError, ConnectionError) as error:
-        raise TrackingError(
-            f"MLflow must answer at {_shown(uri)}, got: {printable(first_line(error))}"
+        raise store_uri.TrackingError(
+            f"MLflow must answer at {_shown(uri)}, got: {printable(store_uri.first_line(error))}"
         ) from None
 
 
@@ -58,7 +52,7 @@ def _rows(client: MlflowClient, uri: str, experiment: str, told: Mapping[str, st
         names = ", ".join(
             printable(experiment.name) for experiment in client.search_experiments(max_results=10)
         )
-        raise TrackingError(
+        raise store_uri.TrackingError(
             f"`--experiment` must be one of {_shown(uri)}, got {printable(experiment)!r}; it has "
             f"{names or 'none'}"
         )
@@ -109,4 +103,4 @@ def _history(
 
 
 def _shown(uri: str) -> str:
-    return printable(without_credentials(uri))
+    return printable(store_uri.without_credentials(uri))

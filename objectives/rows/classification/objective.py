@@ -17,16 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fathom.objectives.arrays import (
-    Rows,
-    Sequences,
-    batch_width,
-    chunks,
-    placed,
-    sent,
-    spread,
-    tokens_of,
-)
+from fathom.objectives import arrays
+from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.files import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
@@ -56,16 +48,16 @@ class TextSplit:
 
     def to(self, device: torch.device) -> Self:
         """The split with its ids on the device."""
-        return replace(self, rows=self.rows.to(device), classes=placed(self.classes, device))
+        return replace(self, rows=self.rows.to(device), classes=arrays.placed(self.classes, device))
 
     def batch(self, rows: Rows, width: int) -> Batch:
         """Batch (R, width) of the texts `rows` (R,); the target of the last token is the class."""
         inputs_BT = self.rows.padded(rows, width)
-        at_B = sent(torch.from_numpy(rows), inputs_BT.device)
+        at_B = arrays.sent(torch.from_numpy(rows), inputs_BT.device)
         last_B1 = (inputs_BT != PAD).sum(1, keepdim=True) - 1
         targets_BT = torch.full_like(inputs_BT, IGNORED)
         return Batch(
-            inputs_BT, targets_BT.scatter(1, last_B1, tokens_of(self.classes)[at_B][:, None])
+            inputs_BT, targets_BT.scatter(1, last_B1, arrays.tokens_of(self.classes)[at_B][:, None])
         )
 
 
@@ -127,7 +119,7 @@ class Classification:
         """Training texts, each drawn from all; drawn on the host, which must know their lengths."""
         rows = training_rows(len(self.train.rows), seed=seed, step=step, batch_size=batch_size)
         longest = int(self.train.rows.lengths[rows].max())
-        return self.train.batch(rows, batch_width(longest, self.context))
+        return self.train.batch(rows, arrays.batch_width(longest, self.context))
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats per text, a scalar."""
@@ -136,7 +128,7 @@ class Classification:
 
     def evaluate(self, model: Model) -> dict[str, float]:
         """Loss and accuracy over the same texts of `dev` every time."""
-        rows = spread(len(self.dev.rows), self.eval_examples)
+        rows = arrays.spread(len(self.dev.rows), self.eval_examples)
         loss, accuracy = self._scores(model, self.dev, rows)
         return {"loss": loss, "accuracy/dev": accuracy}
 
@@ -151,7 +143,8 @@ class Classification:
     def _scores(self, model: Model, split: TextSplit, rows: Rows) -> tuple[float, float]:
         """Mean nats per text, and share of the texts that are classified correctly."""
         sums = []
-        for chunk in chunks(rows, split.rows.lengths[rows], eval_chunk_tokens(self.vocab_size)):
+        lengths_R, most = split.rows.lengths[rows], eval_chunk_tokens(self.vocab_size)
+        for chunk in arrays.chunks(rows, lengths_R, most):
             batch = split.batch(chunk, int(split.rows.lengths[chunk].max()))
             logits_BC, classes_B = self._pooled(model, batch)
             nats = F.cross_entropy(logits_BC, classes_B, reduction="sum")
