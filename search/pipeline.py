@@ -13,6 +13,7 @@ from rich.console import Console
 
 from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
+from fathom.search import run_folder
 from fathom.search.cluster.early_end import DiskSpace, TimeLimit
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import cluster_address, start_ray
@@ -24,14 +25,6 @@ from fathom.search.records import TrialRecord
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import write_report
-from fathom.search.run_folder import (
-    InUseError,
-    RunFolder,
-    default_tracking_uri,
-    locked,
-    token_cache,
-    write_atomically,
-)
 from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.journal import unfinished_budgets
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
@@ -58,7 +51,7 @@ needs none, and Ray's agent would log the copies."""
 class RunResult:
     """The conclusion of a run and its folder."""
 
-    folder: RunFolder
+    folder: run_folder.RunFolder
     conclusion: Conclusion
 
 
@@ -83,7 +76,7 @@ def run_study(
     """
     studies = studies or open_database(ready.addresses.optuna, ready.folder)
     steps.begin("starting Ray" if objective else "reading the data")
-    objective = objective or prepare(ready.config.objective, token_cache(ready.runs))
+    objective = objective or prepare(ready.config.objective, run_folder.token_cache(ready.runs))
     run = open_run(ready, objective)
     config, folder, fingerprint = run.config, run.folder, run.fingerprint
     if extended or not ready.has_report:
@@ -99,7 +92,7 @@ def run_study(
     ):
         tracker.confirm()
         tracker.data(run.data)
-        write_atomically(folder.config, run.tracked.config_text)
+        run_folder.write_atomically(folder.config, run.tracked.config_text)
         write_fingerprint(folder, fingerprint)
         if extended:
             _extend(run, steps.console)
@@ -180,7 +173,7 @@ def report_study(path: Path, *, trust: bool = False) -> RunResult:
         records = read_records(folder, config)  # refused before MLflow sees any of it
         tracker = None
         if not searched and (trust or config.tracking.uri is None):
-            uri = config.tracking.uri or default_tracking_uri(path.parent)
+            uri = config.tracking.uri or run_folder.default_tracking_uri(path.parent)
             text = dump(without_passwords(config))
             study = TrackedStudy(uri=uri, study=config.study, folder=path, config_text=text)
             tracker = held.enter_context(Tracker(study))
@@ -192,28 +185,28 @@ def report_study(path: Path, *, trust: bool = False) -> RunResult:
 
 
 def conclude_run(
-    folder: RunFolder, config: StudyConfig, records: Sequence[TrialRecord]
+    folder: run_folder.RunFolder, config: StudyConfig, records: Sequence[TrialRecord]
 ) -> Conclusion:
     """Returns the conclusion from a run's records, with the budgets whose search has not ended."""
     unfinished = unfinished_budgets(config, folder)
     return conclude(records, config, unfinished=unfinished, resume=folder.resume_command)
 
 
-def publish(folder: RunFolder, conclusion: Conclusion, tracker: Tracker | None) -> None:
+def publish(folder: run_folder.RunFolder, conclusion: Conclusion, tracker: Tracker | None) -> None:
     """Writes best.yaml and the report, and sends the conclusion to MLflow if there is a tracker."""
     with (folder.state / "report.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a report and a search that ends write the same files
-        write_atomically(folder.best, best_yaml(conclusion))
+        run_folder.write_atomically(folder.best, best_yaml(conclusion))
         write_report(conclusion, folder.path)
     if tracker:
         tracker.conclude(conclusion)
 
 
-def _held(held: ExitStack, folder: RunFolder) -> bool:
+def _held(held: ExitStack, folder: run_folder.RunFolder) -> bool:
     """Locks the folder until `held` is closed; returns False if another process has it."""
     try:
-        held.enter_context(locked(folder))
-    except InUseError:
+        held.enter_context(run_folder.locked(folder))
+    except run_folder.InUseError:
         return False
     return True
 

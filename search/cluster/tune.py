@@ -20,14 +20,9 @@ from ray.tune.search import Searcher
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
+from fathom.search.cluster import ray_session
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
-from fathom.search.cluster.ray_session import (
-    all_nodes_but,
-    concurrent_trials,
-    gpus_per_trial,
-    start_ray,
-)
 from fathom.search.cluster.tune_internals import memory_kills_as_deaths
 from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
 from fathom.search.cluster.worker_failures import SharedFailures, WorkerFailures
@@ -216,7 +211,7 @@ def run_trials(
     for name in ("execution.experiment_state", "tune"):
         logging.getLogger(f"ray.tune.{name}").setLevel(logging.CRITICAL)
     config, interrupt = scheduler.config, interrupt or Interrupt()
-    start_ray(config.resources, scheduler.folder.resume_command, config.own_code)
+    ray_session.start_ray(config.resources, scheduler.folder.resume_command, config.own_code)
     try:
         with memory_kills_as_deaths():
             _tuner(scheduler, objective, tick, interrupt).fit()
@@ -243,7 +238,7 @@ def _tuner(
             search_alg=SearcherAdapter(scheduler, failures, shared, interrupt),
             scheduler=SchedulerAdapter(scheduler, failures, shared, interrupt, tick),
             num_samples=-1,
-            max_concurrent_trials=concurrent_trials(config.resources),
+            max_concurrent_trials=ray_session.concurrent_trials(config.resources),
             reuse_actors=True,
             trial_dirname_creator=_trial_name,
             trial_name_creator=_trial_name,
@@ -260,7 +255,7 @@ def _tuner(
 def _actor(config: StudyConfig) -> tuple[type[TrialActor], dict[str, float], dict[str, float]]:
     """The class of a trial's actor, the resources of a process that trains, and the actor's."""
     resources = config.resources
-    needs = {"CPU": resources.cpus_per_trial, "GPU": gpus_per_trial(resources)}
+    needs = {"CPU": resources.cpus_per_trial, "GPU": ray_session.gpus_per_trial(resources)}
     if config.train.command:
         return CommandActor, needs, needs
     if resources.processes_per_trial > 1:
@@ -270,7 +265,7 @@ def _actor(config: StudyConfig) -> tuple[type[TrialActor], dict[str, float], dic
 
 def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGroupFactory:
     """The resources of a trial's actor, and the nodes it may run on."""
-    nodes = all_nodes_but(config["assignment"].excluded_nodes)
+    nodes = ray_session.all_nodes_but(config["assignment"].excluded_nodes)
     return tune.PlacementGroupFactory([needs], bundle_label_selector=[nodes] if nodes else None)
 
 

@@ -27,6 +27,7 @@ from fathom.search.cluster.doctor.storage import planted
 from fathom.search.cluster.ray_session import NotJoinedError
 from fathom.search.run_folder import PARTS, RunFolder, default_tracking_uri
 from fathom.search.scheduling.optuna_studies import reach
+from fathom.search.study import store_uri
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
@@ -40,13 +41,6 @@ from fathom.search.study.planning.plan import (
 )
 from fathom.search.study.planning.sharing import sharing_notes
 from fathom.search.study.preflight import check_same_study
-from fathom.search.study.store_uri import (
-    TrackingError,
-    check_form,
-    check_optuna,
-    is_new_file,
-    without_credentials,
-)
 
 WORKER = "fathom.search.cluster.worker"
 """The module that runs trials, with all that it needs."""
@@ -154,12 +148,12 @@ def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tupl
 
 def ask_tracking(uri: str) -> Finding:
     """Asks MLflow's store for an answer; returns the finding about it."""
-    shown = without_credentials(uri)
+    shown = store_uri.without_credentials(uri)
     try:
-        check_form(uri)
-    except TrackingError as error:
+        store_uri.check_form(uri)
+    except store_uri.TrackingError as error:
         return judge_tracking(shown, refusal=str(error))
-    if is_new_file(uri):
+    if store_uri.is_new_file(uri):
         return judge_tracking(shown)
     try:
         # Not on the command line, where every user of the machine could read a password in it.
@@ -196,11 +190,11 @@ def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:
     if uri is None:
         return ()
     try:
-        check_optuna(uri, mlflow=mlflow)
+        store_uri.check_optuna(uri, mlflow=mlflow)
         reach(uri)
-    except TrackingError as error:
+    except store_uri.TrackingError as error:
         return (failure("optuna", str(error)),)
-    return (ok("optuna", without_credentials(uri)),)
+    return (ok("optuna", store_uri.without_credentials(uri)),)
 
 
 def _ask(question: NodeQuestion) -> tuple[ClusterFacts, tuple[Finding, ...]]:

@@ -9,16 +9,11 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fathom.search.cluster import ray_internals
 from fathom.search.cluster.connect import last_line
 from fathom.search.cluster.doctor.facts import ClusterFacts, Facts, Node, NodeQuestion
 from fathom.search.cluster.doctor.gather import gather
 from fathom.search.cluster.doctor.storage import is_answered
-from fathom.search.cluster.ray_internals import (
-    get_default_ray_temp_dir,
-    get_num_cpus,
-    memory_in_use,
-    node_here,
-)
 from fathom.search.cluster.ray_session import cluster_address, join_cluster
 
 ANSWER_SECONDS = 90.0
@@ -45,10 +40,10 @@ def ask_nodes(question: NodeQuestion) -> ClusterFacts:
 
 def alone(question: NodeQuestion) -> ClusterFacts:
     """Facts of this machine as the only node, without Ray."""
-    facts = _look(question, "here", (get_default_ray_temp_dir(), ""))
+    facts = _look(question, "here", (ray_internals.get_default_ray_temp_dir(), ""))
     node = Node(
         name="this machine",
-        cpus=get_num_cpus(),
+        cpus=ray_internals.get_num_cpus(),
         gpus=max(len(facts.gpus), facts.torch_gpus or 0),
         grows=False,
         clock_ahead_seconds=0.0,
@@ -94,11 +89,11 @@ def _on(task: Any, node_id: str) -> Any:
 
 def _look_there(question: NodeQuestion, node: str) -> Facts:
     """Gathers the facts of the node on which this Ray task runs."""
-    return _look(question, node, node_here())
+    return _look(question, node, ray_internals.node_here())
 
 
 def _look(question: NodeQuestion, node: str, ray_at: tuple[str, str]) -> Facts:
-    return gather(question, node, ray_at=ray_at, memory=memory_in_use())
+    return gather(question, node, ray_at=ray_at, memory=ray_internals.memory_in_use())
 
 
 def _clock_ahead(node_id: str) -> float:

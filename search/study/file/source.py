@@ -6,14 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fathom.objectives.keys import short
+from fathom.search.study.file import safe_yaml
 from fathom.search.study.file.errors import ConfigError, Problem
-from fathom.search.study.file.safe_yaml import (
-    Document,
-    YamlError,
-    parse_document,
-    parse_yaml,
-    read_text,
-)
 
 MOST_PROBLEMS = 8
 """Largest number of mistakes that are reported for one file."""
@@ -39,7 +33,7 @@ class Source:
 
     values: Any
     file: Path | None = None
-    document: Document | None = None
+    document: safe_yaml.Document | None = None
     overrides: tuple[Override, ...] = ()
 
     @property
@@ -72,12 +66,12 @@ def read_source(path: Path, overrides: Sequence[str]) -> Source:
         ConfigError: when either is no plain YAML.
     """
     try:
-        text = read_text(path)
-    except YamlError as error:
+        text = safe_yaml.read_text(path)
+    except safe_yaml.YamlError as error:
         raise ConfigError(f"the study file {path} {error}") from error
     try:
-        document = parse_document(text)
-    except YamlError as error:
+        document = safe_yaml.parse_document(text)
+    except safe_yaml.YamlError as error:
         line = f":{error.line}" if error.line else ""
         raise ConfigError(f"{path}{line}: {error.message}") from error
     values, given = document.value, tuple(map(_override, overrides))
@@ -94,8 +88,8 @@ def _override(text: str) -> Override:
             f"`--set` must be KEY=VALUE, got {short(text)}; for example train.batch_size=8"
         )
     try:
-        return Override(text, tuple(keys.split(".")), parse_yaml(value))
-    except YamlError as error:
+        return Override(text, tuple(keys.split(".")), safe_yaml.parse_yaml(value))
+    except safe_yaml.YamlError as error:
         raise ConfigError(f"--set {text}: {error.message}") from error
 
 

@@ -11,13 +11,7 @@ from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import SpaceConfig, default_head_dim, default_multiple
 from fathom.search.study.keys.model_group import ModelConfig
-from fathom.search.study.planning.shape_counter import (
-    BUILDS_OF_A_WIDTH,
-    MOST_BUILDS,
-    OwnCounter,
-    TooManyBuildsError,
-    counter_of,
-)
+from fathom.search.study.planning import shape_counter
 
 LARGEST_D_MODEL = 2**17
 SPARSE = 8
@@ -38,7 +32,7 @@ class ShapeSpace:
     vocab_size: int
     source_vocab_size: int
     """Token ids of the sources, which an encoder reads; 0 if both stacks share an embedding."""
-    counter: OwnCounter | None
+    counter: shape_counter.OwnCounter | None
     """Counts shapes of a user's own model; None for the built-in one, which has closed forms."""
 
     @classmethod
@@ -55,7 +49,7 @@ class ShapeSpace:
             context=config.objective.context,
             vocab_size=vocab_size,
             source_vocab_size=source_vocab_size,
-            counter=counter_of(config),
+            counter=shape_counter.counter_of(config),
         )
 
     def shape(
@@ -115,8 +109,8 @@ class ShapeSpace:
         for number in range(LARGEST_D_MODEL):
             if d_model >= LARGEST_D_MODEL:
                 return
-            if built and number == MOST_BUILDS // BUILDS_OF_A_WIDTH:
-                raise TooManyBuildsError(built)
+            if built and number == shape_counter.MOST_BUILDS // shape_counter.BUILDS_OF_A_WIDTH:
+                raise shape_counter.TooManyBuildsError(built)
             yield d_model
             d_model += math.ceil(d_model / (SPARSE * step)) * step if sparse else step
 
