@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
+from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective, content_digest_of, data_digest_of
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import Past, read_past
@@ -14,6 +15,7 @@ from fathom.search.study.fingerprint import (
 )
 from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.own_records import record_check
+from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan
 from fathom.search.study.preflight import ReadyStudy
 from fathom.search.tracking.messages import DataSet, TrackedStudy, data_set
@@ -28,6 +30,8 @@ class OpenRun:
     folder: RunFolder
     plans: tuple[BudgetPlan, ...]
     """Plan of each budget, with its shapes, by ascending size."""
+    spaces: dict[Budget, tuple[Shape, ...]]
+    """The shapes of each budget, those of its plan."""
     tracked: TrackedStudy
     """The study as MLflow's follower is told of it, with the address and its password."""
     data: DataSet
@@ -60,6 +64,7 @@ def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
         config=config,
         folder=folder,
         plans=ready.plans,
+        spaces={plan.budget: plan.shapes for plan in ready.plans},
         tracked=TrackedStudy(
             uri=ready.addresses.mlflow,
             study=config.study,

@@ -96,7 +96,10 @@ def run_study(
         write_fingerprint(folder, fingerprint)
         if extended:
             _extend(run, steps.console)
-        scheduler = _scheduler(run, tracker, kept)
+        known, heard = fingerprint.study, [tracker.trial]
+        scheduler = Scheduler(
+            config, run.spaces, folder, heard, kept, past=run.past, fingerprint=known
+        )
         steps.end()
         if interruption := _search(scheduler, objective, run, steps.console):
             tracker.close()
@@ -105,15 +108,6 @@ def run_study(
         keep_content()  # before the verdict
         conclusion = _answer(scheduler, tracker, run.began)
     return RunResult(folder, conclusion)
-
-
-def _scheduler(run: OpenRun, tracker: Tracker, studies: Studies) -> Scheduler:
-    """The scheduler of a run, which MLflow's follower listens to."""
-    spaces = {plan.budget: plan.shapes for plan in run.plans}
-    listeners, known = (tracker.trial,), run.fingerprint
-    return Scheduler(
-        run.config, spaces, run.folder, listeners, studies, past=run.past, fingerprint=known
-    )
 
 
 def _search(

@@ -15,11 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.worlds.planted import World
+from fathom.models.shape import Shape
 from fathom.search.analysis.rung_value import rung_value
 from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec, derive_seed
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.optuna_studies import Studies
+from fathom.search.scheduling.journal import read_past
+from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.scheduler import Listener, Scheduler
+from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.planning.shapes import feasible_shapes
@@ -34,13 +37,38 @@ def new_scheduler(
     path: Path,
     listeners: Iterable[Listener] = (),
     studies: Studies | None = None,
+    *,
+    vocab_size: int = VOCAB_SIZE,
 ) -> Scheduler:
-    """The scheduler of a study of bytes, on the run folder at `path`."""
+    """The scheduler of a study, of bytes by default, on the run folder at `path`."""
+    budgets = expand_budgets(config)
+    spaces = {budget: feasible_shapes(config, budget, vocab_size) for budget in budgets}
+    return scheduler_in(path, config, spaces, listeners, studies)
+
+
+def scheduler_in(
+    path: Path,
+    config: StudyConfig,
+    spaces: dict[Budget, tuple[Shape, ...]],
+    listeners: Iterable[Listener] = (),
+    studies: Studies | None = None,
+) -> Scheduler:
+    """The scheduler of a study's budgets on the run folder at `path`, which is made if missing.
+
+    Optuna's studies are kept in `studies`, or in the folder.
+    """
     folder = RunFolder(path)
     folder.create()
-    budgets = expand_budgets(config)
-    spaces = {budget: feasible_shapes(config, budget, VOCAB_SIZE) for budget in budgets}
-    return Scheduler(config, spaces, folder, listeners, studies)
+    known = read_fingerprint(folder)
+    return Scheduler(
+        config,
+        spaces,
+        folder,
+        listeners,
+        studies or FileStudies(folder.optuna),
+        past=read_past(folder),
+        fingerprint=known.study if known else "",
+    )
 
 
 def report_evaluation(scheduler: Scheduler, trial: str, step: int, loss: float) -> bool:

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.simulate.clock import Start
-from benchmarks.simulate.driver import report_evaluation
+from benchmarks.simulate.driver import report_evaluation, scheduler_in
 from benchmarks.worlds.known import Known
 from fathom.models.shape import Count
 from fathom.search.analysis.interim import ENOUGH_DEPTHS
 from fathom.search.analysis.joint_curve import best_of, finished_depths
 from fathom.search.analysis.optimum import Located, find_optimum
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import Budget, evaluation_steps
@@ -41,9 +39,7 @@ class FathomSearch:
         steps = evaluation_steps(self.config, self.budget)
         self._steps = [step for step in steps if step / STEPS >= first]
         self.shares = [step / STEPS for step in self._steps]
-        folder = RunFolder(home)
-        folder.create()
-        self.scheduler = Scheduler(self.config, {self.budget: known.shapes}, folder)
+        self.scheduler = scheduler_in(home, self.config, {self.budget: known.shapes})
         self._answer: int | None = None
 
     def start(self) -> Start | None:

@@ -29,12 +29,11 @@ from fathom.search.run_folder import UNFINISHED, RunFolder, append_line
 from fathom.search.scheduling.budget_state import BudgetState
 from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
 from fathom.search.scheduling.halving import halving_rule
-from fathom.search.scheduling.journal import Past, read_past
-from fathom.search.scheduling.optuna_studies import FileStudies, Studies
+from fathom.search.scheduling.journal import Past
+from fathom.search.scheduling.optuna_studies import Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.scheduling.trained_depths import Choice
-from fathom.search.study.fingerprint import Fingerprint, read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.budget import Budget
@@ -52,21 +51,19 @@ class Scheduler:
         config: StudyConfig,
         spaces: dict[Budget, tuple[Shape, ...]],
         folder: RunFolder,
-        listeners: Iterable[Listener] = (),
-        studies: Studies | None = None,
+        listeners: Iterable[Listener],
+        studies: Studies,
         *,
-        past: Past | None = None,
-        fingerprint: Fingerprint | None = None,
+        past: Past,
+        fingerprint: str,
     ) -> None:
-        """Continues the search in `folder`; Optuna's studies go to `studies`, or into the folder.
+        """Continues the search in `folder` from its `past`.
 
-        `past` and `fingerprint` are read from the folder unless the caller has done so.
+        Optuna's studies are kept in `studies`, marked with the study's `fingerprint`.
         """
         self.config, self.folder, self.listeners = config, folder, list(listeners)
         self.live: dict[str, TrialRecord] = {}
-        past, fingerprint = past or read_past(folder), fingerprint or read_fingerprint(folder)
-        self._fingerprint = fingerprint.study if fingerprint else ""
-        self._studies = studies or FileStudies(folder.optuna)
+        self._fingerprint, self._studies = fingerprint, studies
         self.budgets = {
             budget.params: self._open(budget, shapes, past) for budget, shapes in spaces.items()
         }
