@@ -174,6 +174,7 @@ def test_a_trial_killed_after_a_rung_resumes_as_if_never_killed(tmp_path: Path, 
     killed = trial(tmp_path).reports()
     at_rung = [next(report for report in killed if report.rung) for _ in range(rung + 1)][-1]
     next(killed, None)  # it had gone on for a while
+    del killed  # and what it was writing is written
     again = list(trial(tmp_path).reports())
     assert again[0].outcome is None, "it first reports its state"
     # What is kept may be newer than the rung only if the next report was a rung as well.
