@@ -172,6 +172,12 @@ def by_budget(records: Iterable[TrialRecord]) -> dict[int, list[TrialRecord]]:
     return dict(sorted(groups.items()))
 
 
+def in_order_of_names(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """Returns the trials in the order of their names, which is that in which a search chose them,
+    whatever the order in which they ended."""
+    return sorted(records, key=lambda record: (len(record.spec.trial), record.spec.trial))
+
+
 def without_known_points(record: TrialRecord, report: Report) -> Report:
     """The report without the evaluations that the record has already."""
     known = record.curve[-1].step if record.curve else 0

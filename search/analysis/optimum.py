@@ -37,7 +37,7 @@ from fathom.search.analysis.verdict import (
     no_curve,
     too_few_depths,
 )
-from fathom.search.records import Outcome, TrialRecord, by_budget
+from fathom.search.records import Outcome, TrialRecord, by_budget, in_order_of_names
 
 PLATEAU_PROBABILITY = 0.1
 """Smallest probability of lying within `PLATEAU_WIDTH` of the best at which a depth belongs to the
@@ -165,7 +165,8 @@ def find_optima(
 def find_optimum(
     records: Sequence[TrialRecord], *, seed: int, draws: int = 2000, noise: float | None = None
 ) -> Optimum:
-    """Returns the optimum of the one budget that the records are of; the same for the same seed.
+    """Returns the optimum of the one budget that the records are of; the same for the same seed,
+    whatever the order of the records.
 
     `noise` between seeds, nats, is measured unless it is stated.
 
@@ -173,6 +174,7 @@ def find_optimum(
         ValueError: when the records are of no budget or of several.
     """
     spec = _only_budget(records).spec
+    records = in_order_of_names(records)
     estimates = estimate_depths(records, noise)
     fitted = _fit_curves(records, estimates)
     if fitted is None or not fitted.holds:

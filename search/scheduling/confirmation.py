@@ -63,11 +63,12 @@ def next_confirmations(
         trained.narrowing,
     )
     spent = {choice_of(record) for record in records if record.outcome is not Outcome.STOPPED}
+    wanted: dict[Choice, None] = {}
     for step in steps:
-        wanted = tuple(choice for choice in step() if choice not in spent)
-        if wanted:
-            return wanted
-    return ()
+        wanted |= dict.fromkeys(choice for choice in step() if choice not in spent)
+        if len(wanted) >= config.together:
+            break
+    return tuple(wanted)
 
 
 def ladder_confirmations(

@@ -1,15 +1,17 @@
-"""The sampler of one budget: Optuna draws its shapes, and gets the result of every trial.
+"""The sampler of one budget: the shape of each exploring trial, as a function of earlier results.
 
-Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A drawn point is snapped to a
-feasible shape before Optuna hears of it, so what it learns from is the shape that was built.
-A trial that was stopped is PRUNED with the values it had at its rungs, never COMPLETE; one that
-diverged is PRUNED without any value, which ranks it last; one that failed otherwise is FAIL and
-teaches nothing. It draws from a study in memory, begun from the records, in which a trial that was
-resumed stands with every end. What other tools see is another study (`optuna_trials.py`).
+Exploring trials are drawn in rounds. All of a round are drawn from the curves that the rounds
+before it had up to their first rung, so neither the number of workers nor the order in which trials
+arrive changes what is drawn. Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A drawn
+point is snapped to a feasible shape before Optuna hears of it. The value of a trial is its loss, or
+the one forecast for the horizon at its first rung; one that diverged is PRUNED without any value,
+which ranks it last; one that failed otherwise is FAIL and teaches nothing; one of the same round is
+RUNNING. What other tools see is another study (`optuna_trials.py`).
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from fathom.models.shape import Shape
 from fathom.search.analysis.curve_fit import draw
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE
-from fathom.search.analysis.forecast import fit_forecasts, forecasts
+from fathom.search.analysis.forecast import fit_forecasts, forecast_ranking, forecasts
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.optuna_trials import STATES
 from fathom.search.study.keys.config import StudyConfig
@@ -37,19 +39,12 @@ can't be told from noise."""
 
 
 class ShapeSampler:
-    """The shapes of one budget, one Optuna study of its own."""
+    """The shapes of one budget; a draw depends on nothing but its index and earlier results."""
 
-    def __init__(
-        self,
-        config: StudyConfig,
-        shapes: tuple[Shape, ...],
-        *,
-        seed: int,
-        past: Iterable[TrialRecord] = (),
-    ) -> None:
-        """`past` has every end of an exploring trial, in their order."""
+    def __init__(self, config: StudyConfig, shapes: tuple[Shape, ...], *, seed: int) -> None:
         self._shapes, self._sampler = shapes, config.sampler
         self._startup = _startup_trials(config, shapes)
+        self._together = config.trials_together
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
         depths = [shape.depth for shape in shapes]
         ratios = [shape.ln_ff_ratio for shape in shapes]
@@ -60,52 +55,59 @@ class ShapeSampler:
         self._space: dict[str, BaseDistribution] = {
             name: FloatDistribution(*ends) for name, ends in self._ends.items()
         }
-        self._numbers: dict[str, int] = {}
-        self._live = optuna.create_study(
-            sampler=_build_sampler(config.sampler, self._startup, seed)
-        )
-        self._live.add_trials(
-            self._frozen(record) for record in past if self._holds(record.spec.shape)
-        )
+
+    def needed(self, index: int) -> int:
+        """Number of first exploring trials that the draw of trial `index` has to know: those of all
+        rounds before its own, each of which has reached its first rung or ended."""
+        if index < self._startup or self._sampler in (Sampler.LADDER, Sampler.RANDOM):
+            return 0
+        return index - (index - self._startup) % self._together
 
     def draw(self, index: int, records: Sequence[TrialRecord]) -> Shape:
-        """The next shape, after `records`; `index` counts the budget's exploring trials from 0."""
+        """The shape of the budget's exploring trial `index`, from 0; `records` has those before it,
+        in their order."""
         if self._sampler is Sampler.LADDER:
             return ladder_shapes(self._shapes)[index]
         if index < self._startup and self._sampler is Sampler.CURVE:
             return self._first_shapes[index]
+        known = [up_to_first_rung(record) for record in records[: self.needed(index)]]
         if index < self._startup:
             point = self._stratified(index)
         elif self._sampler is Sampler.CURVE:
-            point = self._by_curve(index, records)
+            point = self._by_curve(index, known)
         else:
-            point = self._suggest()
+            point = self._suggest(index, known, records[len(known) :])
         return nearest_shape(
             self._untried(records),
             depth=math.exp(point["ln_depth"]),
             ff_ratio=math.exp(point["ln_ff_ratio"]),
         )
 
-    def begin(self, trial: str, shape: Shape) -> None:
-        """Tells Optuna that a trial tries a shape."""
-        self._live.enqueue_trial(self._coordinates(shape))
-        self._numbers[trial] = self._live.ask(self._space).number
+    def _suggest(
+        self, index: int, known: Sequence[TrialRecord], running: Sequence[TrialRecord]
+    ) -> dict[str, float]:
+        """A point that Optuna suggests from what is known, while others of the round run."""
+        generator = np.random.default_rng([self._seed, index])
+        sampler = _build_sampler(self._sampler, self._startup, int(generator.integers(2**31)))
+        study = optuna.create_study(sampler=sampler)
+        ends = _ends_of(known)
+        study.add_trials(
+            self._frozen(record, ends.get(record.spec.trial))
+            for record in known
+            if self._holds(record.spec.shape)
+        )
+        for record in running:
+            study.enqueue_trial(self._coordinates(record.spec.shape))
+            study.ask(self._space)
+        return study.ask(self._space).params
 
-    def tell(self, record: TrialRecord) -> None:
-        """Tells Optuna the result of a started trial; other trials are ignored."""
-        number = self._numbers.pop(record.spec.trial, None)
-        if number is None:
-            return
-        self._live.tell(number, state=TrialState.FAIL)
-        self._live.add_trial(self._frozen(record))
-
-    def _frozen(self, record: TrialRecord) -> FrozenTrial:
+    def _frozen(self, record: TrialRecord, end: float | None) -> FrozenTrial:
+        ended = STATES.get(record.outcome, TrialState.FAIL)
         return create_trial(
-            state=STATES.get(record.outcome, TrialState.FAIL),
-            value=record.loss,
+            state=ended if end is None else TrialState.COMPLETE,
+            value=end,
             params=self._coordinates(record.spec.shape),
             distributions=self._space,
-            intermediate_values=record.rungs if record.outcome is Outcome.STOPPED else {},
         )
 
     def _holds(self, shape: Shape) -> bool:
@@ -166,11 +168,23 @@ class ShapeSampler:
         new = [shape for shape in self._shapes if shape not in tried]
         return tuple(shape for shape in new if shape.depth in depths) or tuple(new) or self._shapes
 
-    def _suggest(self) -> dict[str, float]:
-        """A point from the sampler; `begin` is then called with the shape nearest to it."""
-        probe = self._live.ask(self._space)
-        self._live.tell(probe, state=TrialState.FAIL)
-        return probe.params
+
+def _ends_of(records: Sequence[TrialRecord]) -> dict[str, float]:
+    """Returns trial -> its loss at the horizon, measured or forecast at its first rung."""
+    rungs = [min(record.rungs) for record in records if record.rungs]
+    forecast = forecast_ranking(records, min(rungs)) if rungs else {}
+    ends = {trial: found.loss for trial, found in forecast.items()}
+    return ends | {r.spec.trial: r.loss for r in records if r.loss is not None}
+
+
+def up_to_first_rung(record: TrialRecord) -> TrialRecord:
+    """The trial as it stood at its first rung; one that ended before it is returned unchanged."""
+    if not record.rungs:
+        return record
+    tokens = min(record.rungs)
+    curve = tuple(point for point in record.curve if point.tokens <= tokens)
+    rungs = {tokens: record.rungs[tokens]}
+    return replace(record, curve=curve, rungs=rungs, outcome=Outcome.STOPPED)
 
 
 def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:

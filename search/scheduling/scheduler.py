@@ -22,6 +22,7 @@ from fathom.search.records import (
     TrialSpec,
     by_budget,
     derive_seed,
+    in_order_of_names,
     with_report,
     without_known_points,
 )
@@ -129,7 +130,6 @@ class Scheduler:
         search.running.discard(trial)
         search.under_way.pop(trial)
         append_line(self.folder.records, to_json(record))
-        search.sampler.tell(record)
         search.ended.append(record)
         self._write_study(search)
         if outcome is not Outcome.STOPPED:  # a stopped one may be resumed
@@ -163,7 +163,6 @@ class Scheduler:
         self._studies.update(f"{self.config.study}/{budget.label}", contents)
 
     def _open(self, budget: Budget, shapes: tuple[Shape, ...], past: Past) -> BudgetState:
-        attempts = by_budget(past.attempts).get(budget.params, [])
         return BudgetState(
             budget=budget,
             shapes=shapes,
@@ -174,7 +173,6 @@ class Scheduler:
                 self.config,
                 shapes,
                 seed=derive_seed(self.config.seed, "sampler", budget.params),
-                past=(record for record in attempts if record.spec.stage is Stage.EXPLORE),
             ),
         )
 
@@ -195,12 +193,16 @@ class Scheduler:
             return search.waiting.popleft()
         return self._spec(search, Stage.CONFIRM, choice)
 
-    def _explore(self, search: BudgetState) -> TrialSpec:
-        shape = search.sampler.draw(search.started_in[Stage.EXPLORE], self._exploring(search))
+    def _explore(self, search: BudgetState) -> TrialSpec | None:
+        """The next exploring trial; None while the trials of earlier rounds have not all reached
+        their first rung or ended."""
+        index, records = search.started_in[Stage.EXPLORE], self._exploring(search)
+        needed = records[: search.sampler.needed(index)]
+        if not all(record.rungs or record.outcome for record in needed):
+            return None
+        shape = search.sampler.draw(index, records)
         choice = Choice(shape, seed=search.started[shape], rate_scale=1.0)
-        spec = self._spec(search, Stage.EXPLORE, choice)
-        search.sampler.begin(spec.trial, shape)
-        return spec
+        return self._spec(search, Stage.EXPLORE, choice)
 
     def _spec(self, search: BudgetState, stage: Stage, choice: Choice) -> TrialSpec:
         """The next trial of a stage, which counts as started from here on."""
@@ -227,11 +229,11 @@ class Scheduler:
         """Plans the next batch of confirming trials, and journals it before any of them starts."""
         config = self.config.confirm
         if self.config.sampler is not Sampler.LADDER:
-            plain = self.config.plain_rates
-            planned = next_confirmations(config, search.shapes, search.ended, plain_rates=plain)
+            plain, ended = self.config.plain_rates, in_order_of_names(search.ended)
+            planned = next_confirmations(config, search.shapes, ended, plain_rates=plain)
         else:
             again = search.started_in[Stage.CONFIRM]
-            planned = () if again else ladder_confirmations(config, search.ended)
+            planned = () if again else ladder_confirmations(config, in_order_of_names(search.ended))
         search.confirmations = deque(planned)
         search.explored, search.settled = True, not planned
         append_line(
@@ -266,9 +268,10 @@ class Scheduler:
         self._journal("started", self.live[spec.trial])
 
     def _exploring(self, search: BudgetState) -> list[TrialRecord]:
-        """The exploring trials of a budget that have started."""
+        """The exploring trials of a budget that have started, in the order of their names."""
         live = (self.live[trial] for trial in search.under_way)
-        return [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
+        found = [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
+        return in_order_of_names(found)
 
     def _resume(self, search: BudgetState) -> bool:
         """Queues the paused trials that the rule resumes, now that all are paused or have ended;
@@ -311,5 +314,3 @@ class Scheduler:
         self.live[spec.trial] = record
         search.under_way[spec.trial] = None
         search.waiting.append(spec)
-        if spec.stage is Stage.EXPLORE:
-            search.sampler.begin(spec.trial, spec.shape)

@@ -75,6 +75,10 @@ class StudyConfig(Group):
     trials: Positive = 9
     """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth
     instead."""
+    trials_together: Positive = 16
+    """Number of exploring trials of a budget, after the first ones, that are drawn from the same
+    earlier results; the workers do not change it, so that any number of them gives the same trials.
+    """
     sampler: Sampler = Sampler.CURVE
     """Method that chooses the shapes of exploring trials."""
     stopping: StoppingConfig = StoppingConfig()

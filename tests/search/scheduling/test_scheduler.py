@@ -159,6 +159,22 @@ def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
     assert specs(tmp_path / "a2", study()) != specs(tmp_path / "c", study(seed=1))
 
 
+@pytest.mark.parametrize("sampler", [Sampler.CURVE, Sampler.TPE, Sampler.GP])
+def test_any_number_of_workers_and_any_order_of_arrival_give_the_same_trials_and_answers(
+    sampler: Sampler, tmp_path: Path
+) -> None:
+    config = study(sampler=sampler, trials=14, trials_together=4)
+
+    def found(workers: int) -> tuple[object, ...]:
+        search = scheduler(config, tmp_path / f"{workers}")
+        Simulation(search, slots=workers, seed=workers).run()
+        trials = sorted((r.spec.trial, r.spec, r.tokens, r.outcome) for r in search.records)
+        return trials, find_optima(search.records, seed=0)
+
+    one = found(1)
+    assert all(found(workers) == one for workers in (2, 8, 32))
+
+
 def test_listeners_are_called_at_every_start_report_and_end(tmp_path: Path) -> None:
     heard: Counter[str] = Counter()
     search = scheduler(study(), tmp_path)
