@@ -2,11 +2,11 @@
 
 Exploring trials are drawn in rounds. All of a round are drawn from the curves that the rounds
 before it had up to their first rung, so neither the number of workers nor the order in which trials
-arrive changes what is drawn. Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A drawn
-point is snapped to a feasible shape before Optuna hears of it. The value of a trial is its loss, or
-the one forecast for the horizon at its first rung; one that diverged is PRUNED without any value,
-which ranks it last; one that failed otherwise is FAIL and teaches nothing; one of the same round is
-RUNNING. What other tools see is another study (`optuna_trials.py`).
+arrive changes what is drawn. Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A
+drawn point is snapped to a feasible shape before Optuna hears of it. The value of a trial is its
+loss, or the one forecast for the horizon at its first rung. One that diverged is PRUNED without any
+value, which ranks it last; one that failed otherwise is FAIL and teaches nothing; one of the same
+round is RUNNING. What other tools see is another study (`optuna_trials.py`).
 """
 
 import math

@@ -116,6 +116,7 @@ class TrialLog:
                 "trial": self._identity(),
                 "training": training,
                 "points": [asdict(point) for point in self._points],
+                "layers": self._layers,
             }
         )
 
@@ -143,12 +144,14 @@ class TrialLog:
             return None
         state = with_parts(state, self._path, lambda: {"training": like()})
         self._points = [CurvePoint(**point) for point in state["points"]]
+        self._layers = state.get("layers", {})
         training: dict[str, Any] = state["training"]
         return training
 
     def forget(self) -> None:
         """Drops what was restored: the trial begins anew."""
         self._points = []
+        self._layers = {}
 
     def _identity(self) -> dict[str, Any]:
         """Fields in which the checkpoint of another training differs."""

@@ -18,6 +18,7 @@ from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
 from fathom.search.training.saving import trial_log
 from fathom.search.training.saving.checkpoint import DiskFullError
 from fathom.search.training.saving.trial_log import ReportSchedule
+from fathom.search.training.state import Measurement
 from fathom.search.training.trial import RunningTrial
 from tests.support.toy import CPU, Overfitted, Successor
 from tests.support.training import SHAPE, assignment, checkpoint
@@ -201,3 +202,16 @@ def test_an_interrupt_is_seen_after_the_step_under_way(
     (tmp_path / ENDING).touch()
     assert next(reports).saved
     assert step_of(checkpoint(tmp_path)) == first.points[-1].step + 1
+
+
+def test_a_trial_resumed_before_its_report_keeps_its_layer_metrics(tmp_path: Path) -> None:
+    layers: dict[str, tuple[float, ...]] = {"gradient_norm": (0.5, 0.25)}
+    log = trial_log.TrialLog(assignment(tmp_path, CONFIG), CPU)
+    log.add(Measurement(step=1, loss=1.0, train_loss=1.0, train_seconds=0.1, layers=layers))
+    log.save({"step": 1})
+    log.finish_saving()
+    resumed = trial_log.TrialLog(assignment(tmp_path, CONFIG), CPU)
+    resumed.restore(dict)
+    assert resumed.report(1).layers == layers
+    resumed.forget()
+    assert not resumed.report(None).layers
