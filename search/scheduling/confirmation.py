@@ -29,6 +29,8 @@ from fathom.search.study.keys.groups import ConfirmConfig
 
 AROUND = 2
 """Depths on either side of the best one so far that are trained to the end at once."""
+CURVE_DEPTHS = 3
+"""Depths that a curve needs."""
 OTHER_RATIO = 0.5
 """Difference of ln feed-forward ratios from which on shapes of two depths can't be compared."""
 
@@ -45,7 +47,7 @@ def next_confirmations(
     With `plain_rates` no learning rate is known to carry over, and every depth in question is
     bracketed.
     """
-    resumed = _may_be_best(records)
+    resumed = _may_be_best(records) or _for_a_curve(config, records)
     if resumed:
         return resumed
     estimates = estimate_depths(records)
@@ -105,6 +107,21 @@ def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
     leading = possible_depths(estimates, 0)
     chosen = around.intersection(paused) or leading.intersection(paused)
     return tuple(choice_of(paused[depth]) for depth in sorted(chosen))
+
+
+def _for_a_curve(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
+    """The paused trial nearest to the best depth so far, whatever its feed-forward ratio, while
+    fewer depths have finished than a curve needs and the study allows."""
+    finished, centre = finished_depths(records), incumbent_depth(records)
+    paused = [
+        record
+        for record in records
+        if record.outcome is Outcome.STOPPED and record.spec.shape.depth not in finished
+    ]
+    if not paused or centre is None or len(finished) >= min(CURVE_DEPTHS, config.depths):
+        return ()
+    nearest = min(paused, key=lambda record: abs(math.log(record.spec.shape.depth / centre)))
+    return (choice_of(nearest),)
 
 
 def _comparable(records: Sequence[TrialRecord]) -> list[TrialRecord]:

@@ -8,11 +8,17 @@ import pytest
 from benchmarks.worlds.planted import World, finished, flat
 from fathom.models.shape import Count, Shape
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.scheduling.confirmation import AROUND, ladder_confirmations, next_confirmations
+from fathom.search.scheduling.confirmation import (
+    AROUND,
+    OTHER_RATIO,
+    ladder_confirmations,
+    next_confirmations,
+)
 from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM, Choice
 from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.study.planning.shapes import nearest_shape
 from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.simulated import cut
 
 Shapes = tuple[Shape, ...]
 Explored = tuple[Shapes, list[TrialRecord]]
@@ -66,6 +72,22 @@ def test_one_lucky_trial_does_not_misdirect_the_confirmation(explored: Explored)
     records[records.index(shallow)] = replace(shallow, rungs=lucky)
     depths = [choice.shape.depth for choice in next_confirmations(ConfirmConfig(), shapes, records)]
     assert max(depths) >= 4
+
+
+@pytest.mark.parametrize(("depths", "resumed"), [(3, 1), (2, 0)])
+def test_a_paused_depth_of_another_ratio_is_resumed_while_a_curve_lacks_depths(
+    explored: Explored, depths: int, resumed: int
+) -> None:
+    shapes, _ = explored
+    records = confirmed(shapes, {2: 1.62, 4: 1.60}, seeds=2, noise=0.001)
+    world = World(curve=flat, budget=20_000, count=Count.NON_EMBEDDING, horizon=64_000)
+    others = [shape for shape in shapes if shape.depth not in (2, 4)]
+    odd = max(others, key=lambda shape: shape.off_ratio(4))
+    assert odd.off_ratio(4) > 2 * OTHER_RATIO, "not comparable with the finished ones"
+    paused = cut(finished(world.spec(odd, seed=0), 1.63), world.rung_tokens[0])
+    config = ConfirmConfig(depths=depths, seeds=2, rates=(1.0,))
+    batch = next_confirmations(config, shapes, [*records, paused])
+    assert batch.count(Choice(odd, 0, 1.0)) == resumed
 
 
 def confirmed(
