@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.models.shape import Count, Shape
+from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
@@ -199,7 +200,10 @@ def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
     The one source of `report --json`, `best.yaml`, the CSV file of optima and MLflow's metrics. The
     `reason` of the verdict is that for a study unless another is given.
     """
+    possible = not_ruled_out(optimum)
     values = {
+        "plateau": list(possible),
+        "shallowest_depth": min(possible, default=None),
         "verdict": optimum.kind.value,
         "shape": shape_row(optimum.shape) if optimum.shape else None,
         "reason": study_reason(optimum.verdict) if reason is None else reason,

@@ -9,10 +9,10 @@ from typing import Any
 
 from rich.console import Console
 
+from fathom.search.analysis.optimum import find_optima
 from fathom.search.formatting import format_count, format_seconds
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.report.answer_log import read_answers
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
 from fathom.search.scheduling.journal import Past, past_of
@@ -139,14 +139,14 @@ def print_runs(runs: Path, console: Console) -> None:
 def _rows(status: RunStatus) -> Iterator[tuple[str, ...]]:
     """Texts of the table's cells for each budget."""
     config, past = status.config, status.past
-    logged = read_answers(status.folder)
-    answers = {series.budget: series.answers[-1] for series in logged if series.answers}
+    # Computed as the report computes them, so that both name the same depths.
+    optima = {found.budget: found for found in find_optima(past.ended, seed=config.seed)}
     ended = Counter((record.spec.budget, record.spec.stage) for record in past.ended)
     live = Counter(record.spec.budget for record in past.running.records.values())
     most = "" if config.sampler is Sampler.LADDER else f" of {config.trials}"
     for budget in config.budgets:
         explored, confirmed = (ended[budget, stage] for stage in (Stage.EXPLORE, Stage.CONFIRM))
-        answer = answers.get(budget)
+        optimum = optima.get(budget)
         if budget in status.settled:
             state = "done"
         elif not (explored or confirmed or live[budget]):
@@ -159,7 +159,7 @@ def _rows(status: RunStatus) -> Iterator[tuple[str, ...]]:
             f"{explored}{most}",
             str(confirmed),
             str(live[budget]) if status.running else "-",
-            f"{answer.depth}" if answer and answer.depth else "-",
+            f"{optimum.optimal_depth}" if optimum and optimum.optimal_depth else "-",
         )
 
 

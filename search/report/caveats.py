@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from math import exp
 
+from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.analysis.law import FEWEST_BUDGETS, usable
 from fathom.search.analysis.null_laws import as_good
@@ -54,7 +55,7 @@ def _verdict_limit(optimum: Optimum) -> str:
     if optimum.optimal_depth is None:
         why = "no curve fits the losses" if optimum.depths else "nothing trained to the end"
         return f"any best depth; {why}."
-    others = [depth for depth in optimum.plateau if depth != optimum.optimal_depth]
+    others = [depth for depth in not_ruled_out(optimum) if depth != optimum.optimal_depth]
     match optimum.kind:
         case Kind.IDENTIFIED if not others:
             return ""

@@ -1,8 +1,9 @@
 """The certainty of a budget's best depth, as headings and facts."""
 
+from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
-from fathom.search.report.text import plateau
+from fathom.search.formatting import ranges
 
 
 def certainty(optimum: Optimum) -> dict[str, str]:
@@ -17,9 +18,9 @@ def certainty(optimum: Optimum) -> dict[str, str]:
             if optimum.kind is Kind.EDGE
             else f"95 % interval {low:.2f} to {high:.2f}, before rounding"
         )
-    if optimum.shallowest_depth is not None:
+    if possible := not_ruled_out(optimum):
         facts["Cheapest to serve"] = (
-            f"depth {optimum.shallowest_depth}, the shallowest of the plateau {plateau(optimum)},"
+            f"depth {possible[0]}, the shallowest of those not ruled out, {ranges(possible)},"
             f" which may lie within {PLATEAU_WIDTH} nats of the best"
         )
     if isinstance(optimum, Located):

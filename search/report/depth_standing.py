@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fathom.search.analysis.definitions import lowest_mean, not_ruled_out
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
@@ -26,7 +27,7 @@ class DepthStanding:
     error: float
     """Standard error of it; 0 where it is not known."""
     gap: float | None
-    """How far it lies above the loss at the best depth."""
+    """How far it lies above the lowest mean loss of a depth."""
     ruled_out: bool
     """True if the answer is settled, and the depth lies outside its interval and its plateau."""
     best: bool
@@ -52,9 +53,10 @@ def depth_standings(records: Sequence[TrialRecord], optimum: Optimum) -> list[De
 def _standing(
     depth: int, records: Sequence[TrialRecord], estimate: DepthEstimate | None, optimum: Optimum
 ) -> DepthStanding:
-    possible = _inside(depth, optimum) or depth in optimum.plateau
+    possible = _inside(depth, optimum) or depth in not_ruled_out(optimum)
     out = optimum.kind in DECIDED and not possible
-    gap = estimate.loss - optimum.loss if estimate and optimum.loss is not None else None
+    lowest = lowest_mean(optimum)
+    gap = estimate.loss - lowest if estimate and lowest is not None else None
     error = estimate.standard_error if estimate and estimate.standard_error < float("inf") else 0.0
     return DepthStanding(
         depth=depth,
@@ -71,11 +73,11 @@ def _standing(
 def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
     if depth == optimum.optimal_depth:
         return "the best"
-    so_far = "" if optimum.kind in DECIDED or depth in optimum.plateau else " so far"
-    above = f"{abs(gap):.4f} nats {'above' if gap >= 0 else 'below'} the best{so_far}"
+    so_far = "" if optimum.kind in DECIDED or depth in not_ruled_out(optimum) else " so far"
+    above = f"{gap:.4f} nats above the lowest mean{so_far}"
     if out:
         return f"ruled out: outside the 95 % interval, {above}"
-    if depth in optimum.plateau:
+    if depth in not_ruled_out(optimum):
         outside = "" if _inside(depth, optimum) else "outside the 95 % interval, but "
         near = f"it may lie within {PLATEAU_WIDTH} nats of the best"
         return f"{outside}not ruled out: {near} ({above})"
@@ -117,6 +119,6 @@ def standing_row(standing: DepthStanding) -> dict[str, str]:
         "depth": str(standing.depth),
         "finished": counted(standing.finished, "trial"),
         "loss (nats)": "" if standing.loss is None else f"{standing.loss:.4f}{error}",
-        "above the best": "" if standing.gap is None or standing.best else f"{standing.gap:+.4f}",
+        "above the lowest mean": "" if standing.gap is None else f"{standing.gap:+.4f}",
         "standing": standing.why,
     }

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion, Findings, shape_row
 from fathom.search.formatting import exact_count, format_count
@@ -34,7 +35,7 @@ def _card(conclusion: Findings, optimum: Optimum, data: FigureData) -> dict[str,
         "question": text.question(optimum),
         "depth": text.depth_text(optimum),
         "interval": text.interval(optimum),
-        "plateau": text.plateau(optimum),
+        "possible": text.depths_not_ruled_out(optimum) if len(not_ruled_out(optimum)) > 1 else "",
         "verdict": optimum.kind.value,
         "reason": text.sentence(conclusion.reason(optimum)),
         "ruled_out": ruled_out_text(standings),

@@ -20,7 +20,8 @@ from fathom.search.report import text
 from fathom.search.report.analysed import analysis_facts
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
-from fathom.search.report.charts.chart import Chart
+from fathom.search.report.charts.chart import Chart, Marker
+from fathom.search.report.charts.colours import ACCENT, DEEP, MIDDLE, SHALLOW
 from fathom.search.report.charts.page_figures import (
     SYMBOLS,
     FigureData,
@@ -36,6 +37,13 @@ from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.tables.analysis import Analysis
 
+MARKS = {
+    Marker.DOT.value: "finished",
+    Marker.HOLLOW.value: "stopped",
+    Marker.ABOVE.value: "off the scale",
+    Marker.STAR.value: "the answer",
+}
+"""Marks of all charts -> what they mean."""
 TEMPLATES = Path(__file__).with_name("templates")
 BEYOND = (3, 10)
 """Multiples of the largest fitted budget at which the laws predict too."""
@@ -107,6 +115,7 @@ def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **val
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     optima, data = conclusion.optima, FigureData()
     drawn = [page_figure(chart, data) for chart in charts]
+    data.trials = [trial_row(record) for record in conclusion.records]
     top = hero(conclusion, data)
     small = [card["figure"].chart for card in top["cards"] if card["figure"]]
     return environment.get_template("report.html").render(
@@ -121,12 +130,34 @@ def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **val
         figures_across=[figure for figure in drawn if figure.chart.budget is None],
         budgets=[_budget(conclusion, optimum, drawn) for optimum in optima],
         limits=unsupported(conclusion),
+        marks=MARKS,
+        accent=ACCENT,
+        trials=len(data.trials),
         symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
         hues=palette([*charts, *small]),
+        scale=(SHALLOW, MIDDLE, DEEP),
         data=data.encoded,
         **papers_values(conclusion.papers),
         **values,
     )
+
+
+def trial_row(record: TrialRecord) -> dict[str, str | float | None]:
+    """Returns heading -> value of a trial, for the table that a reader sorts."""
+    spec = record.spec
+    return {
+        "trial": spec.trial,
+        "budget": spec.budget,
+        "depth": spec.shape.depth,
+        "d_model": spec.shape.d_model,
+        "ff_ratio": round(spec.shape.ff_ratio, 2),
+        "stage": spec.stage.value,
+        "seed": spec.seed,
+        "learning rate": float(f"{spec.learning_rate:.3g}"),
+        "outcome": record.outcome.value.replace("_", " ") if record.outcome else "running",
+        "tokens": record.tokens,
+        "loss (nats)": None if record.loss is None else round(record.loss, 4),
+    }
 
 
 def _table_row(optimum: Optimum) -> dict[str, str]:

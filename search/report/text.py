@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from math import exp
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.optimum import Located, Optimum
@@ -18,7 +19,16 @@ MOST_HORIZONS = 4
 METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 """Metrics whose names are written in a way of their own."""
 SUMMARY = (
-    *("budget", "tokens", "count", "depth", "95 % interval", "plateau", "verdict", "loss (nats)"),
+    *(
+        "budget",
+        "tokens",
+        "count",
+        "depth",
+        "95 % interval",
+        "not ruled out",
+        "verdict",
+        "loss (nats)",
+    ),
     "best trained shape",
 )
 """Columns of the Markdown table."""
@@ -30,8 +40,12 @@ def answer(optimum: Optimum) -> str:
 
 
 def finding(optimum: Optimum) -> str:
-    """Returns the best depth with its interval, plateau and verdict."""
-    known = f", plateau {plateau(optimum)}" if optimum.plateau else ""
+    """Returns the best depth, its interval, the depths that are not ruled out, and the verdict."""
+    known = (
+        f", not ruled out {depths_not_ruled_out(optimum)}"
+        if len(not_ruled_out(optimum)) > 1
+        else ""
+    )
     depth = f"{depth_text(optimum)}{interval(optimum, ' [', ']')}{known}"
     return f"{depth}, {optimum.kind.value}"
 
@@ -54,7 +68,7 @@ def summary(optima: Sequence[Optimum]) -> str:
 def _depth_at(optimum: Optimum) -> str:
     depth = f"{optimum.optimal_depth}{interval(optimum, ' [', ']')}"
     if optimum.kind is Kind.PLATEAU:
-        depth += f" ({plateau(optimum)} are not ruled out)"
+        depth += f" ({depths_not_ruled_out(optimum)} are not ruled out)"
     return f"{depth} at {format_count(optimum.budget)}"
 
 
@@ -117,9 +131,9 @@ def _interval(optimum: Optimum, open_above: str, open_below: str) -> str:
     return ranges(range(low, high + 1))
 
 
-def plateau(optimum: Optimum) -> str:
-    """Returns the plateau, for example `5-9`."""
-    return ranges(optimum.plateau)
+def depths_not_ruled_out(optimum: Optimum) -> str:
+    """Returns the depths that are not ruled out, for example `5-9`."""
+    return ranges(not_ruled_out(optimum))
 
 
 def unfinished_text(conclusion: Findings) -> str:
@@ -190,7 +204,7 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
         "count": optimum.count.label,
         "depth": str(optimum.optimal_depth or ""),
         "95 % interval": interval(optimum),
-        "plateau": plateau(optimum),
+        "not ruled out": depths_not_ruled_out(optimum),
         "verdict": optimum.kind.value,
         "loss (nats)": optional(optimum.loss, ".4f"),
         "best trained shape": shape_text(shape) if shape else "",

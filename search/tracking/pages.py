@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from fathom.search.analysis.definitions import stopped_trials
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Located, Optimum
@@ -13,10 +14,10 @@ from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.certainty import certainty
 from fathom.search.report.text import (
     depth_text,
+    depths_not_ruled_out,
     interval,
     law_formula,
     optional,
-    plateau,
     summary_table,
 )
 from fathom.search.scheduling.audit import RungAudit
@@ -120,8 +121,8 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
         "reason": reason[:RUN_NOTE_CHARACTERS],
         "optimal_depth": str(optimum.optimal_depth or ""),
         "interval": interval(optimum),
-        "plateau": plateau(optimum),
-        "stopping": _audit_result(audits),
+        "plateau": depths_not_ruled_out(optimum),
+        "stopping": _audit_result(optimum, audits),
         NOTE: fitted(
             [
                 f"# {headline(optimum)}",
@@ -195,7 +196,7 @@ def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> st
 
     `page` is the address of the study's run.
     """
-    answers = ", ".join(f"{budget_name(o)} ({interval(o) or o.kind})" for o in optima)
+    answers = ", ".join(budget_name(o) + interval(o, " (", ")") for o in optima)
     links = (
         f"[table, figures and YAML]({page}{MODE}), "
         f"[trials side by side]({view_address(experiment, ALL_TRIALS)})"
@@ -232,13 +233,17 @@ def _shape(optimum: Optimum) -> str:
     )
 
 
-def _audit_result(audits: Sequence[RungAudit]) -> str:
+def _audit_result(optimum: Optimum, audits: Sequence[RungAudit]) -> str:
     """Returns the result of the audit in a word, to filter by."""
     if any(audit.failed for audit in audits):
         return "failed"
-    if any(audit.stopped and audit.trusted is None for audit in audits):
-        return "unknown"
-    return "trusted" if any(audit.stopped for audit in audits) else "nothing stopped"
+    if not stopped_trials(optimum) and not any(audit.stopped for audit in audits):
+        return "nothing stopped"
+    return (
+        "trusted"
+        if audits and all(audit.trusted or not audit.stopped for audit in audits)
+        else "unknown"
+    )
 
 
 def _audit(audits: Sequence[RungAudit]) -> str:

@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 
 from benchmarks.notebook import executed, kept
 from fathom import Study, load, run
+from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.export.best import read_best
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolderError
@@ -47,7 +48,7 @@ def test_a_frame_has_a_row_for_each_trial_with_the_columns_of_the_csv_file(found
     assert found.curves["time"][0].timestamp() == pytest.approx(first.curve[0].time)
     optima = found.conclusion.optima
     assert list(found.optima["optimal_depth"]) == [optimum.optimal_depth for optimum in optima]
-    assert list(found.optima["plateau"]) == [list(optimum.plateau) for optimum in optima]
+    assert list(found.optima["plateau"]) == [list(not_ruled_out(o)) for o in optima]
     assert found.tables["depths"].groupby("budget").size().min() >= 3
     assert all(isinstance(depths, list) for depths in found.tables["rungs"]["cut_depths"])
 

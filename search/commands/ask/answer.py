@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import Law, Prediction, is_settled
 from fathom.search.analysis.null_laws import NullLaw, as_good
 from fathom.search.analysis.optimum import Located
@@ -22,7 +23,13 @@ from fathom.search.formatting import exact_count, format_count, rounded_count
 from fathom.search.pipeline import RunResult
 from fathom.search.record_json import to_values
 from fathom.search.report.terminal.answer_tables import print_answers, print_next
-from fathom.search.report.text import null_law_text, plateau, sentence, shape_elsewhere, shape_text
+from fathom.search.report.text import (
+    depths_not_ruled_out,
+    null_law_text,
+    sentence,
+    shape_elsewhere,
+    shape_text,
+)
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
@@ -187,8 +194,8 @@ def searched_lines(found: Located) -> list[str]:
         f"Depth {found.optimal_depth} for {size} after {rounded_count(found.tokens)} tokens, "
         f"95 % interval {both_ends(found.interval)}, by a search of this size: nothing is "
         "extrapolated.",
-        f"Depths {plateau(found)} are not ruled out."
-        if len(found.plateau) > 1
+        f"Depths {depths_not_ruled_out(found)} are not ruled out."
+        if len(not_ruled_out(found)) > 1
         else f"{sentence(study_reason(found.verdict))}",
         *([sentence(elsewhere)] if (elsewhere := shape_elsewhere(found)) else []),
         f"Shape: {shape_text(found.shape)}: {found.shape.size(found.count):,} parameters.",

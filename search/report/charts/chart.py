@@ -35,7 +35,8 @@ class Form(StrEnum):
 
 
 class Marker(StrEnum):
-    """Shape of a point; hollow ones have no loss at the horizon."""
+    """Shape of a point: filled for what finished, hollow for what was stopped, a caret for what
+    lies off the scale."""
 
     DOT = "dot"
     SMALL = "small"
@@ -45,6 +46,7 @@ class Marker(StrEnum):
     SQUARE = "square"
     HOLLOW = "hollow"
     ABOVE = "above"
+    HOLLOW_ABOVE = "hollow-above"
     CROSS = "cross"
     PLUS = "plus"
 

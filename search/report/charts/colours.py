@@ -1,5 +1,6 @@
 """The colours of the charts, on a light and on a dark page."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,33 +26,23 @@ GREEN = Hue("#00805c", "#2fc594")
 ORANGE = Hue("#c25400", "#ff9248")
 PINK = Hue("#b35a92", "#e79ac8")
 
-DEPTHS = (
-    Hue("#4d9ca9", "#a343ad"),
-    Hue("#f85206", "#7d7973"),
-    Hue("#a562ff", "#0ca422"),
-    Hue("#527a5a", "#de72fa"),
-    Hue("#6b4b80", "#a8aeb7"),
-    Hue("#ab0000", "#cfc09a"),
-    Hue("#000fff", "#a9ff0b"),
-    Hue("#53292c", "#f9fff9"),
-)
-"""Colours from the shallowest depth to the deepest, away from the page in lightness.
-
-A search over colours found them: any two are far apart for eyes of every kind, and each has a
-contrast of at least 3 to its page, as `tests/search/report/test_charts.py` measures.
-"""
+SHALLOW = Hue("#b8822a", "#a8702a")
+MIDDLE = Hue("#bc3f68", "#e0806f")
+DEEP = Hue("#35125f", "#ffefd0")
+"""Colours of the shallowest depth, the one halfway in ln depth, and the deepest: the deeper, the
+further from the page in lightness, so that their order is seen by eyes of every kind. None of them
+looks like `ACCENT`, which is the answer's."""
 
 
-def depth_hue(depth: int, depths: Sequence[int]) -> Hue:
-    """Returns the colour of a depth by its rank among all depths, so that neighbours differ."""
-    ranked = sorted(set(depths))
-    last = len(DEPTHS) - 1
-    position = last * ranked.index(depth) / (len(ranked) - 1) if len(ranked) > 1 else last / 2
-    if len(ranked) <= len(DEPTHS):
-        return DEPTHS[round(position)]
-    index = min(int(position), last - 1)
-    first, other = DEPTHS[index], DEPTHS[index + 1]
-    part = position - index
+def depth_hue(depth: int, depths: Sequence[int], best: int | None = None) -> Hue:
+    """Returns the colour of a depth by its place between all depths on a log scale; that of the
+    best depth, if it is known, is the accent."""
+    if depth == best:
+        return ACCENT
+    low, high = min(depths), max(depths)
+    place = math.log(depth / low) / math.log(high / low) if high > low else 0.0
+    first, other = (SHALLOW, MIDDLE) if place < 0.5 else (MIDDLE, DEEP)
+    part = 2 * place if place < 0.5 else 2 * place - 1
     return Hue(_mixed(first.light, other.light, part), _mixed(first.dark, other.dark, part))
 
 

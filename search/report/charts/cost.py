@@ -17,6 +17,8 @@ from fathom.search.report.charts.trials import (
 )
 from fathom.search.report.text import question
 
+FEWEST_POINTS = 2
+"""Trials of which a chart is drawn."""
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -69,7 +71,7 @@ def _loss_against_cost(
 ) -> chart.Chart | None:
     finished = [record for record in records if record.loss is not None]
     shown = [record for record in finished if math.isfinite(last_loss(record)) and cost(record) > 0]
-    if not shown:
+    if len(shown) < FEWEST_POINTS:
         return None
     costs = [cost(record) for record in shown]
     ends = (min(costs) / 1.08, max(costs) * 1.08)
@@ -82,14 +84,17 @@ def _loss_against_cost(
         " the Pareto front, joins those that no cheaper one beats.",
         x=chart.log_axis(label, *ends, quantity=quantity),
         y=y,
-        marks=chart.visible(_front(shown, cost), *_by_depth(shown, cost, y)),
+        marks=chart.visible(_front(shown, cost), *_by_depth(shown, cost, y, optimum.optimal_depth)),
         budget=optimum.budget,
         legend_title=legend_title(shown),
     )
 
 
 def _by_depth(
-    records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float], y: chart.Axis
+    records: Sequence[TrialRecord],
+    cost: Callable[[TrialRecord], float],
+    y: chart.Axis,
+    best: int | None,
 ) -> Iterator[chart.Points]:
     named = legend_depths(records)
     depths = [record.spec.shape.depth for record in records]
@@ -105,7 +110,7 @@ def _by_depth(
                 part,
                 [cost(record) for record in part],
                 [min(last_loss(record), y.edge) for record in part],
-                colours.depth_hue(depth, depths),
+                colours.depth_hue(depth, depths, best),
                 marker,
                 in_legend=depth in named and first,
             )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
+from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.papers.depth_metrics import DepthMetric
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
@@ -28,23 +29,25 @@ WITHOUT_LOSS = {
 """Outcomes without a loss that fits the scale -> name and marker."""
 FINISHED = {
     "explored": (colours.MUTED, chart.Marker.DOT),
-    "confirmed, another rate": (colours.PINK, chart.Marker.SMALL),
+    "confirmed, another rate": (colours.MUTED, chart.Marker.SMALL),
     "confirmed, fresh seed": (colours.INK, chart.Marker.DIAMOND),
 }
 """Kinds of trials that trained to the end -> colour and marker."""
 
+FEWEST_POINTS = 2
+"""Trials of which a chart is drawn."""
 NEXT_POINT, WIDEST_ROW = 0.05, 0.16
 """Distance of points side by side, and greatest width of the points of a depth; in ln depth."""
 HUES = (colours.ACCENT, colours.ORANGE, colours.GREEN, colours.PINK, colours.INK, colours.MUTED)
 
 
 def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
-    """Returns the chart of trials, fitted curves and best depth; None without a loss."""
+    """Returns the chart of trials, fitted curves and best depth; None without two losses."""
     finished = _with_outcome(records, Outcome.FINISHED)
     stopped = _with_outcome(records, Outcome.STOPPED)
     losses = [last_loss(record) for record in finished or stopped]
     losses = [loss for loss in losses if math.isfinite(loss)]
-    if not losses:
+    if len(losses) < FEWEST_POINTS:
         return None
     x = chart.depth_axis([record.spec.shape.depth for record in records])
     bars = [estimate.loss - estimate.standard_error for estimate in optimum.depths]
@@ -59,7 +62,7 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> char
         y=y,
         marks=chart.visible(
             *_conclusion(optimum, x, y),
-            *_inside_and_above("stopped early", stopped, colours.MUTED, chart.Marker.HOLLOW, y),
+            *_inside_and_above("stopped", stopped, colours.MUTED, chart.Marker.HOLLOW, y),
             *_without_loss(records, y),
             *_finished(finished, y),
             _means(optimum, y),
@@ -78,10 +81,11 @@ def _caption(some_finished: bool) -> str:
         )
     return (
         "Every point is one trial at its last evaluation. Filled points trained to the end; hollow"
-        " ones were stopped early, so their loss is of fewer tokens and no part of the fit. What"
-        " lies above the scale (triangles) or has no loss sits on the upper edge. A mean is a"
-        " depth's loss at the budget's exact size, one feed-forward ratio and its best learning"
-        " rate, by confirming trials where there are any; its bar is one standard error. The solid"
+        " ones were stopped early, so their loss is of fewer tokens and no part of the fit. A"
+        " caret on the upper edge lies above the scale, and a cross or plus there has no loss. A"
+        " mean is a depth's loss at the budget's exact size, one feed-forward ratio and its best"
+        " learning rate: of the shapes that were confirmed, by all their finished trials, and of"
+        " every shape where none was; its bar is one standard error. The solid"
         " curve, a z^-p + b z^q + c with z proportional to depth, decides; the thin parabola in ln"
         " depth is a second opinion. Both give a depth the less weight, the higher it lies above"
         " the best, so they need not pass near it."
@@ -91,16 +95,17 @@ def _caption(some_finished: bool) -> str:
 def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
     ends = both_ends(optimum.interval) if isinstance(optimum, Located) else ""
     interval = interval_band(f"95 % interval, {ends}", optimum, x, y)
-    plateau = chart.Points(
-        name="plateau",
-        x=optimum.plateau,
-        y=(y.low + 0.02 * (y.high - y.low),) * len(optimum.plateau),
-        hover=tuple(f"depth {d} cannot be told from the best" for d in optimum.plateau),
-        hue=colours.GREEN,
+    depths = not_ruled_out(optimum)
+    possible = chart.Points(
+        name="not ruled out",
+        x=depths,
+        y=(y.low + 0.02 * (y.high - y.low),) * len(depths),
+        hover=tuple(f"depth {d} is not ruled out" for d in depths),
+        hue=colours.ACCENT,
         marker=chart.Marker.SQUARE,
-        values=tuple((depth, None) for depth in optimum.plateau),
+        values=tuple((depth, None) for depth in depths),
     )
-    return [*interval, *_curves(optimum), plateau]
+    return [*interval, *_curves(optimum), possible]
 
 
 def _curves(optimum: Optimum) -> list[chart.Mark]:
@@ -158,9 +163,11 @@ def _inside_and_above(
     name: str, records: Sequence[TrialRecord], hue: colours.Hue, marker: chart.Marker, y: chart.Axis
 ) -> list[chart.Mark]:
     inside, above = inside_and_above(records, y)
+    hollow = marker is chart.Marker.HOLLOW
+    caret = chart.Marker.HOLLOW_ABOVE if hollow else chart.Marker.ABOVE
     return [
         _trials(name, inside, hue, marker),
-        _trials(name, above, hue, chart.Marker.ABOVE, edge=y.edge, in_legend=not inside),
+        _trials(f"{name}, off the scale", above, hue, caret, edge=y.edge),
     ]
 
 

@@ -8,7 +8,7 @@ needs no script; what is said of a point and the tables of values do.
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby, pairwise
@@ -32,6 +32,8 @@ class FigureData:
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
         self._figures: dict[str, dict[str, list[Any]]] = {}
+        self.trials: Sequence[Mapping[str, Any]] = ()
+        """A row for each trial, heading -> value, of the table that a reader sorts."""
 
     def add(self, chart: Chart) -> None:
         """Adds a chart: its points and lines are described in the order in which they are drawn."""
@@ -54,7 +56,12 @@ class FigureData:
     @property
     def encoded(self) -> str:
         """The texts and the figures as JSON, compressed by gzip, in base64."""
-        found = {"texts": list(self._texts), "figures": self._figures}
+        found = {
+            "texts": list(self._texts),
+            "figures": self._figures,
+            "heads": list(self.trials[0]) if self.trials else [],
+            "trials": [list(row.values()) for row in self.trials],
+        }
         plain = json.dumps(found, separators=(",", ":")).encode()
         return b64encode(gzip.compress(plain, mtime=0)).decode()
 
@@ -248,7 +255,8 @@ SYMBOLS = {
     Marker.BAR: '<path class="open" d="M-9 0H9"/>',
     Marker.SQUARE: '<path d="M-4-4H4V4H-4z"/>',
     Marker.HOLLOW: '<circle class="open" r="3.6"/>',
-    Marker.ABOVE: '<path class="open" d="M0-4.5 4.5 3.5H-4.5z"/>',
+    Marker.ABOVE: '<path d="M0-5 6 4 0 1-6 4z"/>',
+    Marker.HOLLOW_ABOVE: '<path class="open" d="M-5 3 0-4 5 3"/>',
     Marker.CROSS: '<path class="open" d="M-4-4 4 4M-4 4 4-4"/>',
     Marker.PLUS: '<path class="open" d="M-5 0H5M0-5V5"/>',
 }

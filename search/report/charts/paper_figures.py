@@ -44,11 +44,12 @@ SYMBOLS = {
     Marker.SQUARE: ("s", 5.0),
     Marker.HOLLOW: ("o", 5.0),
     Marker.ABOVE: ("^", 5.5),
+    Marker.HOLLOW_ABOVE: ("^", 5.5),
     Marker.CROSS: ("x", 6.0),
     Marker.PLUS: ("+", 7.0),
 }
 """Marker -> symbol and size in points."""
-OPEN = (Marker.HOLLOW, Marker.ABOVE)
+OPEN = (Marker.HOLLOW, Marker.HOLLOW_ABOVE)
 PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fathom.search.analysis.definitions import lowest_mean
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossings import Crossings
 from fathom.search.formatting import format_count
@@ -30,14 +31,14 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
     heights = [height for course in courses.values() for _, height, _ in course]
     ends = known[0].budget / MARGIN, known[-1].budget * MARGIN
     x = chart.params_axis(known[0].count.label, *ends)
-    label, quantity = "loss above the best depth (nats)", "loss above the best"
+    label, quantity = "loss above the lowest mean (nats)", "loss above the lowest mean"
     y = replace(loss_axis(heights), label=label, quantity=quantity)
     return chart.Chart(
         key="loss-against-size",
         title="Depths against one another",
         question=question_across(known),
         caption=(
-            "How far the mean loss of each depth lies above that of the budget's best depth, with"
+            "How far the mean loss of each depth lies above that of the budget's lowest depth, with"
             " one standard error. Where lines cross, a deeper model begins to win; a star is such a"
             " crossing that the data support. Depths of one budget alone, and what lies above the"
             " scale, are not drawn."
@@ -55,7 +56,7 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
 def _courses(known: Sequence[Optimum]) -> Courses:
     courses: Courses = {}
     for optimum in known:
-        best = min(estimate.loss for estimate in optimum.depths)
+        best = lowest_mean(optimum) or 0.0
         for estimate in optimum.depths:
             place = (optimum.budget, estimate.loss - best, drawn_error(estimate))
             courses.setdefault(estimate.depth, []).append(place)

@@ -87,8 +87,8 @@ def _means(standings: Sequence[DepthStanding], y: chart.Axis) -> list[chart.Mark
             hue=colours.INK,
             marker=chart.Marker.DOT,
         ),
-        _at_the_edge("far above", above, chart.Marker.ABOVE, colours.INK, y),
-        _at_the_edge("stopped early", unknown, chart.Marker.HOLLOW, colours.MUTED, y),
+        _at_the_edge("off the scale", above, chart.Marker.ABOVE, colours.INK, y),
+        _at_the_edge("stopped", unknown, chart.Marker.HOLLOW_ABOVE, colours.MUTED, y),
     ]
 
 

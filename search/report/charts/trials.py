@@ -19,6 +19,9 @@ FIRST_SHOWN = 0.7
 """Share of the first rung's tokens at which learning curves begin."""
 GAP = 0.045
 """Smallest distance of two names, as a share of the height of a chart."""
+STOPPED = (chart.Marker.HOLLOW, chart.Marker.HOLLOW_ABOVE)
+DIVERGED = (chart.Marker.CROSS, chart.Marker.CROSS)
+"""Markers inside the scale and above it."""
 LATE = 0.8
 """Share of a chart's width from which on a line ends at the right edge."""
 
@@ -51,12 +54,10 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         y=y,
         marks=chart.visible(
             *_rungs(records, y),
-            *_curves(records, start),
-            _ends("stopped", records, Outcome.STOPPED, colours.INK, chart.Marker.HOLLOW, (x, y)),
-            _ends(
-                "diverged", records, Outcome.DIVERGED, colours.ORANGE, chart.Marker.CROSS, (x, y)
-            ),
-            _names(records, x, y),
+            *_curves(records, start, optimum.optimal_depth),
+            *_ends(records, Outcome.STOPPED, colours.INK, STOPPED, (x, y)),
+            *_ends(records, Outcome.DIVERGED, colours.ORANGE, DIVERGED, (x, y)),
+            _names(records, x, y, optimum.optimal_depth),
         ),
         budget=optimum.budget,
         legend_title=legend_title(records),
@@ -82,7 +83,7 @@ def _rungs(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
     ]
 
 
-def _curves(records: Sequence[TrialRecord], start: float) -> list[chart.Mark]:
+def _curves(records: Sequence[TrialRecord], start: float, best: int | None) -> list[chart.Mark]:
     """Returns one line for each trial from the last evaluation before `start`; the legend names
     each depth once."""
     marks: list[chart.Mark] = []
@@ -100,7 +101,7 @@ def _curves(records: Sequence[TrialRecord], start: float) -> list[chart.Mark]:
                 name=str(depth),
                 x=tuple(point.tokens for point in points),
                 y=tuple(point.loss for point in points),
-                hue=colours.depth_hue(depth, depths),
+                hue=colours.depth_hue(depth, depths, best),
                 hover=describe(record),
                 width=1.4,
                 in_legend=depth in named,
@@ -111,20 +112,24 @@ def _curves(records: Sequence[TrialRecord], start: float) -> list[chart.Mark]:
 
 
 def _ends(
-    name: str,
     records: Sequence[TrialRecord],
     outcome: Outcome,
     hue: colours.Hue,
-    marker: chart.Marker,
+    markers: tuple[chart.Marker, chart.Marker],
     axes: tuple[chart.Axis, chart.Axis],
-) -> chart.Points:
-    """Returns the last points of the trials with an outcome, kept inside the scales."""
+) -> list[chart.Mark]:
+    """Returns the last points of the trials with an outcome; those above the scale have the second
+    marker, on the upper edge."""
     x, y = axes
     ended = [record for record in records if record.outcome is outcome and record.tokens]
-    tokens = [record.tokens for record in ended]
-    places = [max(x.low, count) for count in tokens]
-    losses = [min(last_loss(record), y.edge) for record in ended]
-    return trial_points(name, ended, places, losses, hue, marker, values=tokens)
+    marks: list[chart.Mark] = []
+    for part, marker in zip(inside_and_above(ended, y), markers, strict=True):
+        tokens = [record.tokens for record in part]
+        places = [max(x.low, count) for count in tokens]
+        losses = [min(last_loss(record), y.edge) for record in part]
+        name = outcome.value if marker is markers[0] else f"{outcome.value}, off the scale"
+        marks.append(trial_points(name, part, places, losses, hue, marker, values=tokens))
+    return marks
 
 
 def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
@@ -134,16 +139,18 @@ def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
     return min(FIRST_SHOWN * first, optimum.tokens / 4)
 
 
-def _names(records: Sequence[TrialRecord], x: chart.Axis, y: chart.Axis) -> chart.Labels:
+def _names(
+    records: Sequence[TrialRecord], x: chart.Axis, y: chart.Axis, best: int | None
+) -> chart.Labels:
     """Returns the depth of each colour beside the end of its furthest and best curve."""
     depths = [record.spec.shape.depth for record in records]
     ends: dict[str, LineEnd] = {}
     for depth in legend_depths(records):
         of_these = [r for r in records if r.spec.shape.depth == depth and last_loss(r) < math.inf]
         if of_these:
-            best = min(of_these, key=lambda record: (-record.tokens, last_loss(record)))
-            hue = colours.depth_hue(depth, depths)
-            ends[str(depth)] = LineEnd(max(x.low, best.tokens), last_loss(best), hue)
+            furthest = min(of_these, key=lambda record: (-record.tokens, last_loss(record)))
+            hue = colours.depth_hue(depth, depths, best)
+            ends[str(depth)] = LineEnd(max(x.low, furthest.tokens), last_loss(furthest), hue)
     return end_labels(ends, x, y)
 
 

@@ -77,6 +77,102 @@
     place.replaceChildren(table);
   };
 
+  // The table of trials, which a heading sorts; values that are missing come last.
+  const listTrials = (place) => {
+    const table = document.createElement("table"), head = table.createTHead().insertRow(), body = table.createTBody();
+    const fill = (rows) => body.replaceChildren(...rows.map((values) => {
+      const row = document.createElement("tr");
+      for (const value of values) row.insertCell().textContent = value ?? "";
+      return row;
+    }));
+    data.heads.forEach((name, column) => {
+      const cell = head.appendChild(document.createElement("th")), button = cell.appendChild(document.createElement("button"));
+      cell.scope = "col";
+      button.type = "button";
+      button.textContent = name;
+      button.addEventListener("click", () => {
+        const down = cell.getAttribute("aria-sort") === "ascending";
+        all("[aria-sort]", head).forEach((other) => other.removeAttribute("aria-sort"));
+        cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const compare = (a, b) => typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", {numeric: true});
+        fill(data.trials.toSorted((one, other) => {
+          const [a, b] = [one[column], other[column]];
+          return a === null || b === null ? (a === null) - (b === null) : (down ? -1 : 1) * compare(a, b);
+        }));
+      });
+    });
+    fill(data.trials);
+    place.replaceChildren(table);
+  };
+
+  // A figure as a file of its own: the drawing with the looks that the page gives it, its title and its question.
+  const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "vector-effect", "paint-order", "visibility"];
+  const drawing = (figure) => {
+    const plot = figure.querySelector(".plot"), from = plot.querySelector("svg"), box = plot.getBoundingClientRect();
+    const pad = getComputedStyle(plot), copy = from.cloneNode(true), style = getComputedStyle(document.body);
+    const paint = (shown, made) => {
+      const looks = getComputedStyle(shown);
+      for (const name of LOOKS) made.style.setProperty(name, looks.getPropertyValue(name));
+      [...shown.children].forEach((child, at) => paint(child, made.children[at]));
+    };
+    paint(from, copy);
+    for (const use of all("use", copy)) {
+      const symbol = document.querySelector(use.getAttribute("href")).cloneNode(true), nested = document.createElementNS(from.namespaceURI, "svg");
+      for (const name of ["x", "y"]) nested.setAttribute(name, use.getAttribute(name));
+      nested.setAttribute("style", use.getAttribute("style") + ";overflow:visible");
+      for (const open of all(".open", symbol)) open.setAttribute("style", "fill:none;stroke-width:1.8px");
+      symbol.removeAttribute("id");
+      nested.append(symbol);
+      use.replaceWith(nested);
+    }
+    const outer = document.createElementNS(from.namespaceURI, "svg"), top = 52, words = [];
+    const [width, height] = [box.width, box.height + top];
+    for (const [text, y, font] of [[figure.querySelector("h3").textContent, 24, "600 16px sans-serif"], [figure.querySelector(".question").textContent, 44, "12px sans-serif"]]) {
+      const word = document.createElementNS(from.namespaceURI, "text");
+      word.textContent = text;
+      word.setAttribute("style", `font:${font};fill:${style.color}`);
+      word.setAttribute("x", 16);
+      word.setAttribute("y", y);
+      words.push(word);
+    }
+    const back = document.createElementNS(from.namespaceURI, "rect");
+    for (const [name, value] of Object.entries({width, height, fill: getComputedStyle(figure).backgroundColor})) back.setAttribute(name, value);
+    const inside = from.getBoundingClientRect();
+    for (const [name, value] of Object.entries({x: parseFloat(pad.paddingLeft), y: top + parseFloat(pad.paddingTop), width: inside.width, height: inside.height, overflow: "visible"})) copy.setAttribute(name, value);
+    for (const [name, value] of Object.entries({width, height, viewBox: `0 0 ${width} ${height}`})) outer.setAttribute(name, value);
+    outer.append(back, ...words, copy);
+    return {text: new XMLSerializer().serializeToString(outer), width, height};
+  };
+  const download = (address, name) => {
+    const link = document.createElement("a");
+    link.href = address;
+    link.download = name;
+    link.click();
+  };
+  const saveAs = (figure, kind) => {
+    const {text, width, height} = drawing(figure), address = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+    if (kind === "SVG") { download(address, figure.id + ".svg"); return; }
+    const image = new Image(), canvas = document.createElement("canvas"), scale = 2;
+    image.onload = () => {
+      [canvas.width, canvas.height] = [scale * width, scale * height];
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      download(canvas.toDataURL("image/png"), figure.id + ".png");
+    };
+    image.src = address;
+  };
+  for (const figure of all("figure")) {
+    const saves = document.createElement("div");
+    saves.className = "saves";
+    for (const kind of ["SVG", "PNG"]) {
+      const button = saves.appendChild(document.createElement("button"));
+      button.type = "button";
+      button.textContent = kind;
+      button.setAttribute("aria-label", `Download ${figure.querySelector("h3").textContent} as ${kind}`);
+      button.addEventListener("click", () => saveAs(figure, kind));
+    }
+    figure.prepend(saves);
+  }
+
   const distance = (px, py, [ax, ay], [bx, by]) => {
     const [dx, dy] = [bx - ax, by - ay], length = dx * dx + dy * dy;
     const t = length ? Math.max(0, Math.min(1, ((px - ax) * dx + (py - ay) * dy) / length)) : 0;
@@ -163,6 +259,8 @@
       values.addEventListener("toggle", fill, {once: true});
       fill();
     }
+    const trials = document.querySelector("details.trials");
+    trials?.addEventListener("toggle", () => listTrials(trials.querySelector(".scroll")), {once: true});
   }).catch(() => {});
 
   for (const word of all("a[aria-describedby]")) {

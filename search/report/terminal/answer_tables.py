@@ -30,12 +30,12 @@ from fathom.search.report.text import (
 from fathom.search.tables.analysis import Analysis
 
 COLUMNS = (
-    *("budget", "tokens", "depth", "95 % interval", "plateau", "loss (nats)", "verdict"),
+    *("budget", "tokens", "depth", "95 % interval", "not ruled out", "loss (nats)", "verdict"),
     "best shape",
 )
 SHORTER = {"95 % interval": "95 %", "loss (nats)": "loss"}
 """Headings that are shorter on a terminal."""
-LEAST = ("tokens", "plateau", "best shape", "loss")
+LEAST = ("tokens", "not ruled out", "best shape", "loss")
 """Columns that a narrow terminal leaves out, the first one first."""
 VERDICT_STYLES = {
     Kind.IDENTIFIED: "green",

@@ -17,8 +17,8 @@ from fathom.search.report.terminal.live_table import (
     budget_table,
     summary_line,
 )
+from fathom.search.report.terminal.looks_worse import LooksWorse
 from fathom.search.report.terminal.remaining_work import SearchPace, flops_done, flops_left
-from fathom.search.report.terminal.ruled_out import RuledOut
 from fathom.search.report.terminal.screen import screen_for
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.planning.plan import BudgetPlan
@@ -44,7 +44,7 @@ class Progress:
         self._shares: dict[str, float] = {}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
         self.answers = AnswerLog(scheduler.folder, planned, seed=scheduler.config.seed)
-        self._ruled_out = RuledOut()
+        self._looks_worse = LooksWorse()
         self._printed: dict[int, tuple[float, str, str]] = {}
         for record in (*scheduler.records, *scheduler.live.values()):
             self._take(record)
@@ -113,11 +113,11 @@ class Progress:
         self.print_line(f"Ended after {self._elapsed()}: {ended}")
 
     def _print_changes(self, now: float) -> None:
-        """Prints what has become certain; in a file also each new answer, and a line when there was
-        none for long."""
+        """Prints which depths look worse so far; in a file also each new answer, and a line when
+        there was none for long."""
         for state in self._states():
             if state.answer and state.losses and not state.done:
-                for sentence in self._ruled_out.news(state.answer, state.losses.losses):
+                for sentence in self._looks_worse.news(state.answer, state.losses.losses):
                     self.print_line(f"{_now()}  {sentence}")
             if self._is_due(state, now):
                 budget = state.plan.budget.params

@@ -65,7 +65,7 @@ def empty_table(title: str, headings: tuple[str, ...], least: Sequence[str] = ()
     table = RoomyTable(title=title, title_style="bold", box=None, padding=(0, 1))
     table.title_justify, table.least = "left", least
     for heading in headings:
-        wraps = heading in ("depths", "plateau")
+        wraps = heading in ("depths", "not ruled out")
         is_text = wraps or heading == "verdict"
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=not wraps)
     return table

@@ -5,7 +5,7 @@ import json
 import re
 from base64 import b64decode
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,16 @@ from fathom.search.report.charts.chart import (
     linear_ticks,
     log_ticks,
 )
-from fathom.search.report.charts.colours import ACCENT, GREEN, INK, MUTED, ORANGE, PINK, depth_hue
+from fathom.search.report.charts.colours import (
+    ACCENT,
+    GREEN,
+    INK,
+    MIDDLE,
+    MUTED,
+    ORANGE,
+    PINK,
+    depth_hue,
+)
 from fathom.search.report.charts.cost import loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
 from fathom.search.report.charts.law import depth_against_budget
@@ -36,7 +45,7 @@ from tests.support.colours import EYES, contrast, distance
 from tests.support.reporting import BUDGETS, Optima, Records, conclusion_of, of_budget
 
 APART = 14.0
-"""Smallest distance of the colours of two depths; about 2 can just be told apart."""
+"""Smallest distance of a depth's colour and the accent; about 2 can just be told apart."""
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +149,7 @@ def test_marks_that_are_no_losses_show_no_loss(study: Records) -> None:
     of_these = of_budget(study, BUDGETS[0])
     charts = {chart.key: chart for chart in make_charts(conclusion_of(of_these))}
     depths = pointed_at(charts[f"loss-against-depth-{BUDGETS[0]}"])
-    plateau = [values for text, values in depths if "cannot be told" in text]
+    plateau = [values for text, values in depths if "not ruled out" in text]
     assert plateau
     assert all("loss" not in values for values in plateau)
     svg = page_figure(charts[f"learning-curves-{BUDGETS[0]}"], FigureData()).svg
@@ -148,16 +157,28 @@ def test_marks_that_are_no_losses_show_no_loss(study: Records) -> None:
     assert rungs.count("<path") == 2, "of which no values are said"
 
 
-@pytest.mark.parametrize("eye", EYES)
 @pytest.mark.parametrize("page", ["#ffffff", "#1a1e25"])
 @pytest.mark.parametrize("number", range(2, 9))
-def test_depths_have_colours_that_every_eye_tells_apart(number: int, page: str, eye: str) -> None:
+def test_deeper_is_further_from_the_page_in_lightness(number: int, page: str) -> None:
     depths = [2**n for n in range(number)]
     hues = [depth_hue(depth, depths) for depth in depths]
-    shown = [hue.light if page == "#ffffff" else hue.dark for hue in hues]
+    shown = [contrast(hue.light if page == "#ffffff" else hue.dark, page) for hue in hues]
 
-    assert all(contrast(colour, page) >= 3 for colour in shown)
-    assert min(distance(first, other, eye) for first, other in combinations(shown, 2)) >= APART
+    assert shown[0] >= 3
+    assert all(b > a for a, b in pairwise(shown)), "so that eyes of every kind see the order"
+
+
+def test_colours_are_by_the_logarithm_of_depth_and_the_best_depth_has_the_accent() -> None:
+    assert depth_hue(4, [1, 16]) == depth_hue(4, [1, 2, 3, 4, 16]) == MIDDLE
+    assert depth_hue(4, [1, 16], best=4) == ACCENT
+
+
+@pytest.mark.parametrize("eye", EYES)
+@pytest.mark.parametrize("depth", range(1, 33))
+def test_no_depth_has_a_colour_like_the_accent(depth: int, eye: str) -> None:
+    hue = depth_hue(depth, [1, 32])
+    assert distance(hue.light, ACCENT.light, eye) >= APART
+    assert distance(hue.dark, ACCENT.dark, eye) >= APART
 
 
 def test_names_at_the_ends_of_lines_keep_apart_and_inside() -> None:
@@ -281,7 +302,7 @@ def test_a_hover_text_has_the_learning_rate_of_the_trial(study: Records) -> None
 def test_a_legend_of_many_rows_makes_a_figure_higher_and_not_its_axes_lower(
     charts: dict[str, Chart], tmp_path: Path
 ) -> None:
-    chart = next(chart for chart in charts.values() if chart.budget)
+    chart = charts[f"loss-against-step-time-{BUDGETS[0]}"]
     line = next(mark for mark in chart.marks if isinstance(mark, Line))
     many = tuple(replace(line, name=f"the curve of number {n}", in_legend=True) for n in range(60))
     save_static([replace(chart, key="few"), replace(chart, key="many", marks=many)], tmp_path)

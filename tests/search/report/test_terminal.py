@@ -121,7 +121,9 @@ def test_in_a_file_a_search_without_news_says_now_and_then_that_it_goes_on(
 @pytest.mark.parametrize("width", [20, 50, 80, 120])
 def test_a_narrow_terminal_loses_no_digit(tmp_path: Path, width: int) -> None:
     output = io.StringIO()
-    table = empty_table("tiny: optimal depth", ("budget", "95 %", "plateau", "loss", "verdict"))
+    table = empty_table(
+        "tiny: optimal depth", ("budget", "95 %", "not ruled out", "loss", "verdict")
+    )
     cells = ("1.5M", "12-24", "12-16, 20, 24", "2.9474", "[red]insufficient[/]")
     table.add_row(*cells)
     search, _ = watched(tmp_path)

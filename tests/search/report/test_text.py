@@ -14,11 +14,11 @@ from fathom.search.report.certainty import certainty
 from fathom.search.report.page import page as page_of
 from fathom.search.report.text import (
     answer,
+    depths_not_ruled_out,
     law_text,
     next_steps,
     null_law_text,
     null_laws_text,
-    plateau,
     shape_text,
 )
 from tests.support.optima import not_located, verdict
@@ -31,9 +31,9 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(optima: Opt
         plateau=(5, 6, 7, 8, 9), verdict=verdict(Kind.IDENTIFIED),
     )  # fmt: skip
 
-    where, found = "10M parameters, 200M tokens, total count", "depth 7 [6-8], plateau 5-9"
+    where, found = "10M parameters, 200M tokens, total count", "depth 7 [6-8], not ruled out 6-7, 9"
     assert answer(planted) == f"{where}: {found}, identified"
-    assert plateau(replace(planted, plateau=(7,))) == "7"
+    assert depths_not_ruled_out(replace(planted, plateau=(7,))) == "7"
     rounded = answer(replace(planted, tokens=600_064, interval=(7, 7)))
     assert rounded.startswith("10M parameters, 600k tokens, total count: depth 7 [7], ")
     assert "no depth yet" in answer(not_located(planted, None))
@@ -67,7 +67,7 @@ def test_depths_that_cannot_be_told_from_the_best_are_named(optima: Optima) -> N
     flat = replace(optima[1], optimal_depth=5, plateau=(3, 4, 5, 6, 8))
 
     assert (
-        "1M: that depth 5 is better by 0.005 nats than depths 3-4, 6, 8; they can't be told apart."
+        "1M: that depth 5 is better by 0.005 nats than depths 3-4, 6; they can't be told apart."
     ) in limits_of(flat)
     assert limits_of(replace(flat, optimal_depth=4, interval=(3, 5), plateau=(4,))) == []
 
@@ -135,7 +135,7 @@ def test_the_certainty_of_a_depth_stands_beside_it(optima: Optima) -> None:
     words = "; ".join(certainty(known).values())
 
     for fact in (
-        *("4.60 layers, 95 % interval 4.00 to 5.25", "the shallowest of the plateau 3-5"),
+        *("4.60 layers, 95 % interval 4.00 to 5.25", "the shallowest of those not ruled out, 3-4"),
         *("factor of 1.30", "2.5 %", "0.0031 nats", "-0.210 nats for each unit of ln parameters"),
         "3.2, among those that finished",
     ):

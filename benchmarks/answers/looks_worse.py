@@ -1,7 +1,7 @@
-"""How often a running search says `depth 1 is out` of a depth that is best after all.
+"""How often a running search says `depth 1 looks worse` of a depth that is best after all.
 
 Searches of two budgets in a world whose losses rise with the squared logarithm of the distance from
-the best depth: `python -m benchmarks.answers.ruled_out`.
+the best depth: `python -m benchmarks.answers.looks_worse`.
 """
 
 import math
@@ -15,7 +15,7 @@ from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.analysis.interim import depth_losses, interim_answer
 from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.records import TrialRecord, TrialSpec
-from fathom.search.report.terminal.ruled_out import RuledOut
+from fathom.search.report.terminal.looks_worse import LooksWorse
 from fathom.search.study.keys.config import parse
 
 BEST = (1, 2, 3, 4, 6, 8, 12)
@@ -26,7 +26,7 @@ EVENTS = 5
 
 
 def main() -> None:
-    """Prints how many depths were called out, and how many of these wrongly."""
+    """Prints how many depths were called worse, and how many of these wrongly."""
     searches = int(sys.argv[1]) if len(sys.argv) > 1 else 25
     called = inside = best = 0
     for seed in range(searches):
@@ -34,18 +34,18 @@ def main() -> None:
             called += len(out)
             inside += sum(interval[0] <= depth <= interval[1] for depth in out)
             best += planted in out
-    print(f"{2 * searches} budgets: {called} depths were called out")
+    print(f"{2 * searches} budgets: {called} depths were called worse")
     print(f"{inside} of them lie in the final interval, {best} are the planted best depth")
 
 
 def _searched(seed: int) -> list[tuple[set[int], tuple[int, int], int]]:
-    """Returns of each budget of a search the depths that were ever out, its final interval, and the
-    planted best depth."""
+    """Returns of each budget of a search the depths that ever looked worse, its final interval, and
+    the planted best depth."""
     planted = random.Random(seed).choice(BEST)
     with tempfile.TemporaryDirectory() as folder:
         search = new_scheduler(parse(TWO_BUDGETS).model_copy(update={"seed": seed}), Path(folder))
         workers = SimulatedWorkers(search, _loss(seed, planted), 3, random.Random(seed).random)
-        ruled_out = RuledOut()
+        looks_worse = LooksWorse()
         ever: dict[int, set[int]] = {budget: set() for budget in search.budgets}
         while not search.done:
             workers.run(events=EVENTS)
@@ -53,7 +53,7 @@ def _searched(seed: int) -> list[tuple[set[int], tuple[int, int], int]]:
                 records = [r for r in (*search.records, *search.live.values()) if _is(r, budget)]
                 answer, losses = interim_answer(records, seed=seed), depth_losses(records)
                 if answer and losses:
-                    out.update(ruled_out.changes(answer, losses.losses)[0])
+                    out.update(looks_worse.depths(answer, losses.losses))
         optima = find_optima(search.records, seed=seed)
     return [(ever[o.budget], o.interval, planted) for o in optima if isinstance(o, Located)]
 

@@ -1,0 +1,27 @@
+"""What the places that tell a result mean by their words: one definition of each.
+
+The page, the terminal, MLflow, the CSV files, `status` and JSON read these.
+"""
+
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.records import Outcome
+
+
+def not_ruled_out(optimum: Optimum) -> tuple[int, ...]:
+    """Returns the depths of the plateau that finished, ascending, with the best depth.
+
+    The plateau reads depths off a curve; one that never finished has no loss to show.
+    """
+    finished = {estimate.depth for estimate in optimum.depths}
+    return tuple(d for d in optimum.plateau if d in finished or d == optimum.optimal_depth)
+
+
+def lowest_mean(optimum: Optimum) -> float | None:
+    """Returns the lowest mean loss of a finished depth, nats, above which the others are told; None
+    where none finished."""
+    return min((estimate.loss for estimate in optimum.depths), default=None)
+
+
+def stopped_trials(optimum: Optimum) -> int:
+    """Returns the number of trials that were stopped at a rung and not resumed."""
+    return optimum.trials[Outcome.STOPPED]
