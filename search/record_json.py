@@ -185,9 +185,11 @@ def _first_problem(error: ValidationError) -> str:
 def _check_spec(spec: TrialSpec) -> None:
     if not TRIAL.fullmatch(spec.trial):
         raise ValueError(f"`trial` can't be {spec.trial[:40]!r}")
-    for name in ("budget", "horizon_tokens", "learning_rate", "rate_scale"):
+    for name in ("budget", "horizon_tokens", "learning_rate", "rate_scale", "decay_scale"):
         if not 0 < getattr(spec, name) < math.inf:
             raise ValueError(f"`{name}` can't be {getattr(spec, name)}")
+    if 1 not in spec.scale:
+        raise ValueError("`rate_scale` and `decay_scale` can't both differ from 1")
 
 
 def _check_curve(curve: tuple[CurvePoint, ...]) -> None:

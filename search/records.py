@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from fathom.models.shape import Count, Shape
 
@@ -35,6 +36,17 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+class Scale(NamedTuple):
+    """Multiples of the study's learning rate and weight decay, by which a trial trains."""
+
+    rate: float = 1.0
+    decay: float = 1.0
+
+
+UNSCALED = Scale()
+"""The study's own learning rate and weight decay."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
     """The complete description of a trial before it starts."""
@@ -56,10 +68,18 @@ class TrialSpec:
     rate_scale: float
     """Factor on the study's learning rate: 1 except in the confirmation stage's bracket of rates.
     """
+    decay_scale: float = 1.0
+    """Factor on the study's weight decay: 1 except in the confirmation stage's bracket of decays,
+    and in records of versions without one."""
     prunable: bool
     """False for confirmation trials and for the audit trials, which are exempt from pruning."""
     fingerprint: str = ""
     """Digest of the study's settings and data."""
+
+    @property
+    def scale(self) -> Scale:
+        """Multiples of the study's learning rate and weight decay."""
+        return Scale(self.rate_scale, self.decay_scale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,12 @@ from scipy.special import stdtrit
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.rates import (
-    granted_gain,
+    Factor,
+    brackets,
     losses_by_seed,
-    mean_at_best_rate,
-    rate_brackets,
+    mean_at_best,
 )
-from fathom.search.records import Stage, TrialRecord
+from fathom.search.records import Scale, Stage, TrialRecord
 
 Array = NDArray[np.float64]
 
@@ -129,12 +129,12 @@ def combine_shapes(
 
 
 def seed_noise(records: Sequence[TrialRecord]) -> tuple[float, int]:
-    """Returns the pooled standard deviation between seeds of a shape at a rate, in nats, and its
-    degrees of freedom, from the finished trials."""
-    repeats: dict[tuple[Shape, float], list[float]] = defaultdict(list)
+    """Returns the pooled standard deviation between seeds of a shape at a rate and decay, in nats,
+    and its degrees of freedom, from the finished trials."""
+    repeats: dict[tuple[Shape, Scale], list[float]] = defaultdict(list)
     for record in records:
         if record.loss is not None:
-            repeats[record.spec.shape, record.spec.rate_scale].append(record.loss)
+            repeats[record.spec.shape, record.spec.scale].append(record.loss)
     degrees_of_freedom = sum(len(losses) - 1 for losses in repeats.values())
     squares = sum(float(np.var(losses)) * len(losses) for losses in repeats.values())
     measured = sqrt(squares / degrees_of_freedom) if degrees_of_freedom else 0.0
@@ -143,21 +143,19 @@ def seed_noise(records: Sequence[TrialRecord]) -> tuple[float, int]:
 
 
 def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
-    """Yields the mean loss of each shape with a finished trial, at its best rate, by depth.
+    """Yields the mean loss of each shape with a finished trial, at its best rate and decay, by
+    depth.
 
-    A shape without a bracket of rates is granted the gain of the bracketed depths around it.
+    A shape without a bracket of them is granted the gain of the bracketed depths around it.
     """
     seeds = losses_by_seed(records)
     finished = [record for record in records if record.loss is not None]
     confirmed = {r.spec.shape for r in finished if r.spec.stage is Stage.CONFIRM}
-    brackets = rate_brackets(records)
+    known = {factor: brackets(records, factor) for factor in Factor}
     for shape in sorted(seeds, key=lambda shape: shape.depth):
         by_seed = list(seeds[shape].values())
         first = next(record for record in records if record.spec.shape == shape)
-        loss, weight = mean_at_best_rate(by_seed)
-        if brackets and not any(len(losses) > 1 for losses in by_seed):
-            gain, more = granted_gain(log(shape.depth), brackets)
-            loss, weight = loss - gain, weight + more
+        loss, weight = mean_at_best(by_seed, shape.depth, known)
         stage = Stage.CONFIRM if shape in confirmed else Stage.EXPLORE
         size, trials = log(first.size / first.spec.budget), sum(map(len, by_seed))
         yield ShapeLoss(stage, shape, size, loss, noise**2 * weight, trials)

@@ -14,8 +14,8 @@ from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.curve_fit import Fit, Flags, fit, points_of, whole_depth
 from fathom.search.analysis.depth_estimates import DepthEstimates, combine_shapes, estimate_depths
 from fathom.search.analysis.forecast import forecastable, forecasts
-from fathom.search.analysis.rates import rate_brackets
-from fathom.search.records import Stage, TrialRecord
+from fathom.search.analysis.rates import Factor, brackets
+from fathom.search.records import UNSCALED, Stage, TrialRecord
 
 RULED_OUT = 3
 """Standard errors of a forecast's difference from the best from which on a paused depth is out."""
@@ -42,7 +42,7 @@ def fit_joint_curve(records: Sequence[TrialRecord], estimates: DepthEstimates) -
     None with fewer than three depths. The forecasts use the finished trials as well.
     """
     paused = [r for r in records if r.spec.stage is Stage.EXPLORE and r.loss is None]
-    finished = [r for r in records if r.loss is not None and r.spec.rate_scale == 1.0]
+    finished = [r for r in records if r.loss is not None and r.spec.scale == UNSCALED]
     forecast_points = points_of(combine_shapes(forecasts(paused, finished)))
     points, certain = _join(points_of(estimates), forecast_points, _rate_variance(records))
     return fit(points, certain=certain) if len(set(points.depths.tolist())) >= 3 else None
@@ -75,10 +75,10 @@ def finished_depths(records: Sequence[TrialRecord]) -> set[int]:
 
 
 def _rate_variance(records: Sequence[TrialRecord]) -> float:
-    """Variance of the loss of an explored depth, squared nats, as a single rate was tried for it:
-    from the gains of other rates where they were tried."""
-    gains = [bracket.gain for bracket in rate_brackets(records)]
-    return float(np.mean(np.square(gains))) if gains else 0.0
+    """Variance of the loss of an explored depth, squared nats, as a single rate and decay were
+    tried for it: from the gains of others where they were tried."""
+    gains = ([bracket.gain for bracket in brackets(records, factor)] for factor in Factor)
+    return sum(float(np.mean(np.square(tried))) for tried in gains if tried)
 
 
 def _join(

@@ -1,137 +1,194 @@
-"""The learning rate that suits a shape best, from trials at several rates, and what it gains."""
+"""The learning rate and the weight decay that suit a shape best, from trials at several, and what
+they gain.
+
+Each is bracketed while the other is the study's own, and their gains add up.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import log
 
 import numpy as np
 
 from fathom.models.shape import Shape
-from fathom.search.records import TrialRecord
+from fathom.search.records import UNSCALED, Scale, TrialRecord
 
 UNSTABLE = 0.5
 """Loss above the lowest of a bracket, nats, from which a rate is on its way to diverging and says
 nothing of the parabola near the lowest: usual brackets span a few hundredths."""
 
 
-def losses_by_seed(records: Sequence[TrialRecord]) -> dict[Shape, dict[int, dict[float, float]]]:
-    """Returns shape -> seed -> rate -> loss of the finished trial."""
-    found: dict[Shape, dict[int, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
+class Factor(StrEnum):
+    """What a bracket varies, by its name in `Scale`."""
+
+    RATE = "rate"
+    DECAY = "decay"
+
+    def scale(self, multiple: float) -> Scale:
+        """This multiple of the factor, and the study's own value of the other."""
+        return UNSCALED._replace(**{self.value: multiple})
+
+
+def losses_by_seed(records: Sequence[TrialRecord]) -> dict[Shape, dict[int, dict[Scale, float]]]:
+    """Returns shape -> seed -> multiples of rate and decay -> loss of the finished trial."""
+    found: dict[Shape, dict[int, dict[Scale, float]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
         if record.loss is not None:
-            spec = record.spec
-            found[spec.shape][spec.seed][spec.rate_scale] = record.loss
+            found[record.spec.shape][record.spec.seed][record.spec.scale] = record.loss
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class RateBracket:
-    """The best rate of a shape, from trials of one seed at several rates."""
+class Bracket:
+    """The best multiple of a factor for a shape, from trials of one seed at several."""
 
     depth: int
-    best_rate: float
-    """Multiple of the study's rate at which the loss is lowest, inside the bracket."""
+    best: float
+    """Multiple of the study's own at which the loss is lowest, inside the bracket."""
     gain: float
-    """Gain of that rate over the study's own, nats."""
+    """Gain of that multiple over the study's own, nats."""
     weight: float
     """Variance of the gain, in variances between seeds."""
 
 
-def rate_brackets(records: Sequence[TrialRecord]) -> list[RateBracket]:
-    """The brackets of rates that finished, by depth."""
-    brackets = [
+def brackets(records: Sequence[TrialRecord], factor: Factor) -> list[Bracket]:
+    """The brackets of a factor that finished, by depth."""
+    found = [
         _bracket_of(shape.depth, losses)
         for shape, seeds in losses_by_seed(records).items()
-        for losses in seeds.values()
+        for losses in (_along(factor, seed) for seed in seeds.values())
         if _is_bracket(losses)
     ]
-    return sorted(brackets, key=lambda bracket: bracket.depth)
+    return sorted(found, key=lambda bracket: bracket.depth)
 
 
-def _bracket_of(depth: int, losses: Mapping[float, float]) -> RateBracket:
-    weights = best_rate_weights(losses)
-    change = {rate: (rate == 1.0) - weight for rate, weight in weights.items()}
-    change.setdefault(1.0, 1.0)
-    return RateBracket(
+def _along(factor: Factor, losses: Mapping[Scale, float]) -> dict[float, float]:
+    """Returns multiple of the factor -> loss, of the trials with the study's own other factor."""
+    multiples = ((float(getattr(scale, factor)), scale) for scale in losses)
+    return {
+        multiple: losses[scale] for multiple, scale in multiples if factor.scale(multiple) == scale
+    }
+
+
+def _bracket_of(depth: int, losses: Mapping[float, float]) -> Bracket:
+    change = _change_to_best(losses)
+    return Bracket(
         depth=depth,
-        best_rate=best_rate(losses),
-        gain=sum(weight * losses[rate] for rate, weight in change.items()),
+        best=best_multiple(losses),
+        gain=-sum(weight * losses[multiple] for multiple, weight in change.items()),
         weight=sum(weight**2 for weight in change.values()),
     )
 
 
-def granted_gain(x: float, brackets: Sequence[RateBracket]) -> tuple[float, float]:
-    """The gain at ln depth `x` between bracketed depths, nats, and its variance in variances
-    between seeds.
+def granted_gain(x: float, known: Sequence[Bracket]) -> tuple[float, float]:
+    """The gain at ln depth `x` between the depths of the brackets of a factor, nats, and its
+    variance in variances between seeds.
 
-    The ln of the best rate is linear in ln depth between two brackets, and the gain goes with its
-    square. Beyond the outermost bracket the gain is that of the outermost.
+    The ln of the best multiple is linear in ln depth between two brackets, and the gain goes with
+    its square. Beyond the outermost bracket the gain is that of the outermost.
     """
-    at = [log(bracket.depth) for bracket in brackets]
-    rates = np.log([bracket.best_rate for bracket in brackets])
-    gains = [bracket.gain for bracket in brackets]
-    columns = (gains, [bracket.weight for bracket in brackets], rates, rates**2)
-    gain, weight, rate, square = (float(np.interp(x, at, column)) for column in columns)
-    return gain * (rate**2 / square if square else 1.0), weight
+    at = [log(bracket.depth) for bracket in known]
+    best = np.log([bracket.best for bracket in known])
+    gains = [bracket.gain for bracket in known]
+    columns = (gains, [bracket.weight for bracket in known], best, best**2)
+    gain, weight, middle, square = (float(np.interp(x, at, column)) for column in columns)
+    return gain * (middle**2 / square if square else 1.0), weight
 
 
-def mean_at_best_rate(seeds: Sequence[Mapping[float, float]]) -> tuple[float, float]:
-    """Returns the mean over seeds, each at the best rate of the shape, and the sum of the squared
-    weights; `seeds` has rate -> loss for each of them.
+def mean_at_best(
+    seeds: Sequence[Mapping[Scale, float]], depth: int, known: Mapping[Factor, Sequence[Bracket]]
+) -> tuple[float, float]:
+    """Returns the mean loss of a shape over seeds, each at the shape's best rate and decay, and the
+    sum of the squared weights; `seeds` has multiples -> loss for each of them.
 
-    A seed that ran at several rates measures what the best of them gains over rate 1; the seeds
-    that ran at rate 1 only are granted the same gain.
+    A factor that no seed brackets gains as the `known` brackets of the depths around say.
     """
-    brackets = [best_rate_weights(losses) for losses in seeds]
-    measured = [index for index, losses in enumerate(seeds) if _is_bracket(losses)]
-    granted = sum(set(losses) == {1.0} for losses in seeds)
-    weights: dict[tuple[int, float], float] = defaultdict(float)
-    for seed, bracket in enumerate(brackets):
-        for rate, weight in bracket.items():
-            weights[seed, rate] += weight / len(seeds)
-    for seed in measured:
-        share = granted / len(measured) / len(seeds)
-        for rate, weight in brackets[seed].items():
-            weights[seed, rate] += share * (weight - (rate == 1.0))
-    loss = sum(weight * seeds[seed][rate] for (seed, rate), weight in weights.items())
+    loss, weight = _mean_over_seeds(seeds)
+    for factor, around in known.items():
+        if around and not any(len(_along(factor, losses)) > 1 for losses in seeds):
+            gain, more = granted_gain(log(depth), around)
+            loss, weight = loss - gain, weight + more
+    return loss, weight
+
+
+def _mean_over_seeds(seeds: Sequence[Mapping[Scale, float]]) -> tuple[float, float]:
+    """Returns the mean over seeds, each at the best of what the seeds bracket, and the sum of the
+    squared weights.
+
+    A seed that ran at several multiples measures what the best of them gains over the study's own;
+    the seeds that ran at the study's own only are granted the same gain.
+    """
+    weights: dict[tuple[int, Scale], float] = defaultdict(float)
+    for seed, losses in enumerate(seeds):
+        for scale, weight in _without_gain(losses).items():
+            weights[seed, scale] += weight / len(seeds)
+    for factor in Factor:
+        lines = [_along(factor, losses) for losses in seeds]
+        measured = sum(map(_is_bracket, lines))
+        granted = sum(set(line) == {1.0} for line in lines)
+        for seed, line in enumerate(lines):
+            count = 1 + (granted / measured if _is_bracket(line) else 0)
+            for multiple, change in _change_to_best(line).items():
+                weights[seed, factor.scale(multiple)] += count * change / len(seeds)
+    loss = sum(weight * seeds[seed][scale] for (seed, scale), weight in weights.items())
     return loss, sum(weight**2 for weight in weights.values())
 
 
-def best_rate(losses: Mapping[float, float]) -> float:
-    """The rate with the lowest loss of a bracket, rate -> loss.
+def _without_gain(losses: Mapping[Scale, float]) -> dict[Scale, float]:
+    """Returns multiples -> weight: all on the study's own, or on the best of what did finish."""
+    if UNSCALED in losses:
+        return {UNSCALED: 1.0}
+    factor = next(factor for factor in Factor if _along(factor, losses))
+    weights = best_weights(_along(factor, losses))
+    return {factor.scale(multiple): weight for multiple, weight in weights.items()}
 
-    With three stable rates or more that is the lowest point of a parabola in ln rate, not beyond
-    them; with fewer, the rate of the lowest loss.
+
+def _change_to_best(losses: Mapping[float, float]) -> dict[float, float]:
+    """Returns multiple -> weight; the weighted losses add up to the loss at the best multiple less
+    that at the study's own. Empty where the latter did not finish."""
+    if 1.0 not in losses:
+        return {}
+    change = defaultdict(float, best_weights(losses))
+    change[1.0] -= 1.0
+    return change
+
+
+def best_multiple(losses: Mapping[float, float]) -> float:
+    """The multiple with the lowest loss of a bracket, multiple -> loss.
+
+    With three stable ones or more that is the lowest point of a parabola in its ln, not beyond
+    them; with fewer, the one of the lowest loss.
     """
-    lowest = min(losses, key=lambda rate: losses[rate])
-    rates = _stable_rates(losses)
-    if len(rates) < 3:
+    lowest = min(losses, key=lambda multiple: losses[multiple])
+    stable = _stable(losses)
+    if len(stable) < 3:
         return lowest
-    x = np.log(rates)
-    c2, c1, _ = np.linalg.pinv(np.vander(x, 3)) @ [losses[rate] for rate in rates]
+    x = np.log(stable)
+    c2, c1, _ = np.linalg.pinv(np.vander(x, 3)) @ [losses[multiple] for multiple in stable]
     return float(np.exp(np.clip(-c1 / (2 * c2), x[0], x[-1]))) if c2 > 0 else lowest
 
 
-def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
-    """Returns rate -> weight; the weighted losses add up to the loss at the best rate of the
-    bracket.
+def best_weights(losses: Mapping[float, float]) -> dict[float, float]:
+    """Returns multiple -> weight; the weighted losses add up to the loss at the best multiple of
+    the bracket.
 
     At a lowest point the weights may be held fixed: moving along a curve that is level there
     changes nothing.
     """
-    best, rates = best_rate(losses), _stable_rates(losses)
-    if len(rates) < 3:
-        return {rate: float(rate == best) for rate in losses}
+    best, stable = best_multiple(losses), _stable(losses)
+    if len(stable) < 3:
+        return {multiple: float(multiple == best) for multiple in losses}
     x = log(best)
-    row = np.array([x**2, x, 1.0]) @ np.linalg.pinv(np.vander(np.log(rates), 3))
-    return dict(zip(rates, row.tolist(), strict=True))
+    row = np.array([x**2, x, 1.0]) @ np.linalg.pinv(np.vander(np.log(stable), 3))
+    return dict(zip(stable, row.tolist(), strict=True))
 
 
 def _is_bracket(losses: Mapping[float, float]) -> bool:
-    """True if several rates were tried, and the study's own is stable."""
-    return len(losses) > 1 and 1.0 in _stable_rates(losses)
+    """True if several multiples were tried, and the study's own is stable."""
+    return len(losses) > 1 and 1.0 in _stable(losses)
 
 
-def _stable_rates(losses: Mapping[float, float]) -> list[float]:
-    return sorted(rate for rate in losses if losses[rate] < min(losses.values()) + UNSTABLE)
+def _stable(losses: Mapping[float, float]) -> list[float]:
+    return sorted(m for m in losses if losses[m] < min(losses.values()) + UNSTABLE)

@@ -20,7 +20,10 @@ IN_NATS = ("loss", "train_loss", "noise", "standard_error", "regret")
 """Attributes whose column ends in `_nats`."""
 
 # The columns of each kind of row, in the notation of `_columns`.
-TRIAL = "trial study stage budget count horizon_tokens seed learning_rate rate_scale prunable"
+TRIAL = (
+    "trial study stage budget count horizon_tokens seed learning_rate rate_scale decay_scale"
+    " prunable"
+)
 COST = (
     "train_flops step_seconds tokens_per_second setup_seconds peak_memory_bytes device"
     " started_unix_seconds=started ended_unix_seconds=ended"

@@ -13,7 +13,7 @@ import numpy as np
 
 from fathom.search.analysis.depth_estimates import Array, seed_noise
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
-from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord
 from fathom.search.scheduling.halving import HalvingRule
 
 FEWEST_TRIALS = 6
@@ -150,7 +150,9 @@ def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
 
 def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> RungAudit:
     # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
-    done = [r for r in records if r.loss is not None and rung in r.rungs and r.spec.rate_scale == 1]
+    done = [
+        r for r in records if r.loss is not None and rung in r.rungs and r.spec.scale == UNSCALED
+    ]
     forecast = rule.ranking(done, rung)
     here = np.array([forecast[record.spec.trial].loss for record in done], dtype=np.float64)
     end = np.array([record.loss for record in done], dtype=np.float64)

@@ -10,7 +10,7 @@ from fathom.models.shape import Shape
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.sampler import ShapeSampler
-from fathom.search.scheduling.trained_depths import Choice
+from fathom.search.scheduling.trained_depths import Choice, choice_of
 from fathom.search.study.planning.budget import Budget
 
 
@@ -56,10 +56,8 @@ class BudgetState:
 
     def paused_trial(self, choice: Choice) -> TrialRecord | None:
         """The paused trial that a choice resumes; None if the choice is a new trial."""
-        wanted = (choice.shape, choice.seed, choice.rate_scale)
         for record in self.ended:
-            spec = record.spec
-            if (spec.shape, spec.seed, spec.rate_scale) == wanted:
+            if choice_of(record) == choice:
                 return record if record.outcome is Outcome.STOPPED else None
         return None
 
@@ -68,7 +66,7 @@ class BudgetState:
         started = [record.spec for record in self.ended] + list(self.waiting)
         self.started_in = Counter(spec.stage for spec in started)
         self.started = Counter(spec.shape for spec in started)
-        taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in started}
+        taken = {Choice(spec.shape, spec.seed, *spec.scale) for spec in started}
         self.confirmations = deque(choice for choice in planned or () if choice not in taken)
         self.explored = planned is not None
         self.settled = planned == ()

@@ -16,7 +16,8 @@ from fathom.search.analysis.depth_estimates import (
 )
 from fathom.search.analysis.forecast import forecastable, forecasts
 from fathom.search.analysis.joint_curve import finished_depths, incumbent_depth
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.analysis.rates import Factor
+from fathom.search.records import UNSCALED, Outcome, TrialRecord
 from fathom.search.scheduling.trained_depths import (
     FRESH_SEEDS_FROM,
     Choice,
@@ -76,15 +77,19 @@ def next_confirmations(
 def ladder_confirmations(
     config: ConfirmConfig, records: Sequence[TrialRecord]
 ) -> tuple[Choice, ...]:
-    """Every seed and rate of the best explored shapes, all at once."""
+    """Every seed, rate and decay of the best explored shapes, all at once."""
     ranked = sorted(forecasts(records), key=lambda forecast: forecast.loss)
     best = list(dict.fromkeys(forecast.shape for forecast in ranked))[: config.depths]
     best.sort(key=lambda shape: shape.depth)
     seeds = [FRESH_SEEDS_FROM + number for number in range(config.seeds)]
+    scales = [
+        *(Factor.RATE.scale(rate) for rate in config.rates),
+        *(Factor.DECAY.scale(decay) for decay in config.decays),
+    ]
     return tuple(Choice(shape, seed, 1.0) for seed in seeds for shape in best) + tuple(
-        Choice(shape, FRESH_SEEDS_FROM, rate)
-        for rate in config.rates
-        if rate != 1.0
+        Choice(shape, FRESH_SEEDS_FROM, *scale)
+        for scale in scales
+        if scale != UNSCALED
         for shape in best
     )
 

@@ -97,6 +97,7 @@ def public_trial(
             "stage": spec.stage,
             "seed": spec.seed,
             "learning_rate": spec.learning_rate,
+            "decay_scale": spec.decay_scale,
             "parameters": shape.size(spec.count),
             "n_heads": shape.n_heads,
             "head_dim": shape.head_dim,

@@ -221,6 +221,7 @@ class Scheduler:
             seed=choice.seed,
             learning_rate=config.train.learning_rate * choice.rate_scale,
             rate_scale=choice.rate_scale,
+            decay_scale=choice.decay_scale,
             prunable=stage is Stage.EXPLORE and luck >= config.stopping.always_finish,
             fingerprint=self._fingerprint,
         )

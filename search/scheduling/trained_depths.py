@@ -19,9 +19,9 @@ from fathom.search.analysis.depth_estimates import (
 )
 from fathom.search.analysis.forecast import forecastable, forecasts
 from fathom.search.analysis.optimum import Located, Optimum, find_optimum
-from fathom.search.analysis.rates import RateBracket, rate_brackets
+from fathom.search.analysis.rates import Bracket, Factor, brackets
 from fathom.search.analysis.verdict import Kind
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import UNSCALED, Outcome, TrialRecord
 from fathom.search.scheduling.narrowing import most_telling
 from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.study.planning.shapes import comparable_shape
@@ -40,8 +40,8 @@ SPACING = 1.2
 """Trained depths are at least this factor apart: closer ones can't be told apart anyway, and a fit
 through them would say nothing of the curve."""
 OTHER_RATES = 1.5
-"""Factor between the best rates of the outermost depths from which on those between are bracketed
-as well."""
+"""Factor between the best rates, or decays, of the outermost depths from which on those between
+are bracketed as well."""
 NARROW = 0.24
 """Width of an interval, in ln depth, below which nothing more is trained: about a quarter of the
 depth itself."""
@@ -52,12 +52,13 @@ by the run for which it was chosen."""
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A trial to run, or to resume where it was paused: shape, number of the seed, multiple of the
-    learning rate."""
+    """A trial to run, or to resume where it was paused: shape, number of the seed, multiples of the
+    learning rate and the weight decay."""
 
     shape: Shape
     seed: int
-    rate_scale: float
+    rate_scale: float = 1.0
+    decay_scale: float = 1.0
 
 
 class TrainedDepths:
@@ -74,7 +75,7 @@ class TrainedDepths:
     ) -> None:
         self._config, self._shapes, self._records = config, shapes, records
         self._estimates, self._plain_rates = estimates, plain_rates
-        self._done = [r for r in records if r.loss is not None and r.spec.rate_scale == 1.0]
+        self._done = [r for r in records if r.loss is not None and r.spec.scale == UNSCALED]
         self._ratio = usual_ratio(records)
         self._losses = {estimate.depth: estimate.loss for estimate in estimates.depths}
         self._tried = {record.spec.shape.depth for record in records}
@@ -114,34 +115,42 @@ class TrainedDepths:
         return ()
 
     def rates(self) -> tuple[Choice, ...]:
-        """The other learning rates of the outermost depths in question; of those between as well if
-        the best rates clearly differ, or no rate is known to carry over."""
+        """The other learning rates and weight decays of the outermost depths in question; of those
+        between as well if the best ones clearly differ, or no rate is known to carry over."""
+        rates = self._bracketed(Factor.RATE, self._config.rates, every=self._plain_rates)
+        return rates + self._bracketed(Factor.DECAY, self._config.decays)
+
+    def _bracketed(
+        self, factor: Factor, multiples: Sequence[float], *, every: bool = False
+    ) -> tuple[Choice, ...]:
+        """The trials at other `multiples` of a factor that have not started."""
         depths = sorted(self._losses)
         low, high = depths.index(min(self._possible)), depths.index(max(self._possible))
         inside = depths[max(0, low - 1) : high + 2]
-        brackets = rate_brackets(self._records)
-        known = [bracket.depth for bracket in brackets]
+        ended = brackets(self._records, factor)
+        known = [bracket.depth for bracket in ended]
         shallow = [] if any(depth <= depths[low] for depth in known) else inside[:1]
         deep = [] if any(depth >= depths[high] for depth in known) else inside[-1:]
-        every = self._plain_rates or self._rates_differ(brackets)
+        every = every or self._best_differ(ended)
         wanted = inside if every else dict.fromkeys(shallow + deep)
-        started = {(r.spec.shape.depth, r.spec.rate_scale) for r in self._records}
+        started = {(r.spec.shape.depth, r.spec.scale) for r in self._records}
+        scales = [factor.scale(multiple) for multiple in multiples]
         return tuple(
-            replace(self._first(depth), rate_scale=rate)
-            for rate in self._config.rates
+            replace(self._first(depth), rate_scale=scale.rate, decay_scale=scale.decay)
+            for scale in scales
             for depth in wanted
-            if (depth, rate) not in started
+            if (depth, scale) not in started
         )
 
-    def _rates_differ(self, brackets: Sequence[RateBracket]) -> bool:
-        """True if the outermost brackets have different best rates, and the gain shows in the
+    def _best_differ(self, ended: Sequence[Bracket]) -> bool:
+        """True if the outermost brackets have different best multiples, and the gain shows in the
         noise."""
-        if len(brackets) < 2:
+        if len(ended) < 2:
             return False
-        ends = brackets[0], brackets[-1]
+        ends = ended[0], ended[-1]
         noise = self._estimates.noise
         clear = any(end.gain > CLEAR * noise * math.sqrt(end.weight) for end in ends)
-        low, high = sorted(end.best_rate for end in ends)
+        low, high = sorted(end.best for end in ends)
         return clear and high > OTHER_RATES * low
 
     def repeats(self) -> tuple[Choice, ...]:
@@ -246,7 +255,7 @@ class TrainedDepths:
         """The next seed of a trained depth, after so many `more` of the same batch."""
         shape = self._first(depth).shape
         specs = (record.spec for record in self._records)
-        seeds = (spec.seed for spec in specs if spec.shape == shape and spec.rate_scale == 1.0)
+        seeds = (spec.seed for spec in specs if spec.shape == shape and spec.scale == UNSCALED)
         last = max([FRESH_SEEDS_FROM - 1, *seeds])
         return Choice(shape, last + 1 + more, 1.0)
 
@@ -286,8 +295,8 @@ def _unsettled(optimum: Optimum) -> Located | None:
 
 
 def choice_of(record: TrialRecord) -> Choice:
-    """Returns the choice with the shape, seed and rate of a trial."""
-    return Choice(record.spec.shape, record.spec.seed, record.spec.rate_scale)
+    """Returns the choice with the shape, seed, rate and decay of a trial."""
+    return Choice(record.spec.shape, record.spec.seed, *record.spec.scale)
 
 
 def usual_ratio(records: Sequence[TrialRecord]) -> float:

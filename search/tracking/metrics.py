@@ -90,6 +90,7 @@ def trial_params(spec: TrialSpec) -> dict[str, str]:
         "seed": spec.seed,
         "learning_rate": spec.learning_rate,
         "rate_scale": spec.rate_scale,
+        "decay_scale": spec.decay_scale,
         "prunable": spec.prunable,
     }
     return budget_params(spec) | {key: str(value) for key, value in params.items()}

@@ -64,6 +64,8 @@ def trial_name(spec: TrialSpec) -> str:
     ]
     if spec.rate_scale != 1:
         parts.append(f"rate x{spec.rate_scale:g}")
+    if spec.decay_scale != 1:
+        parts.append(f"decay x{spec.decay_scale:g}")
     if spec.stage is Stage.CONFIRM:
         parts.append("confirm")
     return " · ".join(parts)

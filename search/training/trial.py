@@ -54,7 +54,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         warmup_steps=max(1, round(settings.warmup * budget.steps)),
         cooldown_steps=round(settings.cooldown * budget.steps),
         pretraining_steps=math.ceil(config.objective.pretraining_tokens / budget.tokens_per_step),
-        **settings.of_steps,
+        **settings.of_steps | {"weight_decay": settings.weight_decay * spec.decay_scale},
         auto_sizing=settings.auto_sizing.penalty,
         evaluation_steps=evaluation_steps(config, budget),
         bfloat16=computes_in_bfloat16(settings.precision, device),

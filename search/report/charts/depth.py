@@ -7,7 +7,7 @@ from statistics import fmean
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.papers.depth_metrics import DepthMetric
-from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
     best_point,
@@ -30,6 +30,7 @@ WITHOUT_LOSS = {
 FINISHED = {
     "explored": (colours.MUTED, chart.Marker.DOT),
     "confirmed, another rate": (colours.MUTED, chart.Marker.SMALL),
+    "confirmed, another decay": (colours.GREEN, chart.Marker.SMALL),
     "confirmed, fresh seed": (colours.INK, chart.Marker.DIAMOND),
 }
 """Kinds of trials that trained to the end -> colour and marker."""
@@ -156,7 +157,9 @@ def _finished(finished: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark
 def _kind(spec: TrialSpec) -> str:
     if spec.stage is Stage.EXPLORE:
         return "explored"
-    return "confirmed, fresh seed" if spec.rate_scale == 1 else "confirmed, another rate"
+    if spec.scale == UNSCALED:
+        return "confirmed, fresh seed"
+    return f"confirmed, another {'rate' if spec.decay_scale == 1 else 'decay'}"
 
 
 def _inside_and_above(

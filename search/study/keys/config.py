@@ -220,6 +220,30 @@ class StudyConfig(Group):
         return self
 
     @model_validator(mode="after")
+    def _check_decays(self) -> Self:
+        """Refuses decays that leave nothing of a weight, and multiples of no decay."""
+        train, confirm = self.train, self.confirm
+        bracketed = (
+            (train.weight_decay, train.learning_rate * max(confirm.rates)),
+            (train.weight_decay * max(confirm.decays), train.learning_rate),
+        )
+        for decay, rate in bracketed:
+            if decay * rate >= 1:
+                raise RuleError(
+                    "train.weight_decay",
+                    "must be below 1 / learning rate, since each step takes the product of both "
+                    f"from every weight, got {decay:g} with a rate of {rate:g}; the usual is 0.1",
+                )
+        if len(confirm.decays) > 1 and (train.command or not train.weight_decay):
+            why = "`train.command` is not told" if train.command else "is 0"
+            raise RuleError(
+                "confirm.decays",
+                f"multiplies `train.weight_decay`, which {why}, got {list(confirm.decays)}; "
+                "drop it",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_schedule(self) -> Self:
         train = self.train
         highest = train.learning_rate * max(self.confirm.rates)
@@ -228,13 +252,6 @@ class StudyConfig(Group):
                 "train.learning_rate",
                 "times the largest of `confirm.rates` must be at most 1, got "
                 f"{train.learning_rate:g} times {max(self.confirm.rates):g}; lower it",
-            )
-        if train.weight_decay * highest >= 1:
-            raise RuleError(
-                "train.weight_decay",
-                "must be below 1 / learning rate, since each step takes the "
-                f"product of both from every weight, got {train.weight_decay:g} with a rate of "
-                f"{highest:g}; the usual is 0.1",
             )
         if train.warmup + train.cooldown > 1:
             raise RuleError(

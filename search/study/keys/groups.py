@@ -198,6 +198,10 @@ class StoppingConfig(Group):
     stopping."""
 
 
+DECAYS = "[0.25, 1, 4]"
+"""A bracket of weight decays as a study may have it: the best differ by factors of four."""
+
+
 class ConfirmConfig(Group):
     """Confirming stage: whole trainings, each where it tells most about the best depth, until the
     interval is narrow."""
@@ -215,16 +219,26 @@ class ConfirmConfig(Group):
     """Multiples of the learning rate tried at the outermost depths in question, and between them
     if the best rates differ or nothing says that one carries over (a trainer of your own, or a
     model without roles); must contain 1."""
+    decays: tuple[Multiple, ...] = (1.0,)
+    """Multiples of the weight decay tried as the rates are, for trainings that repeat their data:
+    there the best decay differs by shape. For example [0.25, 1, 4]; must contain 1."""
 
     @model_validator(mode="after")
-    def _contains_one(self) -> Self:
-        if 1.0 not in self.rates or len(set(self.rates)) != len(self.rates):
-            raise RuleError(
-                "rates",
-                f"must contain 1 and no value twice, got {list(self.rates)}; "
-                "for example [0.5, 1, 2]",
-            )
+    def _contain_one(self) -> Self:
+        for name, example in (("rates", "[0.5, 1, 2]"), ("decays", DECAYS)):
+            multiples = getattr(self, name)
+            if 1.0 not in multiples or len(set(multiples)) != len(multiples):
+                raise RuleError(
+                    name,
+                    f"must contain 1 and no value twice, got {list(multiples)}; "
+                    f"for example {example}",
+                )
         return self
+
+    @property
+    def other_scales(self) -> int:
+        """Number of other rates and other decays of a bracketed shape."""
+        return len(self.rates) - 1 + len(self.decays) - 1
 
 
 class Precision(StrEnum):

@@ -245,19 +245,21 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
         exploring = min(config.trials, len(shapes))
     else:
         exploring = config.trials
-    return exploring, min(confirm.depths, depths) * (confirm.seeds + len(confirm.rates) - 1)
+    return exploring, min(confirm.depths, depths) * (confirm.seeds + confirm.other_scales)
 
 
 def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
     """Expected number of confirming trials: each depth once, the repeats that show the noise, and
-    the other learning rates at two depths, or at all where no rate is known to carry over."""
+    the other learning rates and decays at two depths, or the rates at all where none is known to
+    carry over."""
     confirm, (_, most) = config.confirm, stage_trials(config, shapes)
     if config.sampler is Sampler.LADDER:
         return most
     depths = min(confirm.depths, len({shape.depth for shape in shapes}))
     repeats = min(REPEATS, depths * (confirm.seeds - 1))
     bracketed = depths if config.plain_rates else 2
-    return min(most, depths + repeats + bracketed * (len(confirm.rates) - 1))
+    others = bracketed * (len(confirm.rates) - 1) + 2 * (len(confirm.decays) - 1)
+    return min(most, depths + repeats + others)
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:

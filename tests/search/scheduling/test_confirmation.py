@@ -185,6 +185,17 @@ def test_rates_are_bracketed_at_the_outermost_depths_first(shapes: Shapes) -> No
     assert {what.seed for what in batch} == {FRESH_SEEDS_FROM}, "beside the same seed at rate 1"
 
 
+def test_decays_are_bracketed_at_the_outermost_depths_as_rates_are(shapes: Shapes) -> None:
+    records = confirmed(shapes, FOUR_DEPTHS, seeds=2, noise=0.001)
+    config = ConfirmConfig(rates=(1.0,), decays=(0.25, 1.0, 4.0))
+    batch = next_confirmations(config, shapes, records, plain_rates=True)
+    assert {(what.shape.depth, what.rate_scale, what.decay_scale) for what in batch} == {
+        (depth, 1.0, decay) for depth in (2, 8) for decay in (0.25, 4.0)
+    }
+    both = next_confirmations(ConfirmConfig(decays=config.decays), shapes, records)
+    assert len(both) == 2 * 2 + 2 * 2, "each factor with the study's own other one"
+
+
 def test_plain_rates_are_bracketed_at_all_depths_in_question(shapes: Shapes) -> None:
     records = confirmed(shapes, FOUR_DEPTHS, seeds=2, noise=0.001)
     batch = next_confirmations(ConfirmConfig(), shapes, records, plain_rates=True)
@@ -248,19 +259,23 @@ def test_two_humps_ask_for_the_depths_that_tell_them_apart(shapes: Shapes) -> No
     assert not {what.shape.depth for what in batch} & set(humps)
 
 
-def test_no_trial_is_asked_for_twice_and_the_stage_comes_to_an_end(explored: Explored) -> None:
+@pytest.mark.parametrize("decays", [(1.0,), (0.25, 1.0, 4.0)])
+def test_no_trial_is_asked_for_twice_and_the_stage_comes_to_an_end(
+    explored: Explored, decays: tuple[float, ...]
+) -> None:
     shapes, records = explored
     known = list(records)
-    while batch := next_confirmations(ConfirmConfig(), shapes, known):
+    while batch := next_confirmations(ConfirmConfig(decays=decays), shapes, known):
         ran = {identity(record) for record in known if record.outcome is not Outcome.STOPPED}
         assert not set(batch) & ran
         known = [record for record in known if identity(record) not in batch]
         known += [ended(choice) for choice in batch]
     assert len(known) < 40
+    assert {record.spec.decay_scale for record in known} == set(decays)
 
 
 def identity(record: TrialRecord) -> Choice:
-    return Choice(record.spec.shape, record.spec.seed, record.spec.rate_scale)
+    return Choice(record.spec.shape, record.spec.seed, *record.spec.scale)
 
 
 def ended(choice: Choice) -> TrialRecord:
@@ -269,6 +284,7 @@ def ended(choice: Choice) -> TrialRecord:
     spec = world.spec(
         choice.shape, seed=choice.seed, stage=Stage.CONFIRM, rate_scale=choice.rate_scale
     )
+    spec = replace(spec, decay_scale=choice.decay_scale)
     return finished(spec, 1.6 + 0.02 * abs(choice.shape.depth - 4) + 1e-3 * (choice.seed % 3))
 
 
@@ -284,3 +300,7 @@ def test_a_ladder_confirms_all_its_depths_at_once(explored: Explored) -> None:
     batch = ladder_confirmations(ConfirmConfig(depths=99, seeds=2, rates=(1.0,)), records)
     assert depths <= {what.shape.depth for what in batch}
     assert len(batch) == len(set(batch)) == 2 * len({what.shape for what in batch})
+    more = ladder_confirmations(
+        ConfirmConfig(depths=99, seeds=2, rates=(1.0,), decays=(1.0, 4.0)), records
+    )
+    assert {c.shape for c in more if c.decay_scale == 4} == {c.shape for c in batch}

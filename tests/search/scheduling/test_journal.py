@@ -29,6 +29,15 @@ def test_a_report_adds_only_its_new_points_to_the_journal(search: Scheduler) -> 
     assert with_report(record, without_known_points(record, again)).curve == record.curve
 
 
+def test_a_record_without_a_decay_scale_has_the_studys_own_decay(search: Scheduler) -> None:
+    line = to_json(next(iter(search.live.values())))
+    assert from_json({**line, "decay_scale": 4.0}).spec.scale == (1.0, 4.0)
+    with pytest.raises(ValueError, match="can't both differ from 1"):
+        from_json({**line, "rate_scale": 2.0, "decay_scale": 4.0})
+    del line["decay_scale"]
+    assert from_json(line).spec.decay_scale == 1.0
+
+
 def test_a_trial_keeps_the_name_of_each_device_that_trained_it(search: Scheduler) -> None:
     record = next(iter(search.live.values()))
     for device in ("", "L4", "L4", "H200", "L4"):

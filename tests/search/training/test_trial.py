@@ -15,9 +15,13 @@ import torch
 from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
-from fathom.search.records import Outcome, Report, TrialSpec
+from fathom.objectives.prepare import prepare
+from fathom.search.analysis.depth_estimates import estimate_depths
+from fathom.search.records import Outcome, Report, TrialRecord, TrialSpec
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import comparable_shape, feasible_shapes
+from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import DeviceError
 from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
 from fathom.search.training.saving import trial_log
@@ -29,6 +33,7 @@ from fathom.search.training.trial import (
     run_trial,
     train_plan,
 )
+from tests.support.repeated import repeating_study
 from tests.support.toy import CPU, Successor
 from tests.support.training import (
     BUDGET,
@@ -40,6 +45,7 @@ from tests.support.training import (
     assignment,
     checkpoint,
     losses_reported,
+    record_of,
 )
 
 
@@ -373,6 +379,30 @@ def test_shares_become_whole_steps_and_the_trial_brings_its_rate() -> None:
     assert plan.evaluation_steps[-1] == 1000
     assert plan.pretraining_steps == 0
     assert plan_of("train: {warmup: 0}").warmup_steps == 1, "there is always a step of warm-up"
+
+
+def test_a_bracket_of_decays_trains_with_each_and_the_loss_of_the_shape_is_at_the_best(
+    tmp_path: Path,
+) -> None:
+    """Each training repeats its text 230 times, and takes 2 seconds."""
+    config = repeating_study(tmp_path, "confirm: {decays: [1, 10]}")
+    (budget,) = expand_budgets(config)
+    objective = prepare(config.objective).to(CPU)
+    shapes = feasible_shapes(config, budget, objective.vocab_size)
+    spec = standalone_spec("60k-1", config, budget, comparable_shape(shapes, depth=1, ff_ratio=4.0))
+
+    def trained(decay: float) -> TrialRecord:
+        trial = replace(spec, trial=f"60k-{decay:g}", decay_scale=decay)
+        work = assignment(tmp_path / trial.trial, config, trial)
+        *_, last = RunningTrial(work, objective, CPU).reports()
+        return record_of(trial, last)
+
+    own, stronger = trained(1.0), trained(10.0)
+    assert own.loss
+    assert stronger.loss
+    assert stronger.loss < own.loss - 0.1, "another weight decay than the study's"
+    (estimate,) = estimate_depths([own, stronger]).depths
+    assert estimate.loss == pytest.approx(stronger.loss, abs=1e-3), "but for its size"
 
 
 def test_the_plan_of_a_trial_has_the_steps_of_its_pre_training() -> None:
