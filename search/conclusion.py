@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from fathom.models.shape import Count, Shape
+from fathom.objectives.errors import ObjectiveError
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
+from fathom.search.analysis.rates import Factor, brackets
 from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord, by_budget
@@ -21,6 +23,7 @@ from fathom.search.scheduling.audit import RungAudit, audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.epochs import epochs_at_least
 from fathom.search.words import study_reason
 
 Audits = Mapping[int, tuple[RungAudit, ...]]
@@ -77,6 +80,12 @@ class Findings(ABC):
         return {}
 
     @cached_property
+    def repeats_at_one_decay(self) -> Mapping[int, float]:
+        """Budget -> epochs of its data that a training takes, at least, where these are more than
+        one and no bracket of weight decays finished."""
+        return {}
+
+    @cached_property
     def laws(self) -> tuple[Law, ...]:
         """Fitted laws, the best one first."""
         return fit_laws(self.optima)
@@ -129,6 +138,23 @@ class Conclusion(Findings):
     def audits(self) -> Audits:
         """Budget -> audit of each of its rungs."""
         return audit_budgets(self.records, self.config)
+
+    @cached_property
+    def repeats_at_one_decay(self) -> Mapping[int, float]:
+        """Budget -> epochs of its data that a training takes, at least, where these are more than
+        one and no bracket of weight decays finished; empty where the data are not to be seen."""
+        if self.config.train.command:
+            return {}  # what a command reads is not known
+        found = {}
+        for optimum in self.optima:
+            try:
+                epochs = epochs_at_least(self.config, optimum.tokens)
+            except ObjectiveError:
+                return {}
+            bracketed = brackets(self.records_of(optimum.budget), Factor.DECAY)
+            if epochs and epochs > 1 and not bracketed:
+                found[optimum.budget] = epochs
+        return found
 
 
 def conclude(

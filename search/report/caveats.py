@@ -12,7 +12,7 @@ from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind, open_ends
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
-from fathom.search.report.text import counted, null_law_text, shape_elsewhere
+from fathom.search.report.text import counted, decay_text, null_law_text, shape_elsewhere
 from fathom.search.words import both_ends
 
 FACTOR_WORTH_A_WARNING = 1.25
@@ -26,6 +26,8 @@ def unsupported(conclusion: Findings) -> list[str]:
         for optimum in conclusion.optima
         for limit in (*_answer_limits(optimum), *_trial_limits(optimum, conclusion))
     ]
+    if repeated := decay_text(conclusion):
+        sentences.append(f"Weight decay: that depths rank alike at another one; {repeated}.")
     return [*sentences, *_law_limits(conclusion)]
 
 

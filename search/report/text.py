@@ -12,6 +12,7 @@ from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import exact_count, format_count, ranges, rounded_count
+from fathom.search.study.keys.groups import DECAYS
 
 SETTLED = (Kind.IDENTIFIED, Kind.PLATEAU)
 MOST_HORIZONS = 4
@@ -142,6 +143,20 @@ def unfinished_text(conclusion: Findings) -> str:
         return ""
     budgets = ", ".join(map(format_count, conclusion.unfinished))
     return f"Unfinished: the search of {budgets} has not ended. To resume it: {conclusion.resume}"
+
+
+def decay_text(conclusion: Findings) -> str:
+    """Returns which budgets repeat their data at a single weight decay, with what to do; else
+    empty."""
+    repeated = conclusion.repeats_at_one_decay
+    if not repeated:
+        return ""
+    budgets, most = ", ".join(map(format_count, repeated)), max(repeated.values())
+    return (
+        f"trainings of {budgets} take up to {most:.1f} epochs of their data, where the best weight"
+        " decay differs by shape, and they were tried at one decay only; compare decays by"
+        f" `fathom check`, or bracket them by `confirm.decays: {DECAYS}`"
+    )
 
 
 def next_steps(conclusion: Findings, source: str) -> list[str]:

@@ -20,6 +20,7 @@ from fathom.search.report.terminal.picture import DepthPicture, pictures
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.report.text import (
     answer_row,
+    decay_text,
     law_formula,
     layers_text,
     null_law_text,
@@ -76,6 +77,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
             console.print(f"{label}: {elsewhere}", highlight=False)
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
+    if repeated := decay_text(conclusion):
+        print_whole(f"Weight decay: {repeated}", console)
     _print_law(conclusion, console)
 
 

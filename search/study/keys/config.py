@@ -235,11 +235,13 @@ class StudyConfig(Group):
                     f"from every weight, got {decay:g} with a rate of {rate:g}; the usual is 0.1",
                 )
         if len(confirm.decays) > 1 and (train.command or not train.weight_decay):
-            why = "`train.command` is not told" if train.command else "is 0"
+            why, remedy = "is 0", "drop it, or set a decay above 0"
+            if train.command:
+                why, remedy = "`train.command` is not told", "drop it"
             raise RuleError(
                 "confirm.decays",
                 f"multiplies `train.weight_decay`, which {why}, got {list(confirm.decays)}; "
-                "drop it",
+                f"{remedy}",
             )
         return self
 

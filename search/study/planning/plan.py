@@ -19,6 +19,7 @@ from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets, rung_steps
+from fathom.search.study.planning.epochs import epochs_at_least
 from fathom.search.study.planning.shapes import feasible_shapes
 
 REPEATS = 3
@@ -216,12 +217,13 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
 def _epochs_note(config: StudyConfig) -> str:
     """A line where a training repeats its data too often; empty where none does, or it is not
     known."""
-    epoch, tokens = config.objective.most_train_tokens(), expand_budgets(config)[-1].tokens
-    if not epoch or tokens <= MOST_EPOCHS * epoch:
+    tokens = expand_budgets(config)[-1].tokens
+    epochs = epochs_at_least(config, tokens)
+    if epochs is None or epochs <= MOST_EPOCHS:
         return ""
     least = "" if config.objective.train_tokens() else "at least "
     return (
-        f"a training takes {rounded_count(tokens)} tokens, {least}{tokens / epoch:.2g} epochs of "
+        f"a training takes {rounded_count(tokens)} tokens, {least}{epochs:.2g} epochs of "
         f"its data; beyond {MOST_EPOCHS} a repeated token is worth less than a new one, and ever "
         "less (Muennighoff et al. 2023): use more data, or fewer `tokens`"
     )

@@ -2,16 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
+from benchmarks.worlds.planted import World, finished, flat
+from fathom.models.shape import Count
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.null_laws import fit_null_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.page import page as page_of
+from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.report.text import (
     answer,
     depths_not_ruled_out,
@@ -22,7 +27,17 @@ from fathom.search.report.text import (
     shape_text,
 )
 from tests.support.optima import not_located, verdict
-from tests.support.reporting import BUDGETS, CONFIG, Optima, Records, of_budget, page_on, visible
+from tests.support.repeated import repeating_study
+from tests.support.reporting import (
+    BUDGETS,
+    CONFIG,
+    Optima,
+    Records,
+    of_budget,
+    page_on,
+    printed,
+    visible,
+)
 
 
 def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(optima: Optima) -> None:
@@ -60,7 +75,30 @@ def concluded(records: Sequence[TrialRecord], optima: tuple[Optimum, ...]) -> Co
 
 
 def limits_of(optimum: Optimum, records: Sequence[TrialRecord] = ()) -> list[str]:
-    return [limit for limit in unsupported(concluded(records, (optimum,))) if "Law" not in limit]
+    limits = unsupported(concluded(records, (optimum,)))
+    return [limit for limit in limits if not limit.startswith(("Law", "Weight decay"))]
+
+
+def test_data_that_repeat_at_one_weight_decay_are_a_doubt_until_others_were_bracketed(
+    tmp_path: Path,
+) -> None:
+    world = World(curve=flat, budget=60_000, count=Count.NON_EMBEDDING, horizon=200_000)
+    records = [
+        finished(world.spec(world.shape(depth), seed=0), 1.6 + 0.1 * depth) for depth in (1, 2, 4)
+    ]
+    other = finished(replace(records[0].spec, trial="other", decay_scale=4.0), 1.6)
+    config = repeating_study(tmp_path)
+
+    found = conclude(records, config)
+
+    (doubt,) = [limit for limit in unsupported(found) if limit.startswith("Weight decay: ")]
+    assert "trainings of 60k take up to 229.6 epochs" in doubt
+    assert "`confirm.decays: [0.25, 1, 4]`" in doubt
+    assert "epochs of their data, where the best weight" in printed(partial(print_answers, found))
+    bracketed = conclude([*records, other], config)
+    assert not any("Weight decay" in limit for limit in unsupported(bracketed))
+    Path(config.objective.settings()["corpus"]).unlink()
+    assert conclude(records, config).repeats_at_one_decay == {}, "the data are elsewhere"
 
 
 def test_depths_that_cannot_be_told_from_the_best_are_named(optima: Optima) -> None:
