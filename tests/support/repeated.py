@@ -10,12 +10,12 @@ LETTERS = "abcdefgh"
 WORDS, LENGTH = 60, 250
 
 
-def repeating_study(folder: Path, changes: str = "") -> StudyConfig:
-    """The study, on a text of some thousand letters that it writes into the folder."""
+def repeating_study(folder: Path, changes: str = "", *, length: int = LENGTH) -> StudyConfig:
+    """The study, on a text of so many short words that it writes into the folder."""
     draws = random.Random(0)
     words = ["".join(draws.choices(LETTERS, k=draws.randint(2, 5))) for _ in range(WORDS)]
     corpus = folder / "corpus.txt"
-    corpus.write_text(" ".join(draws.choices(words, k=LENGTH)))
+    corpus.write_text(" ".join(draws.choices(words, k=length)))
     return parse(f"""
 study: repeated
 objective: {{name: language, corpus: {corpus}, context: 32, tokenizer: chars, eval_tokens: 512,

@@ -5,6 +5,9 @@ The check has two parts. The coordinate check measures how far activations chang
 steps, over sizes that can be trained for a few steps only. The sweep finds the best rate of a base
 shape, a deep one and a wide one by short trainings on the study's own data. A rate carries over if
 both pass.
+
+Where the study's trainings repeat their data, the base shape and the deep one are trained at other
+weight decays as well.
 """
 
 import math
@@ -19,10 +22,12 @@ from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
+from fathom.search.commands.check.decays import DecayCheck, decays_to_compare
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import Sweep
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.epochs import epochs_at_least
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.device import local_device
 
@@ -144,6 +149,9 @@ class CheckResult:
     axes: tuple[AxisCheck, ...]
     study_sizes: dict[SizeAxis, tuple[int, int]]
     """Axis -> smallest and largest size of the study's shapes."""
+    decays: DecayCheck | None = None
+    """Weight decays compared on the base shape and the deep one; None where no training is known to
+    repeat its data."""
 
     @property
     def base(self) -> Sweep:
@@ -220,7 +228,28 @@ def check_on(
             for axis, sweep in far.items()
         ),
         study_sizes={axis: (least, most) for axis, (least, *_, most) in sizes.items()},
+        decays=_decay_check(
+            prober, base, far[SizeAxis.DECODER_DEPTH if config.space.split else SizeAxis.DEPTH]
+        ),
     )
+
+
+def _decay_check(prober: Prober, shallow: Sweep, deep: Sweep) -> DecayCheck | None:
+    """The comparison of weight decays; None where no training is known to repeat its data."""
+    config, longest = prober.config, expand_budgets(prober.config)[-1]
+    epochs = epochs_at_least(config, longest.tokens)
+    if epochs is None or epochs <= 1:
+        return None
+    own = config.train.weight_decay
+    compared = [
+        prober.decays(sweep, decays_to_compare(own), epochs=epochs, steps=longest.steps)
+        for sweep in (shallow, deep)
+    ]
+    shallow_sweep, deep_sweep = compared
+    return DecayCheck(
+        own=own, epochs=epochs, shallow=shallow_sweep, deep=deep_sweep,
+        guess=prober.objective.chance_loss,
+    )  # fmt: skip
 
 
 def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:

@@ -9,10 +9,12 @@ from rich.table import Column
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.search.commands.check.check import RATE_LIMIT, AxisCheck, CheckResult, scheme_of
+from fathom.search.commands.check.decays import DecayCheck, DecayPoint
 from fathom.search.commands.check.probe import Probe, Watch
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.report.terminal.tables import RoomyTable
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import DECAYS
 
 ACTIVATIONS = {
     "stream": "the residual stream",
@@ -22,11 +24,15 @@ ACTIVATIONS = {
 
 
 def follow(console: Console) -> Watch:
-    """Returns a function that prints the losses of a shape at a rate."""
+    """Returns a function that prints the losses of a shape at a rate or a weight decay."""
 
-    def say(shape: Shape, point: RatePoint) -> None:
+    def say(shape: Shape, point: RatePoint | DecayPoint) -> None:
         losses = " ".join(f"{loss:.4f}" for loss in point.losses)
-        line = f"{_name(shape):<24} rate {_factor(point.log2_factor):<7} loss {losses}"
+        if isinstance(point, RatePoint):
+            tried = f"rate {_factor(point.log2_factor)}"
+        else:
+            tried = f"decay {point.decay:g}"
+        line = f"{_name(shape):<24} {tried:<12} loss {losses}"
         console.print(line, style="dim")
 
     return say
@@ -70,6 +76,8 @@ def print_check(result: CheckResult, console: Console) -> None:
     for axis in result.axes:
         console.print(f"{axis.axis.value}: {reason(axis, scheme_of(result.config))}")
     console.print(f"rate: {rate_text(result)}")
+    if result.decays:
+        console.print(f"weight decay: {decay_reason(result.decays)}")
     console.print(scope(result), style="dim")
 
 
@@ -112,15 +120,51 @@ def rate_text(result: CheckResult) -> str:
     )
 
 
+def decay_reason(check: DecayCheck) -> str:
+    """Returns which weight decay suits both depths, what the others cost, and what to set."""
+    own, common = f"{check.own:g}", f"{check.common:g}"
+    tried = (
+        f"of {', '.join(f'{decay:g}' for decay in check.decays)}, over {check.epochs:.1f} epochs"
+    )
+    if not check.learnt:
+        return (
+            f"{tried}, none learnt more than a guess in so short a training; "
+            f"bracket it with `confirm.decays: {DECAYS}`"
+        )
+    if not check.one_suits_both:
+        best = " and ".join(
+            f"{sweep.best.decay:g} is best for {_name(sweep.shape)}" for sweep in check.sweeps
+        )
+        return (
+            f"{tried}, {best}; any one costs one of them {_nats(check, check.common)} or more; "
+            f"bracket it with `confirm.decays: {DECAYS}`"
+        )
+    if check.own_suits_both:
+        return f"{tried}, {own} suits both depths, at most {_nats(check, check.own)} above the best"
+    at_an_end = check.common in (check.decays[0], check.decays[-1]) and check.common
+    again = " and check again, as it is the last one tried" if at_an_end else ""
+    return (
+        f"{tried}, {common} suits both depths, and the study's {own} costs one of them "
+        f"{_nats(check, check.own)}; set `train.weight_decay: {common}`{again}"
+    )
+
+
+def _nats(check: DecayCheck, decay: float) -> str:
+    error = f" (standard error {check.error:.3f})" if check.error else ""
+    return f"{check.cost(decay):.3f} nats{error}"
+
+
 def scope(result: CheckResult) -> str:
     """Sizes that were trained and checked, beside those of the study."""
     shapes = [sweep.shape for sweep in result.sweeps]
     trained = ", ".join(f"{_depth(shape)} x {shape.d_model}" for shape in shapes)
     heads = [f"{shape.n_heads} of {shape.head_dim}" for shape in shapes]
-    probe = result.probe
+    probe, decays = result.probe, result.decays
+    decayed = "; at each decay as much was taken off the weights as in the study" if decays else ""
     return (
         f"trained: depth x width {trained}, heads {', '.join(heads)}, d_ff 4 times the width, "
-        f"{probe.steps} steps of about {probe.tokens_per_step} tokens, {probe.seeds} seeds\n"
+        f"{probe.steps} steps of about {probe.tokens_per_step} tokens, {probe.seeds} seeds"
+        f"{decayed}\n"
         f"{'; '.join(_reach(axis, result.study_sizes[axis.axis]) for axis in result.axes)}"
     )
 
@@ -149,6 +193,7 @@ def check_json(result: CheckResult) -> dict[str, Any]:
         "best_learning_rate": result.best_rate,
         "rate_fits": result.rate_fits,
         "rate_reason": rate_text(result),
+        "weight_decay": _decay_entry(result.decays) if result.decays else None,
         "axes": [_axis_entry(axis, result) for axis in result.axes],
         "sweeps": [_sweep_entry(sweep) for sweep in result.sweeps],
     }
@@ -164,6 +209,28 @@ def _axis_entry(axis: AxisCheck, result: CheckResult) -> dict[str, Any]:
         "standard_error_log2": axis.error,
         "coordinate_sizes": list(axis.coordinates.sizes) if axis.coordinates else None,
         "coordinate_exponents": asdict(axis.coordinates.exponents) if axis.coordinates else None,
+    }
+
+
+def _decay_entry(check: DecayCheck) -> dict[str, Any]:
+    return {
+        "own": check.own,
+        "epochs": check.epochs,
+        "one_suits_both": check.one_suits_both,
+        "own_suits_both": check.own_suits_both,
+        "common": check.common,
+        "cost_of_common_nats": check.cost(check.common),
+        "cost_of_own_nats": check.cost(check.own),
+        "standard_error_nats": check.error,
+        "reason": decay_reason(check),
+        "sweeps": [
+            {
+                "depth": sweep.shape.depth,
+                "d_model": sweep.shape.d_model,
+                "decays": [{"decay": p.decay, "losses": list(p.losses)} for p in sweep.points],
+            }
+            for sweep in check.sweeps
+        ],
     }
 
 

@@ -1,10 +1,11 @@
-"""Short trainings of small shapes with the search's own training loop, to compare learning rates.
+"""Short trainings of small shapes with the search's own training loop, to compare learning rates
+and weight decays.
 
 The shapes share what the study fixes: heads, gates, positions, tied weights, parametrization.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,8 +14,9 @@ import torch
 from fathom.models.parametrization import BASE_FF_RATIO
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
+from fathom.search.commands.check.decays import DecayPoint, DecaySweep, Repeated
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep, sweep
-from fathom.search.records import derive_seed
+from fathom.search.records import HOPELESS_NATS, derive_seed
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import default_head_dim
 from fathom.search.study.planning.shape_counter import recipe_of
@@ -27,8 +29,8 @@ MOST_HEADS = 4
 """Largest number of heads: with as many as large models have, a shape of width 32 would have none,
 or very narrow ones."""
 
-Watch = Callable[[Shape, RatePoint], None]
-"""Called with each shape and rate as soon as its trainings have ended."""
+Watch = Callable[[Shape, RatePoint | DecayPoint], None]
+"""Called with each shape and rate, or decay, as soon as its trainings have ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,7 @@ def probe_shape(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prober:
-    """Trains small shapes at several learning rates on one objective."""
+    """Trains small shapes at several learning rates and weight decays on one objective."""
 
     config: StudyConfig
     objective: Objective
@@ -110,21 +112,44 @@ class Prober:
         return sweep(shape, lambda log2_factor: self._point(shape, log2_factor), centre=centre)
 
     def _point(self, shape: Shape, log2_factor: int) -> RatePoint:
-        losses = [self._loss(shape, log2_factor, seed) for seed in range(self.probe.seeds)]
-        point = RatePoint(log2_factor=log2_factor, losses=tuple(losses))
+        objective = self.objective
+        losses = self._losses(shape, self._plan(log2_factor), objective, objective.chance_loss)
+        point = RatePoint(log2_factor=log2_factor, losses=losses)
         self.watch(shape, point)
         return point
 
-    def _loss(self, shape: Shape, log2_factor: int, number: int) -> float:
-        """Final held-out loss; the chance loss if the training diverged."""
-        plan = self._plan(log2_factor)
+    def decays(
+        self, found: Sweep, decays: Sequence[float], *, epochs: float, steps: int
+    ) -> DecaySweep:
+        """Sweep of weight decays of a shape at its best rate. The data are repeated over so many
+        `epochs`, and a training takes as much off the weights as one of so many `steps`."""
+        plan, probe = self._plan(found.lowest.log2_factor), self.probe
+        repeated = Repeated(self.objective, max(1, round(probe.steps / epochs)))
+        points = []
+        for decay in decays:
+            decayed = replace(plan, weight_decay=decay * steps / probe.steps)
+            # What was learnt by heart may be worse than a guess, and decay is what may mend it.
+            most = self.objective.chance_loss + HOPELESS_NATS
+            losses = self._losses(found.shape, decayed, repeated, most)
+            points.append(DecayPoint(decay=decay, losses=losses))
+            self.watch(found.shape, points[-1])
+        return DecaySweep(shape=found.shape, points=tuple(points))
+
+    def _losses(
+        self, shape: Shape, plan: TrainPlan, objective: Objective, most: float
+    ) -> tuple[float, ...]:
+        """Final held-out loss of each seed, at most `most`."""
+        seeds = range(self.probe.seeds)
+        return tuple(min(self._loss(shape, plan, objective, seed), most) for seed in seeds)
+
+    def _loss(self, shape: Shape, plan: TrainPlan, objective: Objective, number: int) -> float:
+        """Final held-out loss; infinite if the training diverged."""
         # The same seed at every shape and rate: the same text in the same order.
         seed = derive_seed(self.config.seed, "check", number)
         recipe = recipe_of(self.config.model)
         training = Training(shape, recipe, plan, seed=seed, device=self.device)
-        *_, last = train(training, self.objective)
-        guess = self.objective.chance_loss
-        return guess if last.diverged else min(last.loss, guess)
+        *_, last = train(training, objective)
+        return math.inf if last.diverged else last.loss
 
     def _plan(self, log2_factor: int) -> TrainPlan:
         settings, probe = self.config.train, self.probe

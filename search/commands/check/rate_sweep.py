@@ -67,7 +67,7 @@ class Sweep:
         losses = [point.losses for point in self._bracket]
         left, middle, right = map(fmean, losses)
         # The difference of the sides decides where the parabola turns; two losses are in it.
-        sides = math.sqrt(2 * _noise_variance(losses) / seeds)
+        sides = math.sqrt(2 * noise_variance(losses) / seeds)
         return sides / (2 * (left - 2 * middle + right))
 
     @property
@@ -95,7 +95,7 @@ def _further(found: Sweep) -> list[int]:
     return [further] if abs(further) <= REACH else []
 
 
-def _noise_variance(losses: Sequence[Sequence[float]]) -> float:
+def noise_variance(losses: Sequence[Sequence[float]]) -> float:
     """Variance of a loss that neither its rate nor its seed explains."""
     of_seed = [fmean(column) for column in zip(*losses, strict=True)]
     residuals = [

@@ -24,6 +24,7 @@ from fathom.search.commands.check.check import (
     check_study,
     coordinate_check,
 )
+from fathom.search.commands.check.decays import DecayPoint
 from fathom.search.commands.check.output import (
     check_json,
     print_check,
@@ -178,7 +179,7 @@ def test_heads_that_are_fixed_twice_do_not_follow_the_width_and_no_branch_is_add
 # Real trainings, short ones.
 
 
-def quiet(_: Shape, __: RatePoint) -> None:
+def quiet(_: Shape, __: RatePoint | DecayPoint) -> None:
     """Nobody watches."""
 
 
@@ -260,7 +261,7 @@ model: {build: "tests.support.own_models:build"}
 
 
 def test_a_base_a_deep_and_a_wide_shape_are_trained_and_every_rate_is_told() -> None:
-    seen: list[tuple[Shape, RatePoint]] = []
+    seen: list[tuple[Shape, RatePoint | DecayPoint]] = []
     result = check_on(study(), Successor(), lambda *told: seen.append(told), SHORT)
     depth, width = result.axes
     assert (depth.sizes, width.sizes) == ((1, 4), (8, 16))

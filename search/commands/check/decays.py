@@ -1,0 +1,167 @@
+"""Comparison of weight decays on a shallow and a deep shape, where a study's trainings repeat their
+data."""
+
+import math
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from fathom.models.shape import Shape
+from fathom.objectives.contract import Batch, Model, Objective
+from fathom.search.analysis.verdict import PLATEAU_WIDTH
+from fathom.search.commands.check.rate_sweep import noise_variance
+
+MULTIPLES = (0.25, 1.0, 4.0)
+"""Multiples of the study's weight decay that are compared."""
+BESIDE_NONE = (0.0, 0.1)
+"""Decays that are compared for a study without any: none, and the usual one."""
+CERTAIN = 2
+"""Standard errors from which on a difference between decays counts."""
+
+
+def decays_to_compare(own: float) -> tuple[float, ...]:
+    """The weight decays to compare for a study with its `own`, ascending."""
+    return tuple(own * multiple for multiple in MULTIPLES) if own else BESIDE_NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """An objective whose first batches come again and again, so that a short training repeats its
+    data as often as a long one."""
+
+    objective: Objective
+    steps: int
+    """Number of steps after which the first batch comes again."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids."""
+        return self.objective.vocab_size
+
+    @property
+    def context(self) -> int:
+        """Longest sequence, in tokens."""
+        return self.objective.context
+
+    @property
+    def chance_loss(self) -> float:
+        """Loss of an untrained guess, nats."""
+        return self.objective.chance_loss
+
+    def to(self, device: torch.device) -> Self:
+        """The objective with its data on the device."""
+        return type(self)(self.objective.to(device), self.steps)
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """The training batch of the step, or of the first one that has the same data."""
+        return self.objective.batch(seed=seed, step=step % self.steps, batch_size=batch_size)
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Mean loss over the batch's targets, nats."""
+        return self.objective.loss(model, batch)
+
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """Metrics on the held-out set by name."""
+        return self.objective.evaluate(model)
+
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Metrics by name that are measured once, at the end."""
+        return self.objective.final_metrics(model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecayPoint:
+    """Losses of one shape at one weight decay."""
+
+    decay: float
+    """Decay as `train.weight_decay` has it."""
+    losses: tuple[float, ...]
+    """Final held-out loss of each seed, nats."""
+
+    @property
+    def loss(self) -> float:
+        """Mean loss over the seeds."""
+        return fmean(self.losses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecaySweep:
+    """Losses of one shape at each decay, at the best learning rate of the shape."""
+
+    shape: Shape
+    points: tuple[DecayPoint, ...]
+
+    @property
+    def best(self) -> DecayPoint:
+        """The point of the lowest mean loss."""
+        return min(self.points, key=lambda point: point.loss)
+
+    def cost(self, decay: float) -> float:
+        """Loss at a decay above that at the best one, nats."""
+        (point,) = (point for point in self.points if point.decay == decay)
+        return point.loss - self.best.loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecayCheck:
+    """Comparison of weight decays on a shallow and a deep shape."""
+
+    own: float
+    """The study's decay."""
+    epochs: float
+    """Epochs of its data that the study's longest training takes, at least."""
+    shallow: DecaySweep
+    deep: DecaySweep
+    guess: float
+    """Loss of an untrained guess, nats."""
+
+    @property
+    def sweeps(self) -> tuple[DecaySweep, DecaySweep]:
+        """Both shapes' losses."""
+        return self.shallow, self.deep
+
+    @property
+    def learnt(self) -> bool:
+        """True if both shapes learnt more than a guess at some decay; else nothing is known."""
+        return all(sweep.best.loss < self.guess for sweep in self.sweeps)
+
+    @property
+    def decays(self) -> tuple[float, ...]:
+        """The decays compared, ascending."""
+        return tuple(point.decay for point in self.shallow.points)
+
+    @property
+    def common(self) -> float:
+        """The decay that costs least where it costs most."""
+        return min(self.decays, key=self.cost)
+
+    def cost(self, decay: float) -> float:
+        """What a decay costs the shape that it suits less, nats above that shape's best decay."""
+        return max(self.shallow.cost(decay), self.deep.cost(decay))
+
+    @property
+    def error(self) -> float:
+        """Standard error of a difference between two decays, from the seeds, nats; 0 for one."""
+        seeds = len(self.shallow.points[0].losses)
+        if seeds < 2:
+            return 0.0
+        variances = [
+            noise_variance([point.losses for point in sweep.points]) for sweep in self.sweeps
+        ]
+        return math.sqrt(2 * fmean(variances) / seeds)
+
+    @property
+    def one_suits_both(self) -> bool:
+        """True if the best common decay costs neither shape more than counts."""
+        return self.learnt and not self._counts(self.common)
+
+    @property
+    def own_suits_both(self) -> bool:
+        """True if the study's own decay costs neither shape more than counts."""
+        return self.learnt and not self._counts(self.own)
+
+    def _counts(self, decay: float) -> bool:
+        return self.cost(decay) > max(PLATEAU_WIDTH, CERTAIN * self.error)
