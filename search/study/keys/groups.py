@@ -213,8 +213,9 @@ class ConfirmConfig(Group):
     """Largest number of trainings of a depth: the best ones are repeated until the noise between
     seeds is known."""
     together: Positive = 1
-    """Number of trainings of a budget that are decided together, from the same results. More use
-    many workers at once, and the last of them may tell little; the workers do not change it."""
+    """Fewest new trainings of a budget that are decided together, from the same results, as long as
+    so many are worth it. More use many workers at once, and the last of them may tell little. The
+    workers do not change it."""
     rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
     """Multiples of the learning rate tried at the outermost depths in question, and between them
     if the best rates differ or nothing says that one carries over (a trainer of your own, or a

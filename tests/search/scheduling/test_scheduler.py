@@ -175,6 +175,17 @@ def test_any_number_of_workers_and_any_order_of_arrival_give_the_same_trials_and
     assert all(found(workers) == one for workers in (2, 8, 32))
 
 
+def test_trainings_that_are_decided_together_come_in_fewer_batches(tmp_path: Path) -> None:
+    def batches(together: int) -> int:
+        confirm = study().confirm.model_copy(update={"together": together, "depths": 8, "seeds": 4})
+        search = scheduler(study(confirm=confirm), tmp_path / f"{together}")
+        Simulation(search).run()
+        lines = read_lines(search.folder.journal)
+        return sum(line["event"] == "confirmations" for line in lines)
+
+    assert batches(4) < batches(1)
+
+
 def test_listeners_are_called_at_every_start_report_and_end(tmp_path: Path) -> None:
     heard: Counter[str] = Counter()
     search = scheduler(study(), tmp_path)
