@@ -23,7 +23,6 @@ from fathom.search.scheduling.audit import RungAudit, audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.epochs import epochs_at_least
 from fathom.search.words import study_reason
 
 Audits = Mapping[int, tuple[RungAudit, ...]]
@@ -145,16 +144,16 @@ class Conclusion(Findings):
         one and no bracket of weight decays finished; empty where the data are not to be seen."""
         if self.config.train.command:
             return {}  # what a command reads is not known
-        found = {}
-        for optimum in self.optima:
-            try:
-                epochs = epochs_at_least(self.config, optimum.tokens)
-            except ObjectiveError:
-                return {}
-            bracketed = brackets(self.records_of(optimum.budget), Factor.DECAY)
-            if epochs and epochs > 1 and not bracketed:
-                found[optimum.budget] = epochs
-        return found
+        try:
+            epoch = self.config.objective.most_train_tokens()
+        except ObjectiveError:
+            return {}
+        return {
+            optimum.budget: optimum.tokens / epoch
+            for optimum in self.optima
+            if 0 < epoch < optimum.tokens
+            and not brackets(self.records_of(optimum.budget), Factor.DECAY)
+        }
 
 
 def conclude(

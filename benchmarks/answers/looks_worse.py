@@ -1,4 +1,4 @@
-"""How often a running search says `depth 1 looks worse` of a depth that is best after all.
+"""Counts how often a running search says that a depth looks worse which is the best in truth.
 
 Searches of two budgets in a world whose losses rise with the squared logarithm of the distance from
 the best depth: `python -m benchmarks.answers.looks_worse`.

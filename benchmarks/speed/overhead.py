@@ -26,8 +26,9 @@ from torch import Tensor
 
 from benchmarks.simulate.driver import new_scheduler
 from benchmarks.worlds.planted import World, flat
-from fathom.objectives.contract import Batch, Model, Objective
+from fathom.objectives.contract import Batch, Model
 from fathom.objectives.prepare import prepare
+from fathom.objectives.wrapped import Wrapped
 from fathom.search.cluster.tune import run_trials
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import Outcome, Report, TrialRecord
@@ -70,48 +71,14 @@ REPORTS_A_SECOND = 100
 TRACKED_TRIALS = 50
 
 
-@dataclass(frozen=True)
-class Timed:
+class Timed(Wrapped):
     """An objective that also measures the seconds of its evaluations."""
-
-    objective: Objective
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of token ids."""
-        return self.objective.vocab_size
-
-    @property
-    def context(self) -> int:
-        """Tokens of a sequence."""
-        return self.objective.context
-
-    @property
-    def chance_loss(self) -> float:
-        """Loss of the uniform guess, in nats."""
-        return self.objective.chance_loss
-
-    def to(self, device: torch.device) -> Self:
-        """Returns the objective on a device."""
-        return replace(self, objective=self.objective.to(device))
-
-    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Returns the wrapped objective's batch."""
-        return self.objective.batch(seed=seed, step=step, batch_size=batch_size)
-
-    def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Returns the wrapped objective's loss."""
-        return self.objective.loss(model, batch)
 
     def evaluate(self, model: Model) -> dict[str, float]:
         """Returns the wrapped objective's measures, and the seconds that they took."""
         began = time.perf_counter()
         measured = self.objective.evaluate(model)
         return measured | {"evaluation_seconds": time.perf_counter() - began}
-
-    def final_metrics(self, model: Model) -> dict[str, float]:
-        """Returns the wrapped objective's final metrics."""
-        return self.objective.final_metrics(model)
 
 
 @dataclass(frozen=True)

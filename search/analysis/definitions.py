@@ -1,7 +1,4 @@
-"""What the places that tell a result mean by their words: one definition of each.
-
-The page, the terminal, MLflow, the CSV files, `status` and JSON read these.
-"""
+"""Definitions that the page, the terminal, MLflow, the CSV files, `status` and JSON share."""
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome

@@ -21,7 +21,7 @@ nothing of the parabola near the lowest: usual brackets span a few hundredths.""
 
 
 class Factor(StrEnum):
-    """What a bracket varies, by its name in `Scale`."""
+    """Setting of the training that a bracket varies; a value is the name of a field of `Scale`."""
 
     RATE = "rate"
     DECAY = "decay"

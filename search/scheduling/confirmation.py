@@ -15,6 +15,7 @@ from fathom.search.analysis.depth_estimates import (
     estimate_depths,
 )
 from fathom.search.analysis.forecast import forecastable, forecasts
+from fathom.search.analysis.interim import ENOUGH_DEPTHS
 from fathom.search.analysis.joint_curve import finished_depths, incumbent_depth
 from fathom.search.analysis.rates import Factor
 from fathom.search.records import UNSCALED, Outcome, TrialRecord
@@ -30,8 +31,6 @@ from fathom.search.study.keys.groups import ConfirmConfig
 
 AROUND = 2
 """Depths on either side of the best one so far that are trained to the end at once."""
-CURVE_DEPTHS = 3
-"""Depths that a curve needs."""
 OTHER_RATIO = 0.5
 """Difference of ln feed-forward ratios from which on shapes of two depths can't be compared."""
 
@@ -117,13 +116,16 @@ def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
 def _for_a_curve(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
     """The paused trial nearest to the best depth so far, whatever its feed-forward ratio, while
     fewer depths have finished than a curve needs and the study allows."""
-    finished, centre = finished_depths(records), incumbent_depth(records)
+    finished = finished_depths(records)
+    if len(finished) >= min(ENOUGH_DEPTHS, config.depths):
+        return ()
     paused = [
         record
         for record in records
         if record.outcome is Outcome.STOPPED and record.spec.shape.depth not in finished
     ]
-    if not paused or centre is None or len(finished) >= min(CURVE_DEPTHS, config.depths):
+    centre = incumbent_depth(records)
+    if not paused or centre is None:
         return ()
     nearest = min(paused, key=lambda record: abs(math.log(record.spec.shape.depth / centre)))
     return (choice_of(nearest),)

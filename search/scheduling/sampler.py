@@ -76,7 +76,9 @@ class ShapeSampler:
         elif self._sampler is Sampler.CURVE:
             point = self._by_curve(index, known)
         else:
-            point = self._suggest(index, known, records[len(known) :])
+            # Nothing that was drawn before changes what is drawn at random.
+            others = () if self._sampler is Sampler.RANDOM else records[len(known) :]
+            point = self._suggest(index, known, others)
         return nearest_shape(
             self._untried(records),
             depth=math.exp(point["ln_depth"]),

@@ -228,13 +228,13 @@ class Scheduler:
 
     def _plan_confirmations(self, search: BudgetState) -> None:
         """Plans the next batch of confirming trials, and journals it before any of them starts."""
-        config = self.config.confirm
+        config, ended = self.config.confirm, in_order_of_names(search.ended)
         if self.config.sampler is not Sampler.LADDER:
-            plain, ended = self.config.plain_rates, in_order_of_names(search.ended)
+            plain = self.config.plain_rates
             planned = next_confirmations(config, search.shapes, ended, plain_rates=plain)
         else:
             again = search.started_in[Stage.CONFIRM]
-            planned = () if again else ladder_confirmations(config, in_order_of_names(search.ended))
+            planned = () if again else ladder_confirmations(config, ended)
         search.confirmations = deque(planned)
         search.explored, search.settled = True, not planned
         append_line(

@@ -241,11 +241,10 @@ def _decay_check(prober: Prober, shallow: Sweep, deep: Sweep) -> DecayCheck | No
     if epochs is None or epochs <= 1:
         return None
     own = config.train.weight_decay
-    compared = [
+    shallow_sweep, deep_sweep = (
         prober.decays(sweep, decays_to_compare(own), epochs=epochs, steps=longest.steps)
         for sweep in (shallow, deep)
-    ]
-    shallow_sweep, deep_sweep = compared
+    )
     return DecayCheck(
         own=own, epochs=epochs, shallow=shallow_sweep, deep=deep_sweep,
         guess=prober.objective.chance_loss,

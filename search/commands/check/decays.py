@@ -4,13 +4,10 @@ data."""
 import math
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Self
-
-import torch
-from torch import Tensor
 
 from fathom.models.shape import Shape
-from fathom.objectives.contract import Batch, Model, Objective
+from fathom.objectives.contract import Batch
+from fathom.objectives.wrapped import Wrapped
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.commands.check.rate_sweep import noise_variance
 
@@ -27,49 +24,17 @@ def decays_to_compare(own: float) -> tuple[float, ...]:
     return tuple(own * multiple for multiple in MULTIPLES) if own else BESIDE_NONE
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+@dataclass(frozen=True)
+class Repeated(Wrapped):
     """An objective whose first batches come again and again, so that a short training repeats its
     data as often as a long one."""
 
-    objective: Objective
     steps: int
     """Number of steps after which the first batch comes again."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of token ids."""
-        return self.objective.vocab_size
-
-    @property
-    def context(self) -> int:
-        """Longest sequence, in tokens."""
-        return self.objective.context
-
-    @property
-    def chance_loss(self) -> float:
-        """Loss of an untrained guess, nats."""
-        return self.objective.chance_loss
-
-    def to(self, device: torch.device) -> Self:
-        """The objective with its data on the device."""
-        return type(self)(self.objective.to(device), self.steps)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """The training batch of the step, or of the first one that has the same data."""
         return self.objective.batch(seed=seed, step=step % self.steps, batch_size=batch_size)
-
-    def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean loss over the batch's targets, nats."""
-        return self.objective.loss(model, batch)
-
-    def evaluate(self, model: Model) -> dict[str, float]:
-        """Metrics on the held-out set by name."""
-        return self.objective.evaluate(model)
-
-    def final_metrics(self, model: Model) -> dict[str, float]:
-        """Metrics by name that are measured once, at the end."""
-        return self.objective.final_metrics(model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +104,8 @@ class DecayCheck:
         return min(self.decays, key=self.cost)
 
     def cost(self, decay: float) -> float:
-        """What a decay costs the shape that it suits less, nats above that shape's best decay."""
+        """Loss at a decay above the loss at the shape's best decay, nats; of both shapes the
+        greater."""
         return max(self.shallow.cost(decay), self.deep.cost(decay))
 
     @property

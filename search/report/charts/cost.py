@@ -8,6 +8,7 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
+    FEWEST_POINTS,
     inside_and_above,
     last_loss,
     legend_depths,
@@ -17,8 +18,6 @@ from fathom.search.report.charts.trials import (
 )
 from fathom.search.report.text import question
 
-FEWEST_POINTS = 2
-"""Trials of which a chart is drawn."""
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

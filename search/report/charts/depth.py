@@ -10,6 +10,7 @@ from fathom.search.analysis.papers.depth_metrics import DepthMetric
 from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
+    FEWEST_POINTS,
     best_point,
     drawn_error,
     inside_and_above,
@@ -35,8 +36,6 @@ FINISHED = {
 }
 """Kinds of trials that trained to the end -> colour and marker."""
 
-FEWEST_POINTS = 2
-"""Trials of which a chart is drawn."""
 NEXT_POINT, WIDEST_ROW = 0.05, 0.16
 """Distance of points side by side, and greatest width of the points of a depth; in ln depth."""
 HUES = (colours.ACCENT, colours.ORANGE, colours.GREEN, colours.PINK, colours.INK, colours.MUTED)

@@ -17,6 +17,8 @@ from fathom.search.report.text import question
 MOST_LEGEND_DEPTHS = 10
 FIRST_SHOWN = 0.7
 """Share of the first rung's tokens at which learning curves begin."""
+FEWEST_POINTS = 2
+"""Trials from which on a chart is drawn."""
 GAP = 0.045
 """Smallest distance of two names, as a share of the height of a chart."""
 STOPPED = (chart.Marker.HOLLOW, chart.Marker.HOLLOW_ABOVE)

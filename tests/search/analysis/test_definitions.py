@@ -39,7 +39,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Scheduler:
 
 
 def places(run: Scheduler, conclusion: Conclusion) -> Iterator[dict[str, dict[str, str]]]:
-    """Of each budget: place -> what it says of the depth, verdict, trials stopped and so on."""
+    """Yields for each budget: place -> name of a fact -> its text there."""
     status = printed(partial(print_status, status_of(run.folder.path)))
     csv = {row["budget"]: row for row in rows(run.folder.path, "optima")}
     plain = report_json(conclusion)["budgets"]
