@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-from ray import cloudpickle, tune
+from ray import tune
 from ray.tune import TuneError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
@@ -23,7 +22,11 @@ from fathom.objectives.errors import UnseenDataError
 from fathom.search.cluster import ray_session
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
-from fathom.search.cluster.tune_internals import memory_kills_as_deaths
+from fathom.search.cluster.tune_internals import (
+    error_of,
+    errors_kept_in_memory,
+    memory_kills_as_deaths,
+)
 from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
 from fathom.search.cluster.worker_failures import SharedFailures, WorkerFailures
 from fathom.search.records import Report, TrialSpec
@@ -153,7 +156,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
 
         Without room for a checkpoint the search pauses, and the trial resumes with it.
         """
-        error, scheduler = _error_of(trial), self._scheduler
+        error, scheduler = error_of(trial), self._scheduler
         cause = getattr(error, "cause", None)  # what the worker raised
         if isinstance(cause, StorageError | DeviceError | UnseenDataError):
             raise cause
@@ -213,13 +216,13 @@ def run_trials(
     config, interrupt = scheduler.config, interrupt or Interrupt()
     ray_session.start_ray(config.resources, scheduler.folder.resume_command, config.own_code)
     try:
-        with memory_kills_as_deaths():
+        with memory_kills_as_deaths(), errors_kept_in_memory():
             _tuner(scheduler, objective, tick, interrupt).fit()
     except TuneError as error:
         raise _origin(error) from None
-    except (OSError, EOFError, UnpicklingError):
+    except OSError:
         if interrupt.error is None:
-            raise  # else Tune reads files of its own that it could not write on the full disk
+            raise  # else it is Tune, which writes files of its own on the full disk
 
 
 def _tuner(
@@ -273,16 +276,6 @@ def _origin(error: BaseException) -> BaseException:
     """Returns the exception that an adapter above raised; Tune's own error has it only as text."""
     while isinstance(error, TuneError) and (error.__cause__ or error.__context__):
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
-    return error
-
-
-def _error_of(trial: Trial) -> BaseException:
-    """Returns the last error of a trial, from Ray's folder on this machine: the run's folder has
-    it only at the end."""
-    path = trial.pickled_error_file
-    if path is None:
-        return TuneError("unknown")
-    error: BaseException = cloudpickle.loads(Path(path).read_bytes())
     return error
 
 

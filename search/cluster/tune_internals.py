@@ -9,6 +9,8 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.train.v2._internal.callbacks.placement_group_callback import (
     PlacementGroupCleanerCallback as PlacementGroupCleanerCallback,
 )
+from ray.tune import TuneError
+from ray.tune.experiment import Trial
 
 from fathom.search.cluster.ray_internals import replaced
 
@@ -30,6 +32,29 @@ def memory_kills_as_deaths() -> Iterator[None]:
 
     with replaced(RayEventManager, "track_future", translating):
         yield
+
+
+@contextmanager
+def errors_kept_in_memory() -> Iterator[None]:
+    """Context in which Tune keeps the errors of trials in memory, for `error_of`, and in no file.
+
+    Tune's folder may be one in which other users of the machine can write: one of them could have
+    this process write to a link, or unpickle a file, of theirs.
+    """
+
+    def keep(self: Any, exc: BaseException | None = None) -> None:
+        self.temporary_state.fathom_error = exc
+        self.run_metadata.num_failures += 1  # more than none, so that Tune restarts no trial
+        self.run_metadata.invalidate_cache()
+
+    with replaced(Trial, "handle_error", keep):
+        yield
+
+
+def error_of(trial: Trial) -> BaseException:
+    """Returns the last error of a trial, which `errors_kept_in_memory` has kept."""
+    error: BaseException | None = getattr(trial.temporary_state, "fathom_error", None)
+    return error or TuneError("unknown")
 
 
 def _translated(error: Exception) -> Exception:

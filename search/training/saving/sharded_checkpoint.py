@@ -50,7 +50,7 @@ class ShardedSaver:
 
         rest = _mapped(state, take) | {FOLDER: name}
         try:
-            _on_all_ranks("save", parts, folder)
+            _on_all_ranks("save", parts, checkpoint_id=folder)
             if self._ranks.is_leader:
                 checkpoint.save(rest, self._path)
                 forget_parts(self._path, but=folder)
@@ -85,7 +85,10 @@ def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
             wanted[name] = there[name]
 
     _mapped(state, want)
-    _on_all_ranks("load", wanted, path.with_name(state[FOLDER]))
+    # Another user may have written the metadata, which PyTorch's own reader would unpickle.
+    reader: Any = importlib.import_module("fathom.search.training.saving.parts_reader")
+    folder = path.with_name(state[FOLDER])
+    _on_all_ranks("load", wanted, storage_reader=reader.PartsReader(folder))
     whole: State = _mapped(state, wanted.get)
     return whole
 
@@ -99,13 +102,13 @@ def _mapped(state: Any, change: Callable[[str, Any], Any], name: str = "") -> An
     return change(name, state)
 
 
-def _on_all_ranks(what: str, parts: dict[str, Tensor], folder: Path) -> None:
+def _on_all_ranks(what: str, parts: dict[str, Tensor], **where: Any) -> None:
     """Saves or loads parts; raises the error of the first rank that failed on every rank."""
     library: Any = importlib.import_module("torch.distributed.checkpoint")  # takes a second
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is .* in a single process")
         try:
-            getattr(library, what)(parts, checkpoint_id=folder)
+            getattr(library, what)(parts, **where)
         except library.CheckpointException as error:  # which is no Exception
             first, _ = next(iter(error.failures.values()))
             if isinstance(first, OSError | RuntimeError):

@@ -1,5 +1,7 @@
 """A trial of which each of two processes keeps a part: saved in parts, and resumed from them."""
 
+import os
+import pickle
 import shutil
 from itertools import takewhile
 from pathlib import Path
@@ -15,6 +17,7 @@ from fathom.search.training import device
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.trial import RunningTrial
+from tests.support.planted import PlantedPickle
 from tests.support.toy import CPU, Successor
 from tests.support.training import BUDGET, CONFIG, SPEC
 
@@ -38,7 +41,7 @@ def _process(rank: int, folder: Path) -> None:
         until_first_rung(trial(folder / "two", ranks))
         torch.distributed.barrier()
         if ranks.is_leader:
-            for name in ("one", "damaged"):
+            for name in ("one", "damaged", "planted", "piped"):
                 shutil.copytree(folder / "two", folder / name)
         torch.distributed.barrier()
         *_, last = trial(folder / "two", ranks).reports()
@@ -85,3 +88,21 @@ def test_without_its_parts_a_trial_begins_anew(trained: Path, alone: list[float]
         running = trial(folder)
     *_, last = running.reports()
     assert [point.loss for point in last.points] == pytest.approx(alone, rel=1e-6)
+
+
+def test_metadata_that_another_user_has_planted_are_not_run(trained: Path, tmp_path: Path) -> None:
+    folder, proof = trained / "planted", tmp_path / "proof"
+    for parts in folder.glob(f"trial.*{PARTS}"):
+        (parts / ".metadata").write_bytes(pickle.dumps(PlantedPickle(proof)))
+    with pytest.warns(UserWarning, match=r"names pathlib\.Path\.touch, which no tensor needs"):
+        next(trial(folder).reports())
+    assert not proof.exists()
+
+
+def test_a_pipe_in_the_place_of_metadata_is_not_waited_for(trained: Path) -> None:
+    folder = trained / "piped"
+    for parts in folder.glob(f"trial.*{PARTS}"):
+        (parts / ".metadata").unlink()
+        os.mkfifo(parts / ".metadata")
+    with pytest.warns(UserWarning, match="it is not a regular file"):
+        next(trial(folder).reports())
