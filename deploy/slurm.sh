@@ -43,10 +43,11 @@ export RAY_AUTH_MODE=token
 (umask 077 && ray get-auth-token --generate > /dev/null)
 
 address=$(hostname -I | cut -d ' ' -f 1)
-# The job has its own folder, since another user's /tmp/ray is not writable.
+# Ray opens its folder to every user of a node, so it lies in one that only this user can enter.
+private=$(mktemp -d /tmp/fathom-XXXXXXXX)
 ray start --head --block --node-ip-address="$address" --port=6379 --dashboard-host=127.0.0.1 \
-    --num-cpus="$SLURM_CPUS_ON_NODE" --temp-dir="/tmp/fathom-$SLURM_JOB_ID" &
-trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT
+    --num-cpus="$SLURM_CPUS_ON_NODE" --temp-dir="$private/ray" &
+trap 'kill $(jobs -p) 2> /dev/null || true; wait; rm -rf "$private"' EXIT
 
 export RAY_ADDRESS="$address:6379"
 # A worker that starts before the head is ready tries again by itself.
@@ -54,7 +55,10 @@ if [ "$SLURM_JOB_NUM_NODES" -gt 1 ]; then
     srun --nodes="$((SLURM_JOB_NUM_NODES - 1))" --ntasks="$((SLURM_JOB_NUM_NODES - 1))" \
         --exclude="$SLURMD_NODENAME" --kill-on-bad-exit=0 \
         --cpus-per-task="$SLURM_CPUS_ON_NODE" --cpu-bind=none \
-        ray start --block --address="$RAY_ADDRESS" --num-cpus="$SLURM_CPUS_ON_NODE" &
+        sh -c 'mkdir -m 700 "$0" || exit
+            trap : TERM; trap "rm -rf \"$0\"" EXIT  # once Ray has ended
+            ray start --block "$@"' "$private" \
+        --address="$RAY_ADDRESS" --num-cpus="$SLURM_CPUS_ON_NODE" &
 fi
 
 # Fathom counts the trials that can run at once when the search starts, so all nodes must join first.

@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import time
@@ -18,8 +17,8 @@ import ray
 from fathom.search.cluster.connect import connect, last_line
 from fathom.search.cluster.interrupt import sigterm_blocked
 from fathom.search.cluster.ray_death import end_with_ray
+from fathom.search.cluster.ray_folder import private_folder
 from fathom.search.cluster.ray_internals import (
-    get_default_system_temp_dir,
     loopback,
     private_token,
     processes_end_with_parent,
@@ -34,8 +33,6 @@ WORKER_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**33),
 }
-LEAST_FREE = 10_000_000
-"""Bytes free in Ray's folder for logs and sockets; with less Ray does not start."""
 LEAST_ADDRESSES = 10e9
 """Bytes of address space that each process of Ray needs, most of which it never touches."""
 SLOW_SECONDS = 25.0
@@ -72,9 +69,6 @@ def start_here(again: str) -> None:
     Raises:
         OSError: when Ray does not start, mostly for its folder of logs and sockets.
     """
-    folder = Path(get_default_system_temp_dir())
-    if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_FREE:
-        raise OSError(errno.ENOSPC, "Ray can't start: no space left", str(folder))
     addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
     if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
         raise OSError(
@@ -82,6 +76,10 @@ def start_here(again: str) -> None:
             f"Ray can't start: `ulimit -v` must be at least {LEAST_ADDRESSES / 1024:.0f}, got "
             f"{addresses // 1024}; `ulimit -v unlimited` lifts it",
         )
+    try:
+        folder = private_folder()
+    except OSError as error:
+        raise _no_start(error, error.strerror, Path(error.filename)) from None
     with _environment(WORKER_ENVIRONMENT), private_token(), loopback(), silent():
         if not _starts_in_time(folder, again):
             log.warning("Ray has not started in time, as %s; trying once more", _busy())
@@ -94,15 +92,15 @@ def _starts_in_time(folder: Path, again: str) -> bool:
     """Starts Ray; False if it took too long. Raises OSError where it can't start at all."""
     began = time.monotonic()
     try:
-        _start(again)
+        _start(folder, again)
     except Exception as error:  # noqa: BLE001 - of a slow start Ray raises a plain Exception
         if time.monotonic() - began < SLOW_SECONDS:
-            raise _no_start(error, folder) from None
+            raise _no_start(error, last_line(error)[:300], folder) from None
         return False
     return True
 
 
-def _start(again: str) -> None:
+def _start(folder: Path, again: str) -> None:
     """Starts Ray, and ends all its processes if that fails."""
     started: list[subprocess.Popen[bytes]] = []
     # Elsewhere than on Linux Ray's processes end with this one by their common group.
@@ -118,6 +116,7 @@ def _start(again: str) -> None:
             connect(
                 address="local",
                 include_dashboard=False,
+                _temp_dir=str(folder),
                 _system_config={"prestart_worker_first_driver": False},
             )
     except BaseException:
@@ -149,7 +148,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _no_start(error: Exception, folder: Path) -> OSError:
+def _no_start(error: Exception, reason: str, folder: Path) -> OSError:
     number = getattr(error, "errno", None) or errno.EIO
     remedy = "set RAY_TMPDIR to a folder of a short name with room, which can be written to; it is"
-    return OSError(number, f"Ray can't start ({last_line(error)[:300]}); {remedy}", str(folder))
+    return OSError(number, f"Ray can't start ({reason}); {remedy}", str(folder))

@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray._common.utils import get_default_ray_temp_dir as get_default_ray_temp_dir
-from ray._common.utils import get_default_system_temp_dir as get_default_system_temp_dir
-from ray._common.utils import get_system_memory
+from ray._common.utils import get_ray_address_file, get_system_memory
 from ray._private import ray_constants, services
 from ray._private.authentication import authentication_token_setup
 from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER as PROCESS_TYPE_GCS_SERVER
 from ray._private.ray_constants import PROCESS_TYPE_RAYLET as PROCESS_TYPE_RAYLET
-from ray._private.services import find_bootstrap_address as find_bootstrap_address
 from ray._private.utils import detect_fate_sharing_support, get_used_memory
 from ray._private.utils import get_num_cpus as get_num_cpus
 from ray.core.generated import common_pb2
@@ -99,6 +96,11 @@ class SamePath(JobConfig):
     def _runtime_env_has_working_dir(self) -> bool:
         """True: Ray then adds no folder of its own to the path."""
         return True
+
+
+def ray_address_file() -> Path:
+    """The file in which `ray start` on this machine writes the address of its cluster."""
+    return Path(get_ray_address_file(None))
 
 
 def draining_nodes() -> Collection[str]:

@@ -3,39 +3,47 @@
 Imports neither Tune nor torch, so that Ray can start while both are imported.
 """
 
+import logging
 import os
-import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import ray
 from ray.exceptions import AuthenticationError, RuntimeEnvSetupError
 
 from fathom.objectives.user_code import CHECKOUT, own_modules
+from fathom.search.cluster.cluster_address import NamedCluster, named_cluster
 from fathom.search.cluster.connect import connect, last_line
 from fathom.search.cluster.local_ray import WORKER_ENVIRONMENT, start_here
-from fathom.search.cluster.ray_internals import find_bootstrap_address
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import ResourcesConfig
 
-CONNECT_SECONDS = 5.0
+log = logging.getLogger(__name__)
+
+VERSIONS_AND_TOKEN = (
+    "use its versions and its token (`export RAY_AUTH_MODE=token`), "
+    "or RAY_ADDRESS=local for this machine alone"
+)
+NO_HEAD = "start it (`ray up`, `ray start`), or RAY_ADDRESS=local for this machine alone"
+STALE = "delete that file if the cluster is gone, or RAY_ADDRESS=local for this machine alone"
 
 
 class NotJoinedError(ConfigError):
-    """A Ray cluster runs here and can't be joined."""
+    """A Ray cluster is named here and can't be joined."""
 
-    remedy = (
-        "use its versions and its token (`export RAY_AUTH_MODE=token`), "
-        "or RAY_ADDRESS=local for this machine alone"
-    )
-
-    def __init__(self, address: str, error: BaseException) -> None:
+    def __init__(
+        self, cluster: NamedCluster, error: BaseException, remedy: str = VERSIONS_AND_TOKEN
+    ) -> None:
         # Of a traceback the last line counts; of Ray's advice what comes before it.
         lines = str(error).strip().splitlines()
         traced = lines[-1] if "Traceback" in str(error) else " ".join(map(str.strip, lines))
         reason = traced.partition(" Note: ")[0].partition(" Ensure ")[0].rstrip(".")
-        self.problem = f"the Ray cluster at {address} can't be joined: {reason}"
+        named = f"the Ray cluster at {cluster.address}, from {cluster.source},"
+        self.problem = f"{named} can't be joined: {reason}"
+        self.remedy = remedy
         super().__init__(f"{self.problem}; {self.remedy}")
 
 
@@ -61,12 +69,8 @@ def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = 
 
 
 def cluster_address() -> str | None:
-    """The address in `RAY_ADDRESS`, or of the `ray start` on this machine; None without either.
-
-    Ray's own `auto` would find any Ray here: also that of another search, which ends with it.
-    """
-    address: str | None = os.environ.get("RAY_ADDRESS") or find_bootstrap_address(None)
-    return None if address == "local" else address
+    """The address in `RAY_ADDRESS`, or of the `ray start` on this machine; None without either."""
+    return named_cluster().address
 
 
 def join_cluster(*, own_code: bool = False) -> str | None:
@@ -76,28 +80,39 @@ def join_cluster(*, own_code: bool = False) -> str | None:
     to every node.
 
     Raises:
-        NotJoinedError: when this process can't join it, or nothing listens at `RAY_ADDRESS`: a
-            search on this machine would leave a whole cluster unused.
+        NotJoinedError: when this process can't join it, or no head answers there: a search on this
+            machine would leave a whole cluster unused.
     """
-    address = cluster_address()
-    if address is None:
-        return None
-    if not _answers(address):
-        if "RAY_ADDRESS" in os.environ:
-            raise NotJoinedError(address, ConnectionError("nobody answers there"))
-        return None  # the file of a `ray start` that is gone
+    cluster = named_cluster()
+    if cluster.doubt:
+        log.warning(
+            "%s is not believed: %s; RAY_ADDRESS=HOST:PORT joins a cluster all the same",
+            cluster.source, cluster.doubt,
+        )  # fmt: skip
+    if cluster.address is None:
+        if os.environ.get("RAY_ADDRESS") != "auto":
+            return None
+        error = ConnectionError("it names no cluster")
+        raise NotJoinedError(replace(cluster, address="auto"), error, NO_HEAD)
+    reach: Any = import_module("fathom.search.cluster.reach")
     try:
-        connect(address=address, runtime_env=_worker_environment(own_code=own_code))
+        reach.wait_for_head(cluster.address)
+        connect(address=cluster.address, runtime_env=_worker_environment(own_code=own_code))
     except RuntimeEnvSetupError as error:
         raise ConfigError(
             f"your code can't be sent to the nodes: {last_line(error)}; keep data and results out "
             "of its folders"
         ) from None
+    except reach.NoHeadError as error:
+        if isinstance(error, reach.NobodyError) and not cluster.from_variable:
+            return None  # the file of a `ray start` that is gone
+        remedy = NO_HEAD if cluster.from_variable else STALE
+        raise NotJoinedError(cluster, error, remedy) from None
     except ConnectionError as error:
-        raise NotJoinedError(address, error.__cause__ or error) from None
+        raise NotJoinedError(cluster, error.__cause__ or error) from None
     except (AuthenticationError, RuntimeError) as error:  # the latter for another version
-        raise NotJoinedError(address, error) from None
-    return address
+        raise NotJoinedError(cluster, error) from None
+    return cluster.address
 
 
 def _worker_environment(*, own_code: bool) -> dict[str, Any]:
@@ -107,18 +122,6 @@ def _worker_environment(*, own_code: bool) -> dict[str, Any]:
         return {"env_vars": WORKER_ENVIRONMENT}
     last = {"PYTHONPATH": str(CHECKOUT)} if str(CHECKOUT) in sys.path else {}
     return {"env_vars": WORKER_ENVIRONMENT | last, "py_modules": own_modules()}
-
-
-def _answers(address: str) -> bool:
-    """True if anything listens at an address; else Ray 2.60 would wait for over ten minutes."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not port.isdigit():
-        return True  # a word such as `auto`, which Ray resolves
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-    except OSError:
-        return False
-    return True
 
 
 def gpus_per_trial(resources: ResourcesConfig) -> float:

@@ -14,6 +14,7 @@ from fathom.search.cluster.connect import last_line
 from fathom.search.cluster.doctor.facts import ClusterFacts, Facts, Node, NodeQuestion
 from fathom.search.cluster.doctor.gather import gather
 from fathom.search.cluster.doctor.storage import is_answered
+from fathom.search.cluster.ray_folder import places
 from fathom.search.cluster.ray_session import cluster_address, join_cluster
 
 ANSWER_SECONDS = 90.0
@@ -40,7 +41,7 @@ def ask_nodes(question: NodeQuestion) -> ClusterFacts:
 
 def alone(question: NodeQuestion) -> ClusterFacts:
     """Facts of this machine as the only node, without Ray."""
-    facts = _look(question, "here", (ray_internals.get_default_ray_temp_dir(), ""))
+    facts = _look(question, "here", (str(places()[0]), ""))
     node = Node(
         name="this machine",
         cpus=ray_internals.get_num_cpus(),

@@ -361,16 +361,16 @@ def free_port() -> int:
 
 
 def test_an_address_without_a_listener_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     address = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(NotJoinedError, match=f"at {address} can't be joined: nobody answers"):
+    refusal = f"at {address}, from RAY_ADDRESS, can't be joined: nobody answers"
+    with pytest.raises(NotJoinedError, match=refusal):
         join_cluster()
     monkeypatch.delenv("RAY_ADDRESS")
-    monkeypatch.setattr(
-        "fathom.search.cluster.ray_session.find_bootstrap_address", lambda _: address
-    )
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(address)
     assert cluster_address() == address
     assert join_cluster() is None, "a `ray start` that is gone"
 

@@ -1,0 +1,101 @@
+"""Finds the address of the Ray cluster that this machine belongs to, and believes no other user."""
+
+import os
+import pwd
+import socket
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from fathom.objectives.files import open_regular
+from fathom.search.cluster.ray_internals import ray_address_file
+
+BELIEVED = {0}
+"""Users who are believed besides this one: root, who can do anything anyhow."""
+LISTENING = "0A"
+"""State of a socket that listens, in Linux's tables of sockets."""
+TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCluster:
+    """An address of a Ray cluster and what names it."""
+
+    address: str | None
+    """None where no cluster is named, or none that can be believed."""
+    source: str = "RAY_ADDRESS"
+    """The variable or the file that names it."""
+    doubt: str = ""
+    """Why the file is not believed."""
+
+    @property
+    def from_variable(self) -> bool:
+        """True if the user named it for this run."""
+        return self.source == "RAY_ADDRESS"
+
+
+def named_cluster() -> NamedCluster:
+    """The cluster in `RAY_ADDRESS`, or of the `ray start` on this machine.
+
+    Ray's own `auto` would find any Ray here: also that of another search, which ends with it, and
+    that of another user. So it means the file of `ray start` here.
+    """
+    named = os.environ.get("RAY_ADDRESS")
+    if named and named != "auto":
+        return NamedCluster(None if named == "local" else named)
+    path = ray_address_file()
+    try:
+        file = open_regular(path)
+    except FileNotFoundError:
+        return NamedCluster(None, str(path))
+    except OSError as error:
+        return NamedCluster(None, str(path), f"it can't be read: {error.strerror}")
+    with file:
+        found = os.fstat(file.fileno())
+        if found.st_uid not in BELIEVED | {os.getuid()}:
+            return NamedCluster(None, str(path), f"it belongs to {_user(found.st_uid)}")
+        if found.st_mode & stat.S_IWOTH:
+            return NamedCluster(None, str(path), "others can write to it")
+        address = file.read(1000).decode(errors="replace").strip()
+    strangers = _listeners(address) - BELIEVED - {os.getuid(), found.st_uid}
+    if strangers:
+        owner = _user(min(strangers))
+        doubt = f"what listens at {address}, which it names, belongs to {owner}"
+        return NamedCluster(None, str(path), doubt)
+    return NamedCluster(address or None, str(path))
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _listeners(address: str) -> set[int]:
+    """Numbers of the users whose processes listen at an address of this machine; empty for another
+    machine, and where the system has no tables of sockets."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or not _is_here(host.strip("[]")):
+        return set()
+    owners = set[int]()
+    for table in TABLES:
+        try:
+            lines = Path(table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for fields in map(str.split, lines):
+            if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == int(port):
+                owners.add(int(fields[7]))
+    return owners
+
+
+def _is_here(host: str) -> bool:
+    """True for a name or an address of this machine: only there can a socket be bound."""
+    try:
+        for family, kind, _, _, place in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
+            with socket.socket(family, kind) as probe:
+                probe.bind(place)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,125 @@
+"""A private folder for the sessions and sockets of Ray on this machine, deleted with its process.
+
+Ray makes its own folders writable for everybody, `/tmp/ray` among them.
+"""
+
+import atexit
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+import ray
+
+PREFIX = "fathom-"
+RAY = "ray"
+"""Ray's folder in the private one: Ray itself opens it to all users."""
+LONGEST_SOCKET = f"{RAY}/session_2026-11-25_09-09-55_123456_1234567/sockets/plasma_store"
+LONGEST_PATH = 107 if sys.platform.startswith("linux") else 103
+"""Bytes of the path of a socket, at most, on this system."""
+LEAST_FREE = 10_000_000
+"""Bytes free for logs and sockets; with less Ray does not start."""
+LOCK = "lock"
+"""A file that the process which made the folder holds locked."""
+
+
+def private_folder() -> Path:
+    """Makes a folder for Ray in one that only this user can enter, and deletes it when this process
+    ends. Those that killed processes have left are deleted now.
+
+    Raises:
+        OSError: when there is no place for one; `filename` is where.
+    """
+    base = base_folder()
+    _delete_abandoned(base)
+    made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))  # of mode 0700, under a new name
+    atexit.register(_delete, made, _locked(made))
+    return made / RAY
+
+
+def base_folder() -> Path:
+    """The first of `places` that can be used.
+
+    Raises:
+        OSError: when none can be used; it tells of the first.
+    """
+    troubles = dict[Path, tuple[int, str]]()
+    for place in places():
+        trouble = _trouble(place)
+        if trouble is None:
+            return place.absolute()
+        troubles[place] = trouble
+    first, (number, why) = next(iter(troubles.items()))
+    raise OSError(number, why, str(first))
+
+
+def places() -> tuple[Path, ...]:
+    """Folders in which that of Ray may be made: `RAY_TMPDIR` alone; without it `TMPDIR`, or `/tmp`
+    where that can't be used."""
+    if named := os.environ.get("RAY_TMPDIR"):
+        return (Path(named),)
+    return (Path(os.environ.get("TMPDIR") or "/tmp"), Path("/tmp"))
+
+
+def _trouble(place: Path) -> tuple[int, str] | None:
+    """The number and the words of what speaks against a folder; None if nothing does."""
+    try:
+        found = place.stat()
+    except OSError as error:
+        return error.errno or errno.EIO, error.strerror or "unknown"
+    if not stat.S_ISDIR(found.st_mode):
+        return errno.ENOTDIR, os.strerror(errno.ENOTDIR)
+    if not os.access(place, os.W_OK | os.X_OK):
+        return errno.EACCES, os.strerror(errno.EACCES)
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        return errno.EPERM, "others can rename what is in it; `chmod +t` forbids that"
+    if shutil.disk_usage(place).free < LEAST_FREE:
+        return errno.ENOSPC, "no space left"
+    inside = place.absolute() / f"{PREFIX}12345678" / LONGEST_SOCKET
+    if len(os.fsencode(inside)) > LONGEST_PATH:
+        return errno.ENAMETOOLONG, f"the path of a socket in it cannot exceed {LONGEST_PATH} bytes"
+    return None
+
+
+def _locked(folder: Path) -> TextIO | None:
+    """The open file whose lock says that this process lives; None where files can't be locked."""
+    with suppress(OSError):
+        new = folder / f"{LOCK}.new"
+        file = new.open("x")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        new.rename(folder / LOCK)  # locked already when others see it
+        return file
+    return None
+
+
+def _delete(folder: Path, lock: TextIO | None) -> None:
+    """Deletes a folder once Ray has ended; at the exit of the process that made it."""
+    ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+    if lock:
+        lock.close()
+
+
+def _delete_abandoned(base: Path) -> None:
+    """Deletes this user's folders whose processes were killed."""
+    for folder in _own_folders(base):
+        with suppress(OSError), (folder / LOCK).open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _own_folders(base: Path) -> Iterator[Path]:
+    """Folders of that kind which only this user can enter."""
+    for folder in base.glob(f"{PREFIX}????????"):
+        with suppress(OSError):  # it has just been deleted
+            found = folder.lstat()
+            private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
+            if private and found.st_uid == os.getuid():
+                yield folder

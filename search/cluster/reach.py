@@ -1,0 +1,79 @@
+"""Asks whether the head of a Ray cluster answers at an address, for which Ray itself would wait
+minutes. Takes a tenth of a second to import."""
+
+import logging
+import socket
+import threading
+import time
+from typing import Any
+
+import grpc
+from ray._private.grpc_utils import init_grpc_channel
+from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 5.0
+"""Longest wait for a connection."""
+SIGN_SECONDS = 12.0
+"""Longest wait for a first sign of a head, from before the connection."""
+ANSWER_SECONDS = 600.0
+"""Longest wait for a head that has given a sign."""
+
+
+class NoHeadError(ConnectionError):
+    """No head of Ray answers at an address."""
+
+
+class NobodyError(NoHeadError):
+    """Nothing listens at an address."""
+
+
+def wait_for_head(address: str) -> None:
+    """Returns once a head of Ray answers at an address; one that answers slowly is waited for.
+
+    A refusal, as for a wrong token, is an answer: Ray says it better.
+
+    Raises:
+        NobodyError: when nothing listens there.
+        NoHeadError: when what listens is no head, or gives no sign of one.
+    """
+    deadline = time.monotonic() + SIGN_SECONDS
+    host, _, port = address.rpartition(":")
+    if "://" in address or not port.isdigit():
+        return  # of Ray's client, or no address: Ray says what is wrong with it
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except OSError:
+        raise NobodyError("nobody answers there") from None
+    channel = init_grpc_channel(address)
+    try:
+        _wait(channel, address, deadline)
+    except grpc.RpcError as error:
+        code = error.code()  # type: ignore[attr-defined]
+        if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED}:
+            raise NoHeadError("what listens there is no head of Ray") from None
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise NoHeadError(f"no answer came in {ANSWER_SECONDS:.0f} s") from None
+    finally:
+        channel.close()
+
+
+def _wait(channel: Any, address: str, deadline: float) -> None:
+    """Waits for the answer to a question of no effect: the id of the cluster."""
+    sign = threading.Event()
+    channel.subscribe(lambda state: state is grpc.ChannelConnectivity.READY and sign.set())
+    node_info = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
+    question = gcs_service_pb2.GetClusterIdRequest()
+    call = node_info.GetClusterId.future(question, timeout=ANSWER_SECONDS)
+    try:
+        call.result(timeout=max(0.0, deadline - time.monotonic()))
+        return
+    except grpc.FutureTimeoutError:
+        if not sign.is_set():
+            call.cancel()
+            raise NoHeadError(
+                f"what listens there has not answered in {SIGN_SECONDS:.0f} s as a head of Ray does"
+            ) from None
+    log.warning("The Ray cluster at %s answers slowly; waiting for it", address)
+    call.result()

@@ -1,0 +1,112 @@
+"""Whether the head of a cluster answers, or something else does: `search/cluster/reach.py`."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+import grpc
+import pytest
+from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
+
+from fathom.search.cluster import reach
+from fathom.search.cluster.ray_session import NotJoinedError, join_cluster
+
+
+class Head(gcs_service_pb2_grpc.NodeInfoGcsServiceServicer):
+    """A head that answers once it is told to."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+
+    def GetClusterId(self, request: object, context: object) -> object:
+        self.answers.wait(60)
+        return gcs_service_pb2.GetClusterIdReply()
+
+
+@contextmanager
+def served(head: Head | None) -> Iterator[str]:
+    """The address of a gRPC server, which without a head knows no question."""
+    server = grpc.server(ThreadPoolExecutor(2))
+    if head:
+        gcs_service_pb2_grpc.add_NodeInfoGcsServiceServicer_to_server(head, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait()
+
+
+@contextmanager
+def listener(answer: bytes) -> Iterator[str]:
+    """The address of a server that sends these bytes, or nothing, to whoever connects."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        kept = list[socket.socket]()
+
+        def serve() -> None:
+            with suppress(OSError):  # the end of the test
+                while True:
+                    kept.append(server.accept()[0])
+                    if answer:
+                        kept[-1].sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for connection in kept:
+            connection.close()
+
+
+def test_a_head_that_answers_is_one() -> None:
+    head = Head()
+    head.answers.set()
+    with served(head) as address:
+        reach.wait_for_head(address)
+
+
+def test_a_head_that_answers_slowly_is_waited_for_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reach, "SIGN_SECONDS", 1.0)
+    head = Head()
+    with served(head) as address:
+        threading.Timer(3.0, head.answers.set).start()
+        reach.wait_for_head(address)
+    assert caplog.messages == [f"The Ray cluster at {address} answers slowly; waiting for it"]
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        (lambda: listener(b""), "has not answered in 1 s as a head of Ray does"),
+        (lambda: listener(b"HTTP/1.1 200 OK\r\n\r\n"), "what listens there is no head of Ray"),
+        (lambda: served(None), "what listens there is no head of Ray"),
+    ],
+    ids=["silent", "of HTTP", "of gRPC"],
+)
+def test_what_is_no_head_is_refused(
+    place: Callable[[], AbstractContextManager[str]], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reach, "SIGN_SECONDS", 1.0)
+    with place() as address, pytest.raises(reach.NoHeadError, match=reason):
+        reach.wait_for_head(address)
+
+
+def test_a_listener_that_does_not_answer_ends_joining_with_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reach, "SIGN_SECONDS", 1.0)
+    with listener(b"") as address:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(NotJoinedError) as refused:
+            join_cluster()
+    (line,) = str(refused.value).splitlines()
+    assert line == (
+        f"the Ray cluster at {address}, from RAY_ADDRESS, can't be joined: what listens there has "
+        "not answered in 1 s as a head of Ray does; start it (`ray up`, `ray start`), or "
+        "RAY_ADDRESS=local for this machine alone"
+    )
