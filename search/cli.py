@@ -21,6 +21,7 @@ from fathom.search.commands.answers import compare, export, predict, train
 from fathom.search.commands.examples import EXAMPLES, START
 from fathom.search.commands.searching import ask, report, run, status, ui
 from fathom.search.commands.study_file import check, doctor, init, plan, schema, tokenize
+from fathom.search.signals import ending_signals, interrupt
 
 VERBS = {
     "Before a search": (init, plan, check, doctor, tokenize, schema),
@@ -109,11 +110,12 @@ for group, verbs in VERBS.items():
 
 def main() -> None:
     """Entry point. Exit status: 2 and a line for each mistake of the user, 1 and a line for an
-    error of the machine such as a full disk, 130 for Ctrl-C or SIGTERM."""
+    error of the machine such as a full disk, 130 for Ctrl-C, SIGTERM or SIGHUP."""
     # No process that this one starts looks for modules in the working folder first: its `random.py`
     # would be run instead of Python's.
     os.environ["PYTHONSAFEPATH"] = "1"
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in ending_signals():
+        signal.signal(number, interrupt)
     sys.unraisablehook = _interrupt_again
     # It says in four lines that the home folder can't be written to, and does without.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)

@@ -20,7 +20,7 @@ PACKAGES = ("models", "objectives", "search")
 STANDARD_LIBRARY = sys.stdlib_module_names
 
 LEVELS = (
-    {"records", "formatting"},
+    {"records", "formatting", "signals"},
     {"analysis"},
     {"record_json", "words"},
     {"run_folder"},

@@ -1,5 +1,5 @@
-"""Lets trials save at Ctrl-C, SIGTERM or a full disk before the search ends; a second Ctrl-C
-ends at once."""
+"""Lets trials save at Ctrl-C, SIGTERM, a closed terminal or a full disk before the search ends; a
+second Ctrl-C ends at once."""
 
 import signal
 import threading
@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from fathom.search.records import TrialRecord
+from fathom.search.signals import handled, leave_terminal
 from fathom.search.study.hardware.disk import checkpoint_bytes
 
 LEAST_SECONDS = 30.0
@@ -58,15 +59,18 @@ class Interrupt:
     def on_signals(
         self, ending: Path, say: Callable[[str], None], message: str = MESSAGE
     ) -> Iterator[None]:
-        """Context in which Ctrl-C or SIGTERM requests the end, and a second Ctrl-C ends at once.
+        """Context in which Ctrl-C, SIGTERM or SIGHUP requests the end, and a second Ctrl-C ends at
+        once.
 
         A second SIGTERM does not: `timeout` and some schedulers send it twice. Only the main thread
         receives signals; in any other nothing changes.
         """
 
         def request(number: int, frame: FrameType | None) -> None:
+            if number == signal.SIGHUP:
+                leave_terminal()
             if self.requested:
-                if number == signal.SIGTERM:
+                if number != signal.SIGINT:
                     return
                 self._insisted = True
                 raise KeyboardInterrupt
@@ -76,18 +80,14 @@ class Interrupt:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {
-            number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)
-        }
         try:
-            yield
+            with handled(request):
+                yield
         except KeyboardInterrupt:  # Ray, where it hears of one, raises one of its own
             if self._insisted:
                 raise InterruptNow from None
             raise
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler or signal.SIG_DFL)
             ending.unlink(missing_ok=True)
 
 
@@ -101,17 +101,3 @@ def seconds_to_save(live: Iterable[TrialRecord]) -> float:
             last = record.curve[-1]
             step = max(step, last.train_seconds / last.step)
     return LEAST_SECONDS + states / SLOW_DISK + STEPS * step
-
-
-@contextmanager
-def sigterm_blocked() -> Iterator[None]:
-    """Context in which processes that start, and their children, ignore SIGTERM.
-
-    Slurm, systemd and `kill -- -GROUP` send it to all processes of a job. This process handles it,
-    and ends the others once the trials have saved.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

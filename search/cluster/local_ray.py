@@ -15,7 +15,6 @@ from typing import Any
 import ray
 
 from fathom.search.cluster.connect import connect, last_line
-from fathom.search.cluster.interrupt import sigterm_blocked
 from fathom.search.cluster.ray_death import end_with_ray
 from fathom.search.cluster.ray_folder import private_folder
 from fathom.search.cluster.ray_internals import (
@@ -25,6 +24,7 @@ from fathom.search.cluster.ray_internals import (
     processes_started_by,
     silent,
 )
+from fathom.search.signals import endings_blocked
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +40,13 @@ SLOW_SECONDS = 25.0
 
 
 class _RayProcess(subprocess.Popen[bytes]):
-    """A process of Ray, in a group of its own, that a SIGTERM to a whole job does not end.
+    """A process of Ray, in a group of its own, that no SIGTERM or SIGHUP to a whole job ends.
 
     Workers and what manages them would else be gone before the trials have saved.
     """
 
     def __init__(self, command: Sequence[str], **settings: Any) -> None:
-        with sigterm_blocked():
+        with endings_blocked():
             super().__init__(command, **settings, start_new_session=True)
 
     def terminate(self) -> None:
@@ -79,7 +79,7 @@ def start_here(again: str) -> None:
     try:
         folder = private_folder()
     except OSError as error:
-        raise _no_start(error, error.strerror, Path(error.filename)) from None
+        raise _no_start(error, str(error.strerror), Path(error.filename)) from None
     with _environment(WORKER_ENVIRONMENT), private_token(), loopback(), silent():
         if not _starts_in_time(folder, again):
             log.warning("Ray has not started in time, as %s; trying once more", _busy())

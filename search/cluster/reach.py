@@ -50,7 +50,7 @@ def wait_for_head(address: str) -> None:
     try:
         _wait(channel, address, deadline)
     except grpc.RpcError as error:
-        code = error.code()  # type: ignore[attr-defined]
+        code = error.code()
         if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED}:
             raise NoHeadError("what listens there is no head of Ray") from None
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -62,10 +62,15 @@ def wait_for_head(address: str) -> None:
 def _wait(channel: Any, address: str, deadline: float) -> None:
     """Waits for the answer to a question of no effect: the id of the cluster."""
     sign = threading.Event()
-    channel.subscribe(lambda state: state is grpc.ChannelConnectivity.READY and sign.set())
+
+    def hear(state: grpc.ChannelConnectivity) -> None:
+        if state is grpc.ChannelConnectivity.READY:
+            sign.set()
+
+    channel.subscribe(hear)
+    messages: Any = gcs_service_pb2
     node_info = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
-    question = gcs_service_pb2.GetClusterIdRequest()
-    call = node_info.GetClusterId.future(question, timeout=ANSWER_SECONDS)
+    call = node_info.GetClusterId.future(messages.GetClusterIdRequest(), timeout=ANSWER_SECONDS)
     try:
         call.result(timeout=max(0.0, deadline - time.monotonic()))
         return

@@ -29,7 +29,7 @@ StudyPage = Callable[[str], str]
 
 
 def serve(runs: Path, uri: str, *, port: int, say: Callable[[str], None] = print) -> None:
-    """Serves the reports and MLflow's page until Ctrl-C or SIGTERM, saying where they are.
+    """Serves the reports and MLflow's page until Ctrl-C, SIGTERM or SIGHUP, saying where they are.
 
     Raises:
         TrackingError: when MLflow's page can't be served.

@@ -43,8 +43,8 @@ def train_best(
 
     Returns the file of its weights, or the folder in which a command keeps its checkpoints.
 
-    Ctrl-C or SIGTERM saves the training at the step under way, and a second Ctrl-C ends it at once,
-    after the last evaluation that was passed to `say`; the same call resumes.
+    Ctrl-C, SIGTERM or SIGHUP saves the training at the step under way, and a second Ctrl-C ends it
+    at once, after the last evaluation that was passed to `say`; the same call resumes.
 
     Raises:
         KeyboardInterrupt: once an interrupted training is saved.

@@ -18,9 +18,9 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
-from fathom.search.cluster.interrupt import sigterm_blocked
 from fathom.search.conclusion import Conclusion
 from fathom.search.records import TrialRecord
+from fathom.search.signals import endings_blocked
 from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
 from fathom.search.tracking.messages import CLOSE_SECONDS, Close, DataSet, TrackedStudy
 from fathom.search.tracking.schema_stamp import is_stamped
@@ -167,9 +167,9 @@ def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[b
     """Starts the follower's process, which alone holds its end of the link from then on.
 
     A session of its own, so that Ctrl-C ends the search first and lets it write what it found; nor
-    does it hear a SIGTERM to all processes of the job.
+    does it hear a SIGTERM or SIGHUP to all processes of the job.
     """
-    with link, sigterm_blocked():
+    with link, endings_blocked():
         return subprocess.Popen(
             # Without -P a file `random.py` in the working folder would be run by it.
             [sys.executable, "-P", "-m", "fathom.search.tracking.follower", str(link.fileno())],

@@ -14,6 +14,7 @@ from typing import IO
 
 from mlflow.exceptions import MlflowException
 
+from fathom.search.signals import handled, interrupt
 from fathom.search.study.store_uri import (
     TrackingError,
     first_line,
@@ -39,7 +40,8 @@ SERVER_SETTINGS = {
 def open_ui(
     uri: str, *, host: str = "127.0.0.1", port: int = 5000, say: Callable[[str], None] = print
 ) -> None:
-    """Serves the page until Ctrl-C or SIGTERM, saying where studies are; a server has its page.
+    """Serves the page until Ctrl-C, SIGTERM or SIGHUP, saying where studies are; a server has its
+    own.
 
     Raises:
         TrackingError: when the address cannot be used, there is no store yet, the port is taken, or
@@ -73,12 +75,9 @@ def open_ui(
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Raises KeyboardInterrupt at a SIGTERM, which would not reach the server by itself."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    """Raises KeyboardInterrupt at a SIGTERM or SIGHUP, which would not reach the server alone."""
+    with handled(interrupt):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _study_pages(uri: str, base: str) -> list[str]:

@@ -32,7 +32,7 @@ def here(*arguments: object, cwd: Path | None = None) -> Done:
     """The command in this process, which needs no start of an interpreter."""
     typed = ["fathom", *map(str, arguments)]
     output, complaint = io.StringIO(), io.StringIO()
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with (
             chdir(cwd or "."),
@@ -46,7 +46,8 @@ def here(*arguments: object, cwd: Path | None = None) -> Done:
     except SystemExit as end:
         status = int(end.code or 0)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return Done(typed, status, output.getvalue(), complaint.getvalue())
 
 

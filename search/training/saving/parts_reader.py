@@ -9,13 +9,13 @@ import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import IOBase
 from pathlib import Path, PosixPath
-from typing import Any, BinaryIO
+from typing import Any, cast
 
 import torch
 from torch import dtype
-from torch.distributed.checkpoint import FileSystemReader
-from torch.distributed.checkpoint.filesystem import FileSystem
+from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemReader
 from torch.distributed.checkpoint.metadata import Metadata
 
 from fathom.objectives.files import open_regular
@@ -55,11 +55,11 @@ class PartsReader(FileSystemReader):
 
 class _RegularFiles(FileSystem):
     @contextmanager
-    def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[BinaryIO]:
+    def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[IOBase]:
         """Opens a file to be read; a pipe in its place would never end."""
         assert mode == "rb"
         with open_regular(Path(path)) as file:
-            yield file
+            yield cast(IOBase, file)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
 
 import grpc
 import pytest
@@ -22,7 +23,8 @@ class Head(gcs_service_pb2_grpc.NodeInfoGcsServiceServicer):
 
     def GetClusterId(self, request: object, context: object) -> object:
         self.answers.wait(60)
-        return gcs_service_pb2.GetClusterIdReply()
+        messages: Any = gcs_service_pb2
+        return messages.GetClusterIdReply()
 
 
 @contextmanager

@@ -8,11 +8,13 @@ from ray.exceptions import RayActorError
 from ray.train._internal.storage import StorageContext
 from ray.tune import TuneError
 from ray.tune.experiment import Trial
-from ray.tune.result import EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE
 from ray.tune.utils.mock_trainable import MOCK_TRAINABLE_NAME, register_mock_trainable
 
 from fathom.search.cluster.tune_internals import error_of, errors_kept_in_memory
 from tests.support.planted import PlantedPickle
+
+TEXT, PICKLE = "error.txt", "error.pkl"
+"""Tune's files of an error."""
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def test_no_file_of_an_error_is_written_where_others_can_link_it(
     mine.write_text("mine")
     there = Path(str(trial.local_path))
     there.mkdir(parents=True)
-    for name in (EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE):
+    for name in (TEXT, PICKLE):
         (there / name).symlink_to(mine)
     with errors_kept_in_memory():
         trial.handle_error(RayActorError())
@@ -50,11 +52,9 @@ def test_a_planted_file_of_an_error_is_not_unpickled(trial: Trial, tmp_path: Pat
     proof = tmp_path / "proof"
     with errors_kept_in_memory():
         trial.handle_error(RayActorError())
-    for folder in (trial.local_path, trial.storage.trial_fs_path):
+    for folder in (trial.local_path, trial.storage and trial.storage.trial_fs_path):
         Path(str(folder)).mkdir(parents=True, exist_ok=True)
-        (Path(str(folder)) / EXPR_ERROR_PICKLE_FILE).write_bytes(
-            cloudpickle.dumps(PlantedPickle(proof))
-        )
+        (Path(str(folder)) / PICKLE).write_bytes(cloudpickle.dumps(PlantedPickle(proof)))
     assert isinstance(error_of(trial), RayActorError)
     assert trial.get_pickled_error() is None
     assert not proof.exists()

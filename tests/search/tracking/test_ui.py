@@ -35,8 +35,8 @@ def test_the_page_is_served_on_loopback_until_ended(place: Place) -> None:
         socket.create_connection(("127.0.0.1", port))
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_sigterm_end_the_page_alike(end: signal.Signals) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_and_signals_end_the_page_alike(end: signal.Signals) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
         signal.raise_signal(end)
