@@ -42,6 +42,8 @@ class OpenRun:
     """What earlier runs on the folder recorded."""
     began: float
     """Unix time at which the run began."""
+    began_monotonic: float
+    """The same on the monotonic clock."""
     max_hours: float | None
     """Hours after which the search ends, those of earlier runs included; None without a limit."""
 
@@ -76,5 +78,6 @@ def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
         fingerprint=fingerprint,
         past=past,
         began=ready.began,
+        began_monotonic=ready.began_monotonic,
         max_hours=ready.max_hours,
     )

@@ -1,10 +1,9 @@
 """The steps of `fathom run`, from a checked study to its answer."""
 
 import fcntl
-import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from fathom.search import run_folder
 from fathom.search.cluster.early_end import DiskSpace, TimeLimit
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import cluster_address, start_ray
+from fathom.search.cluster.secrets import COPIED_BY_TUNE, hidden
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml
@@ -36,15 +36,6 @@ from fathom.search.study.own_records import read_records
 from fathom.search.study.preflight import ReadyStudy, load_run, without_passwords
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
-
-CLOUD_SECRETS = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SECURITY_TOKEN",
-    "AWS_SESSION_TOKEN",
-)
-"""Environment variables with credentials of clouds. Tune would copy them to every worker, which
-needs none, and Ray's agent would log the copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +111,7 @@ def _search(
     """
     folder, interrupt = run.folder, Interrupt()
     with Progress(scheduler, run.plans, console) as progress:
-        limit = TimeLimit(folder, run.max_hours, run.began, interrupt)
+        limit = TimeLimit(folder, run.max_hours, run.began_monotonic, interrupt)
         space = DiskSpace(folder, interrupt)
 
         def tick() -> None:
@@ -128,7 +119,7 @@ def _search(
             space.tick(scheduler.live.values(), progress.print_line)
             progress.tick()
 
-        with _hidden(CLOUD_SECRETS), interrupt.on_signals(folder.ending, progress.print_line):
+        with hidden(COPIED_BY_TUNE), interrupt.on_signals(folder.ending, progress.print_line):
             if not limit.over:
                 run_trials(scheduler, objective, tick, interrupt)
         limit.keep()
@@ -141,13 +132,13 @@ def _search(
 def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:
     """Returns the conclusion of a search after publishing it; deletes checkpoints that no trial
     needs any more, and keeps the speeds of the trials since the Unix time `began`."""
-    folder, records, ended = scheduler.folder, scheduler.records, time.time()
+    folder, records, ended = scheduler.folder, scheduler.records, time.monotonic()
     conclusion = conclude_run(folder, scheduler.config, records)
     publish(folder, conclusion, tracker)
     scheduler.conclude(conclusion.optima)
     if scheduler.done:
         forget_checkpoints(folder, records, conclusion.audits)
-    seconds = time.time() - ended if cluster_address() is None else None
+    seconds = time.monotonic() - ended if cluster_address() is None else None
     keep_speeds_of(scheduler.config, records, began, seconds)
     return conclusion
 
@@ -213,13 +204,3 @@ def _extend(run: OpenRun, console: Console) -> None:
         console.print(extension.sentence, highlight=False)
     if not extensions:
         console.print("Nothing to extend: no rung that stops trials has failed its audit")
-
-
-@contextmanager
-def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """Context in which these environment variables are removed from this process."""
-    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(taken)

@@ -24,9 +24,9 @@ class TimeLimit:
 
     def __init__(
         self, folder: RunFolder, most_hours: float | None, began: float, interrupt: Interrupt,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """`began` is the Unix time at which this run began; runs before it count as well."""
+        """`began` is the time of `clock` at which this run began; runs before it count as well."""
         self._folder, self._interrupt, self._clock = folder, interrupt, clock
         self._most = math.inf if most_hours is None else 3600 * most_hours
         self._before, self._began = spent_seconds(folder), began

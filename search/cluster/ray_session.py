@@ -18,6 +18,7 @@ from fathom.objectives.user_code import CHECKOUT, own_modules
 from fathom.search.cluster.cluster_address import NamedCluster, named_cluster
 from fathom.search.cluster.connect import connect, last_line
 from fathom.search.cluster.local_ray import WORKER_ENVIRONMENT, start_here
+from fathom.search.cluster.secrets import SECRETS, hidden
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import ResourcesConfig
 
@@ -64,7 +65,8 @@ def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = 
     if ray.is_initialized():
         return
     if join_cluster(own_code=bool(own_code)) is None:
-        start_here(again)
+        with hidden(set(SECRETS).difference(resources.secrets)):
+            start_here(again)
         _check_resources(resources)
 
 

@@ -43,6 +43,8 @@ class ReadyStudy:
     """Plan of each budget, by ascending size."""
     began: float = field(default_factory=time.time)
     """Unix time of these checks, with which the run begins."""
+    began_monotonic: float = field(default_factory=time.monotonic)
+    """The same on the monotonic clock, which nobody sets, for its hours."""
     max_hours: float | None = None
     """Hours after which the search ends, those of earlier runs included; None without a limit."""
 

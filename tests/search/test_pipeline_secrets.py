@@ -27,6 +27,12 @@ trials: 2
 confirm: {depths: 1, seeds: 1, rates: [1]}
 train: {batch_size: 8, evaluations: 2}
 """
+KEEPS_LOGS = """
+from fathom.search import cli
+from fathom.search.cluster import ray_folder
+ray_folder._delete = lambda *_: None
+cli.main()
+"""
 
 
 @pytest.fixture
@@ -57,7 +63,8 @@ def test_no_password_or_token_reaches_a_file_a_database_or_the_output(
     assert "does not answer" in output
     assert SECRET not in output
     read = written(tmp_path / "runs", ray_folder)
-    assert {"mlflow.db", "records.jsonl", "report.html"} <= {path.name for path in read}
+    names = {path.name for path in read}
+    assert {"mlflow.db", "records.jsonl", "report.html", "raylet.out"} <= names
     assert [path for path in read if SECRET.encode() in path.read_bytes()] == []
 
 
@@ -78,10 +85,10 @@ def test_the_password_of_optuna_s_database_reaches_no_file_and_no_output(
 
 
 def run(folder: Path, tracking: str, environment: dict[str, str]) -> str:
-    """Runs a search; returns its output."""
+    """Runs a search, which leaves the logs of Ray; returns its output."""
     (folder / "study.yaml").write_text(STUDY + tracking)
     done = subprocess.run(
-        [sys.executable, "-m", "search", "run", "study.yaml"],
+        [sys.executable, "-c", KEEPS_LOGS, "run", "study.yaml"],
         cwd=folder,
         env=environment,
         capture_output=True,

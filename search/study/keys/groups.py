@@ -391,6 +391,12 @@ class ResourcesConfig(Group):
 
     Set it if the cluster grows later.
     """
+    secrets: tuple[str, ...] = ()
+    """Environment variables with credentials that workers on this machine see, such as
+    `AWS_SECRET_ACCESS_KEY`, for a command or code of your own.
+
+    Other credentials of clouds and stores are hidden from them. On a cluster each node has its own.
+    """
 
     @model_validator(mode="before")
     @classmethod

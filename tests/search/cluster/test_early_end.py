@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -98,6 +99,16 @@ def test_hours_of_earlier_runs_count_and_the_search_is_asked_to_end(folder: RunF
     assert TimeLimit(folder, 1.0, now[0], Interrupt(), lambda: now[0]).over
     assert not TimeLimit(folder, 2.0, now[0], Interrupt(), lambda: now[0]).over
     assert not TimeLimit(folder, None, now[0], Interrupt(), lambda: now[0]).over
+
+
+def test_a_clock_that_is_set_a_day_ahead_ends_no_search(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = TimeLimit(folder, 1.0, time.monotonic(), Interrupt())
+    tomorrow = time.time() + 86_400
+    monkeypatch.setattr("time.time", lambda: tomorrow)
+    limit.tick(print)
+    assert not limit.over
 
 
 @pytest.mark.parametrize("damage", ["", "soon", "-3", "nan", "inf", "\0"])
