@@ -1,9 +1,10 @@
 """The steps of `fathom run`, from a checked study to its answer."""
 
+import errno
 import fcntl
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -63,7 +64,8 @@ def run_study(
 
     Raises:
         ValueError: before any trial starts, if the study can't be run.
-        OSError: when the disk is full; what was trained is saved, as far as there was room.
+        OSError: when the disk is full; what was trained is saved, as far as there was room. Or when
+            the run folder was deleted meanwhile.
     """
     studies = studies or open_database(ready.addresses.optuna, ready.folder)
     steps.begin("starting Ray" if objective else "reading the data")
@@ -92,13 +94,27 @@ def run_study(
             config, run.spaces, folder, heard, kept, past=run.past, fingerprint=known
         )
         steps.end()
-        if interruption := _search(scheduler, objective, run, steps.console):
-            tracker.close()
-            raise interruption
-        steps.begin("computing the answer and the report")
-        keep_content()  # before the verdict
-        conclusion = _answer(scheduler, tracker, run.began)
+        with _ends_when_deleted(folder):
+            if interruption := _search(scheduler, objective, run, steps.console):
+                tracker.close()
+                raise interruption
+            steps.begin("computing the answer and the report")
+            keep_content()  # before the verdict
+            conclusion = _answer(scheduler, tracker, run.began)
     return RunResult(folder, conclusion)
+
+
+@contextmanager
+def _ends_when_deleted(folder: run_folder.RunFolder) -> Iterator[None]:
+    """Context that a run folder's deletion ends with one error, whichever of its files is missed
+    first."""
+    try:
+        yield
+    except FileNotFoundError:
+        if folder.marker.exists():
+            raise
+        what = "the run folder was deleted while its search ran; it is not made again"
+        raise OSError(errno.ENOENT, what, str(folder.path)) from None
 
 
 def _search(

@@ -25,6 +25,9 @@ SECRET_KEY = rf"\w++(?:{'|'.join(f'(?<={end})' for end in SECRETS)})="
 """Pattern of such a parameter, at the start of a word: possessive, so that no long word is read
 again from each of its letters."""
 
+LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+"""Codes of the errors of an SQLite file that is locked."""
+
 
 class TrackingError(ValueError):
     """A tracking address that cannot be used."""
@@ -81,6 +84,16 @@ def check_model_name(name: str, own_model: str | None = None) -> None:
         raise TrackingError(
             f"`--register` must be a name without `/` and `:`, got {name!r}; for example best-10M"
         )
+
+
+def is_locked(error: BaseException | None) -> bool:
+    """True if an error, or one behind it, is that of an SQLite file that another process has
+    locked."""
+    while error is not None:
+        if isinstance(error, sqlite3.OperationalError):
+            return getattr(error, "sqlite_errorcode", None) in LOCKED
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def is_new_file(uri: str) -> bool:
@@ -186,4 +199,6 @@ def _check_file(uri: str, path: Path) -> None:
         if not os.access(path, os.W_OK):
             raise sqlite3.OperationalError("it is read-only")
     except (OSError, sqlite3.Error) as error:
+        if is_locked(error):
+            return
         raise unusable(uri, str(error)) from None

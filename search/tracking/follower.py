@@ -122,6 +122,7 @@ class Follower:
         self._refused: set[str] = set()
         self._runs: StudyRuns | None = None
         self._monitor: SystemMetricsMonitor | None = None
+        self._was_there = study.searching or study.folder.is_dir()
         self._answers = True
         self._concluded = False
         self._ended = False
@@ -146,6 +147,8 @@ class Follower:
             missing = len(self._waiting.keys() | self._refused)
         # With all written but the ends of the runs, there is still something to come back for.
         missing = missing or int(not self._ended)
+        if self._is_gone():
+            return 0
         if missing:
             remedy = f"`fathom report {self._study.folder}` writes them once it answers"
             self._say(f"MLflow at {self._shown} lacks {missing} items of this study; {remedy}")
@@ -166,11 +169,17 @@ class Follower:
         while True:
             # Asked before the round, so that a whole round follows the last message.
             closing = self._closing.is_set()
+            if self._is_gone():
+                return
             answers = self._round(last=closing)
             if closing:
                 return
             pause = GATHER_SECONDS if answers else min(2 * pause, LONGEST_WAIT_SECONDS)
             self._closing.wait(pause)
+
+    def _is_gone(self) -> bool:
+        """True once the run folder was deleted: then nothing of it is made again."""
+        return self._was_there and not self._study.folder.is_dir()
 
     def _round(self, *, last: bool) -> bool:
         """Reads the folder and writes the queued items; False if the store did not answer."""
@@ -181,6 +190,8 @@ class Follower:
             with self._lock:
                 names = list(self._waiting)
             for name in names:
+                if self._is_gone():
+                    return True
                 self._write(self._runs, name)
             self._observe(self._runs, last=last)
             if last:
@@ -189,7 +200,8 @@ class Follower:
         except (MlflowException, OSError) as error:
             # What became of the request is not known, so the next attempt looks again.
             self._runs = None
-            self._say_down(error)
+            if not self._is_gone():
+                self._say_down(error)
             return False
         self._say_up()
         return True

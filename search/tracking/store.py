@@ -11,7 +11,14 @@ from mlflow.telemetry import set_telemetry_client
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from fathom.search.study.store_uri import check_form, first_line, is_new_file, sqlite_path, unusable
+from fathom.search.study.store_uri import (
+    check_form,
+    first_line,
+    is_locked,
+    is_new_file,
+    sqlite_path,
+    unusable,
+)
 from fathom.search.tracking.schema_stamp import is_stamped, stamp
 
 DATABASE_SERVERS = ("postgresql", "mysql", "mssql")
@@ -43,7 +50,8 @@ def settle() -> None:
 def check(uri: str) -> None:
     """Refuses an address that can never work, before any compute is spent.
 
-    A server that does not answer is no error: it may come back.
+    A server that does not answer is no error, and neither is an SQLite file that another process
+    has locked: they may come back.
 
     Raises:
         TrackingError: when the address is malformed, or the SQLite file cannot be used.
@@ -57,6 +65,8 @@ def check(uri: str) -> None:
         else:
             MlflowClient(uri)
     except (MlflowException, SQLAlchemyError, ImportError) as error:
+        if is_locked(error):
+            return
         raise unusable(uri, first_line(error)) from None
     path = sqlite_path(uri)
     if path is not None and not is_stamped(path):

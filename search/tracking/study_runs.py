@@ -208,12 +208,16 @@ class StudyRuns:
 
 
 def study_key(folder: Path) -> str:
-    """Key of a run folder: the same whenever the study is resumed, another for a fresh start."""
+    """Key of a run folder: the same whenever the study is resumed, another for a fresh start.
+
+    Raises:
+        FileNotFoundError: when the run folder was deleted; it is not made again.
+    """
     path = RunFolder(folder).state / "tracking-key"
     key = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     if not KEY.fullmatch(key):
         key = uuid.uuid4().hex
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         write_atomically(path, key)
     return key
 

@@ -141,7 +141,7 @@ class CommandTrial:
         yield from kept
         if self._is_whole:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(exist_ok=True)  # beside checkpoints: a run that was deleted stays so
         began = time.monotonic() - (kept[-1].train_seconds if kept else 0.0)
         process = self._start()
         try:

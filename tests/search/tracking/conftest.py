@@ -20,4 +20,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def place(template: Path, tmp_path: Path) -> Place:
     shutil.copy(template, tmp_path / "mlflow.db")
-    return Place(f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "runs" / "demo")
+    folder = tmp_path / "runs" / "demo"
+    folder.mkdir(parents=True)
+    return Place(f"sqlite:///{tmp_path}/mlflow.db", folder)

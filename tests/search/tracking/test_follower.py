@@ -1,5 +1,6 @@
 """The follower mirrors a run folder: complete, once, and found again over restarts."""
 
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from fathom.search.record_json import to_json
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.run_folder import RunFolder, append_line
-from fathom.search.tracking.follower import RunTail
+from fathom.search.tracking.follower import Follower, RunTail
 from fathom.search.tracking.messages import DataSet
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.tracked import (
@@ -24,6 +25,7 @@ from tests.support.tracked import (
     write_down,
     write_end,
 )
+from tests.support.waiting import wait_until
 
 
 def test_mirroring_a_folder_again_changes_nothing(place: Place) -> None:
@@ -205,3 +207,23 @@ def test_the_files_hold_the_state_of_the_search_at_every_moment(tmp_path: Path) 
 def without_rungs(record: object) -> TrialRecord:
     assert isinstance(record, TrialRecord)
     return replace(record, rungs={})
+
+
+def test_a_run_folder_that_was_deleted_is_not_made_again(place: Place) -> None:
+    write_down(place.folder, trial())
+    follower = place.follower()
+    wait_until((place.folder / "state" / "tracking-key").exists)
+    shutil.rmtree(place.folder.parent)
+    assert follower.close() == 0
+    assert not place.folder.parent.exists()
+    assert place.said == [], "the search itself says it"
+
+
+def test_a_folder_that_is_deleted_before_mlflow_is_there_is_not_made_again(place: Place) -> None:
+    """MLflow takes seconds to import."""
+    store = place.folder.parent / "mlflow.db"
+    early = replace(place, uri=f"sqlite:///{store}")
+    shutil.rmtree(place.folder.parent)
+    follower = Follower(early.study(searching=True), early.said.append)
+    assert follower.close() == 0
+    assert not store.parent.exists()

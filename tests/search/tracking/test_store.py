@@ -1,6 +1,9 @@
 """Refused stores, and the making of a new one: `search/tracking/store.py`."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,8 @@ from mlflow import MlflowClient
 
 from fathom.search.tracking import store
 from fathom.search.tracking.schema_stamp import is_stamped
-from tests.support.tracked import Place
+from tests.support.tracked import Place, trial, write_down
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,40 @@ def test_a_new_database_appears_whole_and_without_an_empty_experiment(
 ) -> None:
     assert [file.name for file in template.parent.iterdir()] == [template.name]
     assert MlflowClient(f"sqlite:///{template}").search_experiments() == []
+
+
+def test_a_store_that_another_process_has_locked_is_not_refused(place: Place) -> None:
+    with locked(place):
+        store.check(f"{place.uri}?timeout=0")
+
+
+def test_a_store_that_was_locked_at_the_start_is_written_when_it_is_free(place: Place) -> None:
+    write_down(place.folder, trial())
+    hasty = replace(place, uri=f"{place.uri}?timeout=0")
+    with locked(place):
+        follower = hasty.follower()
+        wait_until(lambda: bool(hasty.said))
+    assert "database is locked; the search goes on" in hasty.said[0]
+    wait_until(lambda: "MLflow answers again, and has what it missed" in hasty.said)
+    assert follower.close() == 0
+    assert place.find().data.tags["outcome"] == "finished"
+
+
+def test_a_store_that_stays_locked_is_named_with_the_command_that_writes_it(place: Place) -> None:
+    write_down(place.folder, trial())
+    hasty = replace(place, uri=f"{place.uri}?timeout=0")
+    with locked(place):
+        assert hasty.follower().close(timeout_seconds=1.0) > 0
+    assert "`fathom report " in hasty.said[-1]
+
+
+@contextmanager
+def locked(place: Place) -> Iterator[None]:
+    """Another process writes to the store meanwhile."""
+    database = sqlite3.connect(place.uri.removeprefix("sqlite:///"), isolation_level=None)
+    with closing(database):
+        database.execute("BEGIN EXCLUSIVE")
+        yield
 
 
 def test_a_store_is_stamped_by_the_mlflow_that_has_opened_it(

@@ -39,6 +39,7 @@ train: {{command: {words}, batch_size: 4, {others}}}
 
 
 def trial_of(config: StudyConfig, folder: Path) -> CommandTrial:
+    folder.mkdir(exist_ok=True)
     [budget] = expand_budgets(config)
     shape = feasible_shapes(config, budget, 256)[0]
     spec = standalone_spec("mine", config, budget, shape)
