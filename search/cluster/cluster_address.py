@@ -10,6 +10,8 @@ from pathlib import Path
 from fathom.objectives.files import open_regular
 from fathom.search.cluster.ray_internals import ray_address_file
 
+CONNECT_SECONDS = 5.0
+"""Longest wait for a connection."""
 BELIEVED = {0}
 """Users who are believed besides this one: root, who can do anything anyhow."""
 LISTENING = "0A"
@@ -63,6 +65,18 @@ def named_cluster() -> NamedCluster:
         doubt = f"what listens at {address}, which it names, belongs to {owner}"
         return NamedCluster(None, str(path), doubt)
     return NamedCluster(address or None, str(path))
+
+
+def is_reachable(address: str) -> bool:
+    """True if something listens at an address, and for one that is no HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    if "://" in address or not port.isdigit():
+        return True
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _user(number: int) -> str:

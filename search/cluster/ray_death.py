@@ -1,4 +1,5 @@
-"""Ends the search, with one line, when the Ray that it started on this machine has died.
+"""Ends the search, with one line, when the Ray that it started on this machine has died, or the
+head of the cluster that it joined.
 
 Ray itself waits for up to a minute, prints pages of its logs, and does not say how to go on.
 """
@@ -9,14 +10,22 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import ray
 
+from fathom.search.cluster import ray_internals
+from fathom.search.cluster.cluster_address import is_reachable
 from fathom.search.cluster.ray_internals import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
 
 POLL_SECONDS = 0.2
+HEAD_POLL_SECONDS = 1.0
+SOCKETS = Path("/proc/net/unix")
+"""Linux's table of Unix sockets."""
+EARLIER_SECONDS = 3.0
+"""Seconds by which this is earlier than Ray, which looks at its connection every second or two."""
 VITAL = {PROCESS_TYPE_RAYLET, PROCESS_TYPE_GCS_SERVER}
 """Programs of Ray that a search can't do without."""
 
@@ -30,6 +39,45 @@ def end_with_ray(started: Sequence[subprocess.Popen[bytes]], again: str) -> thre
     atexit.register(over.set)  # runs before Ray's own, which ends those processes
     threading.Thread(target=_watch, args=(over, started, again), name="ray", daemon=True).start()
     return over
+
+
+def end_with_head(address: str, again: str) -> None:
+    """Watches the head of a joined cluster until Ray is shut down.
+
+    Ray ends the process itself once it has tried to reconnect for a minute; this ends it just
+    before that, with `again`, the command that resumes the search.
+    """
+    patience = ray_internals.reconnect_seconds() - EARLIER_SECONDS
+    watched = (address, patience, again)
+    threading.Thread(target=_watch_head, args=watched, name="head", daemon=True).start()
+
+
+def _watch_head(address: str, patience: float, again: str) -> None:
+    """Ends this process once the head of a cluster could not be reached for so many seconds, or the
+    raylet of this machine is gone, without which Ray ends it, too."""
+    silent_since, socket, was_there = None, ray_internals.raylet_socket(), False
+    while ray.is_initialized():
+        is_there = _has_socket(socket)
+        if was_there and not is_there:
+            what = "Ray on this machine has died (its raylet is gone)"
+            _end(f"{what}; nothing is lost. When it runs again, go on: {again}")
+        was_there = is_there
+        if is_reachable(address):
+            silent_since = None
+        elif silent_since is None:
+            silent_since = time.monotonic()
+        elif time.monotonic() - silent_since >= patience:
+            what = f"the Ray cluster at {address} has died (no head for {patience:.0f} s)"
+            _end(f"{what}; nothing is lost. When there is one again, go on: {again}")
+        time.sleep(HEAD_POLL_SECONDS)
+
+
+def _has_socket(path: str) -> bool:
+    """True if a process has a Unix socket of this path, and where the system does not tell."""
+    try:
+        return path in SOCKETS.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
 
 
 def _watch(over: threading.Event, started: Sequence[subprocess.Popen[bytes]], again: str) -> None:

@@ -24,6 +24,9 @@ from ray._private.utils import get_num_cpus as get_num_cpus
 from ray.core.generated import common_pb2
 from ray.job_config import JobConfig
 
+RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
+"""Ray's environment variable for the seconds of `reconnect_seconds`."""
+
 
 def processes_end_with_parent() -> bool:
     """True where Ray's processes end with the one that started them, as on Linux."""
@@ -103,6 +106,12 @@ def ray_address_file() -> Path:
     return Path(get_ray_address_file(None))
 
 
+def reconnect_seconds() -> float:
+    """Seconds for which Ray tries to reach the head of a joined cluster again, before it ends this
+    process."""
+    return float(os.environ.get(RECONNECT, 60))
+
+
 def draining_nodes() -> Collection[str]:
     """Ids of the nodes that Ray drains, as it does when their machines will be taken away."""
     found: dict[str, int] = ray._private.state.state.get_draining_nodes()
@@ -137,6 +146,12 @@ def node_here() -> tuple[str, str]:
     """Ray's folder on the node of this process, and the address of its head."""
     node: Any = ray._private.worker._global_node
     return node.get_temp_dir_path(), node.gcs_address
+
+
+def raylet_socket() -> str:
+    """Path of the socket of the raylet to which this process is connected; empty without one."""
+    node: Any = ray._private.worker._global_node
+    return node.raylet_socket_name if node else ""
 
 
 def memory_in_use() -> tuple[int, int]:

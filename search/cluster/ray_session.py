@@ -18,6 +18,8 @@ from fathom.objectives.user_code import CHECKOUT, own_modules
 from fathom.search.cluster.cluster_address import NamedCluster, named_cluster
 from fathom.search.cluster.connect import connect, last_line
 from fathom.search.cluster.local_ray import WORKER_ENVIRONMENT, start_here
+from fathom.search.cluster.ray_death import end_with_head
+from fathom.search.cluster.ray_internals import silent
 from fathom.search.cluster.secrets import SECRETS, hidden
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import ResourcesConfig
@@ -64,7 +66,9 @@ def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = 
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the run, not only the experiment
     if ray.is_initialized():
         return
-    if join_cluster(own_code=bool(own_code)) is None:
+    if address := join_cluster(own_code=bool(own_code)):
+        end_with_head(address, again)
+    else:
         with hidden(set(SECRETS).difference(resources.secrets)):
             start_here(again)
         _check_resources(resources)
@@ -99,7 +103,8 @@ def join_cluster(*, own_code: bool = False) -> str | None:
     reach: Any = import_module("fathom.search.cluster.reach")
     try:
         reach.wait_for_head(cluster.address)
-        connect(address=cluster.address, runtime_env=_worker_environment(own_code=own_code))
+        with silent():  # of a host that was cut off, Ray would print pages of its state
+            connect(address=cluster.address, runtime_env=_worker_environment(own_code=own_code))
     except RuntimeEnvSetupError as error:
         raise ConfigError(
             f"your code can't be sent to the nodes: {last_line(error)}; keep data and results out "

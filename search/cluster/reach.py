@@ -2,7 +2,6 @@
 minutes. Takes a tenth of a second to import."""
 
 import logging
-import socket
 import threading
 import time
 from typing import Any
@@ -11,14 +10,18 @@ import grpc
 from ray._private.grpc_utils import init_grpc_channel
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 
+from fathom.search.cluster.cluster_address import is_reachable
+
 log = logging.getLogger(__name__)
 
-CONNECT_SECONDS = 5.0
-"""Longest wait for a connection."""
 SIGN_SECONDS = 12.0
 """Longest wait for a first sign of a head, from before the connection."""
 ANSWER_SECONDS = 600.0
 """Longest wait for a head that has given a sign."""
+
+
+class RefusedError(ConnectionError):
+    """A head of Ray answers and refuses this process."""
 
 
 class NoHeadError(ConnectionError):
@@ -32,25 +35,23 @@ class NobodyError(NoHeadError):
 def wait_for_head(address: str) -> None:
     """Returns once a head of Ray answers at an address; one that answers slowly is waited for.
 
-    A refusal, as for a wrong token, is an answer: Ray says it better.
-
     Raises:
+        RefusedError: when the head refuses the token of this process, or its lack of one.
         NobodyError: when nothing listens there.
         NoHeadError: when what listens is no head, or gives no sign of one.
     """
     deadline = time.monotonic() + SIGN_SECONDS
-    host, _, port = address.rpartition(":")
-    if "://" in address or not port.isdigit():
-        return  # of Ray's client, or no address: Ray says what is wrong with it
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-    except OSError:
-        raise NobodyError("nobody answers there") from None
+    if not is_reachable(address):
+        raise NobodyError("nobody answers there")
+    if "://" in address or ":" not in address:
+        return  # of Ray's client, or a word: Ray says what is wrong with it
     channel = init_grpc_channel(address)
     try:
         _wait(channel, address, deadline)
     except grpc.RpcError as error:
         code = error.code()
+        if code in {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}:
+            raise RefusedError(error.details()) from None
         if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED}:
             raise NoHeadError("what listens there is no head of Ray") from None
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:

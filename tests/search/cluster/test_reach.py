@@ -16,12 +16,14 @@ from fathom.search.cluster.ray_session import NotJoinedError, join_cluster
 
 
 class Head(gcs_service_pb2_grpc.NodeInfoGcsServiceServicer):
-    """A head that answers once it is told to."""
+    """A head that answers once it is told to, or refuses all."""
 
-    def __init__(self) -> None:
-        self.answers = threading.Event()
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.answers, self._refuses = threading.Event(), refuses
 
-    def GetClusterId(self, request: object, context: object) -> object:
+    def GetClusterId(self, request: object, context: grpc.ServicerContext) -> object:
+        if self._refuses:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "InvalidAuthToken: it is missing")
         self.answers.wait(60)
         messages: Any = gcs_service_pb2
         return messages.GetClusterIdReply()
@@ -79,6 +81,12 @@ def test_a_head_that_answers_slowly_is_waited_for_and_it_is_said(
         threading.Timer(3.0, head.answers.set).start()
         reach.wait_for_head(address)
     assert caplog.messages == [f"The Ray cluster at {address} answers slowly; waiting for it"]
+
+
+def test_a_refused_token_is_said_at_once() -> None:
+    head = Head(refuses=True)
+    with served(head) as address, pytest.raises(reach.RefusedError, match="InvalidAuthToken"):
+        reach.wait_for_head(address)
 
 
 @pytest.mark.parametrize(
