@@ -56,6 +56,8 @@ def named_cluster() -> NamedCluster:
         found = os.fstat(file.fileno())
         if found.st_uid not in BELIEVED | {os.getuid()}:
             return NamedCluster(None, str(path), f"it belongs to {_user(found.st_uid)}")
+        if not os.path.samestat(path.lstat(), found):
+            return NamedCluster(None, str(path), "it is a link")
         if found.st_mode & stat.S_IWOTH:
             return NamedCluster(None, str(path), "others can write to it")
         address = file.read(1000).decode(errors="replace").strip()

@@ -57,6 +57,12 @@ def test_a_file_that_everybody_can_write_to_is_not_believed(file: Path) -> None:
     assert named_cluster().doubt == "others can write to it"
 
 
+def test_a_link_to_another_file_of_this_user_is_not_believed(file: Path, tmp_path: Path) -> None:
+    file.rename(tmp_path / "other")
+    file.symlink_to(tmp_path / "other")
+    assert named_cluster().doubt == "it is a link"
+
+
 def test_a_pipe_in_its_place_is_not_waited_for(file: Path) -> None:
     file.unlink()
     os.mkfifo(file)
