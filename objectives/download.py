@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
+from fathom.objectives.durable import put_in_place
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import GZIP, open_regular
 
@@ -117,7 +118,7 @@ def _download(download: Download, target: Path) -> None:
     except ObjectiveError:
         part.unlink()
         raise
-    part.replace(target)
+    put_in_place(part, target)
 
 
 def _fetch(url: str, part: Path) -> None:

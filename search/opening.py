@@ -9,6 +9,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import Past, read_past
 from fathom.search.study.fingerprint import (
     Fingerprint,
+    check_settings,
     fingerprint_of,
     place_of,
     settled_fingerprint,
@@ -60,6 +61,7 @@ def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
     every_byte = partial(content_digest_of, objective, lambda: False)
     now = fingerprint_of(config, data_digest)
     fingerprint = settled_fingerprint(folder, now, place, every_byte)
+    check_settings(folder, config, fingerprint)
     check = record_check(config, [plan.budget for plan in ready.plans], fingerprint.study)
     past = read_past(folder, check)
     return OpenRun(

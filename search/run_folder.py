@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fathom.objectives.durable import make_folder, put_in_place, sync_folder
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_json, parse_line, problem_of
 from fathom.search.records import TrialRecord
 
@@ -89,6 +90,24 @@ class RunFolder:
         where = [] if runs == Path("runs") else ["--runs", str(runs)]
         return shlex.join(["fathom", "run", str(self.config), *where])
 
+    @property
+    def began(self) -> bool:
+        """True if a search has begun here."""
+        return self.records.exists() or self.journal.exists()
+
+    def check_config(self) -> None:
+        """Checks that the study file of a search that has begun here is not lost.
+
+        Raises:
+            RunFolderError: when it is; the message says what writes it anew.
+        """
+        if self.began and is_lost(self.config):
+            again = shlex.join(["fathom", "run", "STUDY.yaml", "--runs", str(self.path.parent)])
+            raise RunFolderError(
+                f"{self.config} is lost: `{again}` writes it anew, with the study file that began "
+                "this search"
+            )
+
     def results(self) -> list[Path]:
         """The result files that exist: best shapes, report and figures."""
         files = (self.best, self.report, *sorted(self.figures.glob("*")))
@@ -143,9 +162,18 @@ class RunFolder:
 
     def create(self) -> None:
         """Makes the folders of the run."""
-        self.marker.parent.mkdir(parents=True, exist_ok=True)
-        if not self.marker.exists():
+        make_folder(self.marker.parent)
+        if is_lost(self.marker):
             write_atomically(self.marker, uuid.uuid4().hex)
+
+
+def is_lost(path: Path) -> bool:
+    """True if a file is not there, or is empty or full of zeros, as power cuts leave files."""
+    try:
+        with path.open("rb") as file:
+            return not any(part.strip(b"\0") for part in iter(lambda: file.read(2**16), b""))
+    except FileNotFoundError:
+        return True
 
 
 def is_in_use(folder: RunFolder) -> bool:
@@ -175,7 +203,7 @@ def locked(folder: RunFolder) -> Iterator[None]:
     """
     path = folder.state / "lock"
     made = [place for place in (path.parent, *path.parent.parents) if not place.exists()]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -202,11 +230,11 @@ def token_cache(runs: Path) -> Path:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replaces a file at once: a reader, or a crash, leaves the old text or the new one."""
+    """Replaces a file at once: a reader, a crash and a power cut find the old text or the new."""
     temporary = path.with_name(path.name + UNFINISHED)
     try:
         temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
+        put_in_place(temporary, path)
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
@@ -231,6 +259,8 @@ def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
                 rest = rest[file.write(rest) or 0 :]
             if wait:
                 os.fsync(file.fileno())
+                if begin == 0:  # of a new file the name too
+                    sync_folder(path.parent)
         except OSError:  # of a full disk: half a line would spoil the one that comes after it
             file.truncate(begin)
             raise

@@ -209,6 +209,55 @@ def run(damageable: Path, tmp_path: Path) -> Path:
     return shutil.copytree(damageable / "runs" / "simulated", tmp_path / "run")
 
 
+@pytest.mark.parametrize("left", [None, b"", bytes(300)], ids=["lost", "empty", "zeros"])
+def test_a_fingerprint_that_a_power_cut_took_is_made_anew_from_records_and_data(
+    damageable: Path, untrained: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    left: bytes | None, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(shutil.copytree(damageable, tmp_path / "here"))
+    folder = RunFolder(Path("runs/simulated"))
+    before = folder.fingerprint.read_bytes()
+    leave(folder.fingerprint, left)
+    assert fathom(monkeypatch, "report", "runs/simulated").fault == ""
+    answer = fathom(monkeypatch, "run", "study.yaml")
+    assert (answer.status, answer.fault) == (0, "")
+    assert "is lost: it is written anew from the records and the data" in caplog.text
+    assert folder.fingerprint.read_bytes() == before
+    leave(folder.fingerprint, left)
+    monkeypatch.setattr("fathom.search.opening.data_digest_of", lambda _: "another text")
+    answer = fathom(monkeypatch, "run", "study.yaml")
+    assert (answer.status, answer.fault) == (2, "")
+    assert "fingerprint.json is lost, and the trials of runs/simulated have" in answer.complaint
+
+
+@pytest.mark.parametrize("left", [None, b"", bytes(300)], ids=["lost", "empty", "zeros"])
+def test_a_config_that_a_power_cut_took_is_written_anew_by_the_study_that_began_the_search(
+    damageable: Path, untrained: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    left: bytes | None,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(shutil.copytree(damageable, tmp_path / "here"))
+    folder = RunFolder(Path("runs/simulated"))
+    before = load(folder.config)
+    leave(folder.config, left)
+    for verb in (("report", "runs/simulated"), ("run", "runs/simulated/config.yaml")):
+        answer = fathom(monkeypatch, *verb)
+        assert (answer.status, answer.fault) == (2, ""), verb
+        assert "config.yaml is lost: `fathom run STUDY.yaml --runs runs` writes" in answer.complaint
+    answer = fathom(monkeypatch, "run", "study.yaml", "--set", "confirm.seeds=4")
+    assert (answer.status, answer.fault) == (2, "")
+    assert "began with other settings than these" in answer.complaint
+    answer = fathom(monkeypatch, "run", "study.yaml")
+    assert (answer.status, answer.fault) == (0, "")
+    assert load(folder.config) == before
+
+
+def leave(path: Path, content: bytes | None) -> None:
+    """What a power cut leaves of a file: nothing, or an empty one."""
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+
+
 @pytest.mark.parametrize(
     "name", ["state/seconds", "state/report.lock", "fingerprint.json", "tables/optima.csv"]
 )

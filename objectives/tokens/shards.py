@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from fathom.objectives.durable import put_in_place
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import open_regular
 from fathom.objectives.keys import Group
@@ -97,7 +98,7 @@ def write_index(folder: Path, index: Index) -> None:
     """Writes the index of a folder, whole or not at all; it marks the folder as complete."""
     part = folder / f"{INDEX}.tmp"
     part.write_text(json.dumps(index.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
-    part.replace(folder / INDEX)
+    put_in_place(part, folder / INDEX)
 
 
 def segments_of(folder: Path, index: Index, split: Split) -> tuple[Segment, ...]:

@@ -136,6 +136,7 @@ def print_table(table: dict[str, Any]) -> None:
 def _optima(run: str) -> tuple[Optimum, ...]:
     folder = RunFolder(Path(run))
     folder.check_files()
+    folder.check_config()
     if not folder.config.exists():
         raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
     config = load(folder.config)

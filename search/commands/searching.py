@@ -92,10 +92,14 @@ def _prepare(
         if console.is_terminal:
             steps.begin("checking the study")
         from fathom.search.study.keys.config import load, placed
+        from fathom.search.study.preflight import (
+            check_kept_study,
+            check_ready,
+            check_trusted_study,
+        )
 
+        check_kept_study(study)
         config = load(study, overrides)
-        from fathom.search.study.preflight import check_ready, check_trusted_study
-
         check_trusted_study(config, study, trust=trust)
         with placed(study, overrides):
             ready = check_ready(config, runs)

@@ -12,6 +12,7 @@ from typing import Protocol
 from fathom.models.options import Normalization
 from fathom.models.shape import Shape
 from fathom.models.sizing.layer_sizes import holding
+from fathom.objectives.durable import put_in_place
 from fathom.objectives.errors import nearest
 from fathom.search.export import hugging_face, litgpt, nanogpt, torchtitan
 from fathom.search.export.architectures import Architecture
@@ -134,7 +135,7 @@ def write_folder(
             (unfinished / file).write_bytes(raw)
         if carry is not None:
             carry(unfinished)
-        unfinished.rename(folder)
+        put_in_place(unfinished, folder)
     return [f"{folder}: {lines[0]}", *lines[1:], "", *how]
 
 

@@ -1,10 +1,10 @@
 """The files of a report: the page, figures for papers, and tables as CSV."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fathom.objectives.durable import put_all_in_place
 from fathom.search.conclusion import Conclusion, Findings
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
@@ -20,8 +20,8 @@ from fathom.search.report.papers import metrics_by_kind
 from fathom.search.report.text import summary
 from fathom.search.tables.analysis import Analysis
 
-FIGURES = (".png", ".svg")
-TABLES = (".csv",)
+PARTS = {"figures": (".png", ".svg"), "tables": (".csv",)}
+"""Folders of a report -> endings of the files in it."""
 
 
 def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
@@ -45,16 +45,14 @@ def write_analysis(analysis: Analysis, folder: Path) -> Path:
 def _write(folder: Path, text: str, charts: Sequence[Chart], found: Findings) -> Path:
     with TemporaryDirectory(dir=folder, prefix=".report-") as aside:
         draft = Path(aside)
-        (draft / "figures").mkdir()
-        (draft / "tables").mkdir()
+        for part in PARTS:
+            (draft / part).mkdir()
         save_static(charts, draft / "figures")
         strip = [chart for chart in strip_charts(found) if chart is not None]
         save_strip(strip, draft / "figures", study=found.title, summary=summary(found.optima))
         save_tables(draft / "tables", tables(found))
         (draft / "report.html").write_text(text, encoding="utf-8")
-        _publish(draft / "figures", folder / "figures", FIGURES)
-        _publish(draft / "tables", folder / "tables", TABLES)
-        os.replace(draft / "report.html", folder / "report.html")
+        _publish(draft, folder)
     return folder / "report.html"
 
 
@@ -85,12 +83,16 @@ def make_charts(conclusion: Findings, *, of_trials: bool = True) -> tuple[Chart,
     return tuple(chart for chart in charts if chart is not None)
 
 
-def _publish(draft: Path, folder: Path, suffixes: Sequence[str]) -> None:
-    """Moves new files over old ones, then removes those that only an earlier report had."""
-    folder.mkdir(exist_ok=True)
-    names = {path.name for path in draft.iterdir()}
-    for name in sorted(names):
-        os.replace(draft / name, folder / name)
-    for path in folder.iterdir():
-        if path.suffix in suffixes and path.name not in names:
-            path.unlink()
+def _publish(draft: Path, folder: Path) -> None:
+    """Moves new files over old ones, the page last, then removes those that only an earlier report
+    had."""
+    moves = []
+    for part in PARTS:
+        (folder / part).mkdir(exist_ok=True)
+        moves += [(file, folder / part / file.name) for file in sorted((draft / part).iterdir())]
+    put_all_in_place([*moves, (draft / "report.html", folder / "report.html")])
+    new = {path for _, path in moves}
+    for part, suffixes in PARTS.items():
+        for path in (folder / part).iterdir():
+            if path.suffix in suffixes and path not in new:
+                path.unlink()

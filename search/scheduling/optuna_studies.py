@@ -23,6 +23,7 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from fathom.objectives.durable import put_in_place
 from fathom.search.run_folder import RunFolder, truncate_torn_line
 from fathom.search.scheduling.optuna_trials import (
     NAME,
@@ -267,7 +268,7 @@ def open_file(path: Path) -> BaseStorage:
         raise
     except Exception as error:  # noqa: BLE001 - Optuna raises whatever a damaged line leads to
         aside = path.with_name(path.name + ".damaged")
-        path.replace(aside)
+        put_in_place(path, aside)
         log.warning(
             "Optuna can't read %s (%s): it is written anew from the records, and the old one is %s",
             path,

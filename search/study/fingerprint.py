@@ -5,18 +5,28 @@ changed between two starts is noticed, and so is a record of another study.
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from threading import Event
 
 from fathom.objectives.files import digest_of
 from fathom.objectives.keys import ObjectiveConfig
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
-from fathom.search.run_folder import RunFolder, RunFolderError, write_atomically
+from fathom.search.run_folder import (
+    RunFolder,
+    RunFolderError,
+    is_lost,
+    read_lines,
+    write_atomically,
+)
 from fathom.search.study.file.safe_yaml import read_text
 from fathom.search.study.keys.config import StudyConfig
+
+log = logging.getLogger(__name__)
 
 PLACES = ("corpus", "data", "train")
 """Keys of an objective that may name the place of its data; the first one given counts."""
@@ -44,18 +54,21 @@ def fingerprint_of(config: StudyConfig, data: str) -> Fingerprint:
 
 
 def read_fingerprint(folder: RunFolder) -> Fingerprint | None:
-    """The fingerprint in a run folder; None before the first start.
+    """The fingerprint in a run folder; None before the first start, and if it is lost.
 
     Raises:
         DamagedFileError: when the file is none that Fathom wrote.
     """
     path = folder.fingerprint
-    if not path.exists():
+    if is_lost(path):
         return None
     try:
         return from_values(Fingerprint, json.loads(read_text(path)))
     except DAMAGE as error:
-        raise DamagedFileError(f"{path}: {problem_of(error)}; restore the file") from error
+        raise DamagedFileError(
+            f"{path}: {problem_of(error)}; restore the file, or delete it: `fathom run` writes it "
+            "anew from the records and the data"
+        ) from error
 
 
 def write_fingerprint(folder: RunFolder, fingerprint: Fingerprint) -> None:
@@ -66,18 +79,52 @@ def write_fingerprint(folder: RunFolder, fingerprint: Fingerprint) -> None:
 def settled_fingerprint(
     folder: RunFolder, now: Fingerprint, place: str, content: Callable[[], str | None]
 ) -> Fingerprint:
-    """Returns the fingerprint in a run folder; before the first start, that of the study `now`.
+    """Returns the fingerprint in a run folder; before the first start, and if it is lost, that of
+    the study `now`.
 
     `place` names the data. `content` reads every byte of them, and is called only where their
     digest differs, since copies of files have other times.
 
     Raises:
-        RunFolderError: if the data are not those that the folder's trials were trained on.
+        RunFolderError: if the data are not those that the folder's trials were trained on, or may
+            be others.
     """
-    kept = read_fingerprint(folder) or now
+    kept = read_fingerprint(folder) or _made_anew(folder, now, place)
     if kept.data != now.data and not (kept.content and content() == kept.content):
         raise _changed(folder, place, kept.data, now.data)
     return kept
+
+
+def check_settings(folder: RunFolder, config: StudyConfig, fingerprint: Fingerprint) -> None:
+    """Checks a study by the fingerprint in its folder if the folder has lost its `config.yaml`.
+
+    Raises:
+        RunFolderError: if the study has other settings than the one that began the search.
+    """
+    if is_lost(folder.config) and fingerprint_of(config, fingerprint.data) != replace(
+        fingerprint, content=""
+    ):
+        raise RunFolderError(
+            f"{folder.config} is lost, and the search in {folder.path} began with other settings "
+            f"than these (fingerprint {fingerprint.study[:12]}); use the study file that began it, "
+            "or give this study another `study` name"
+        )
+
+
+def _made_anew(folder: RunFolder, now: Fingerprint, place: str) -> Fingerprint:
+    """The fingerprint `now` of a folder without one, once its trials are known to have it."""
+    lines = chain(read_lines(folder.records), read_lines(folder.journal))
+    recorded = next((line["fingerprint"] for line in lines if "fingerprint" in line), None)
+    if recorded is None:
+        return now
+    if recorded != now.study:
+        raise RunFolderError(
+            f"{folder.fingerprint} is lost, and the trials of {folder.path} have the fingerprint "
+            f"{str(recorded)[:12]} where the study and {place} now give {now.study[:12]}; restore "
+            "that file or the old data, or give the study another `study` name"
+        )
+    log.warning("%s is lost: it is written anew from the records and the data", folder.fingerprint)
+    return now
 
 
 def keep_content(folder: RunFolder, place: str, fingerprint: Fingerprint, content: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fathom.objectives.keys import Group, short
-from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri
+from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri, is_lost
 from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
@@ -139,6 +139,14 @@ def check_own_loop(config: StudyConfig) -> None:
         )
 
 
+def check_kept_study(file: Path) -> None:
+    """Raises `RunFolderError` if a file is the `config.yaml` of a run folder, and lost."""
+    folder = RunFolder(file.parent)
+    if file == folder.config:
+        folder.check_files()
+        folder.check_config()
+
+
 def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None:
     """Checks `trust` as `check_trusted` does if the file is the `config.yaml` of a run folder."""
     folder = RunFolder(file.parent)
@@ -154,6 +162,7 @@ def load_run(path: Path) -> tuple[RunFolder, StudyConfig]:
     """
     folder = RunFolder(path)
     folder.check_files()
+    folder.check_config()
     if not folder.config.exists():
         raise RunFolderError(f"{path} is not a run folder: it has no config.yaml; see `ls runs`")
     return folder, load(folder.config)
@@ -166,8 +175,8 @@ def check_same_study(config: StudyConfig, folder: RunFolder) -> None:
         RunFolderError: if it holds another study, or files that are not plain files.
     """
     folder.check_files()
-    if not folder.config.exists():
-        return
+    if is_lost(folder.config):
+        return  # a search that has begun knows its settings by their fingerprint
     difference = _difference(load(folder.config), config, free=FREE_TO_CHANGE)
     if difference:
         raise RunFolderError(

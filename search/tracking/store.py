@@ -11,6 +11,7 @@ from mlflow.telemetry import set_telemetry_client
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from fathom.objectives.durable import put_in_place
 from fathom.search.study.store_uri import (
     check_form,
     first_line,
@@ -109,4 +110,4 @@ def _create_database(path: Path) -> None:
     if path.exists():  # another process was quicker
         draft.unlink()
     else:
-        os.replace(draft, path)
+        put_in_place(draft, path)

@@ -4,7 +4,6 @@ An entry is named by the content of the text's files and by the keys that decide
 """
 
 import hashlib
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fathom.objectives.durable import put_in_place
 from fathom.objectives.files import digest_of
 from fathom.objectives.text.corpus import Corpus, corpus_contents, read_corpus
 from fathom.objectives.text.encode import Encoding, Ids, encode, id_type
@@ -108,7 +108,7 @@ def _keep(entry: Path, text: Corpus, ids: Encoding) -> None:
         )
         write_index(part, index)
         if not is_shard_folder(entry):
-            os.rename(part, entry)
+            put_in_place(part, entry)
     except FileExistsError:
         pass  # theirs is as good
     finally:
@@ -119,8 +119,6 @@ def _write(folder: Path, name: str, ids: Ids, text: bytes) -> Split:
     file = folder / f"{name}-00000.bin"
     with file.open("wb") as opened:
         opened.write(ids.data)
-        opened.flush()
-        os.fsync(opened.fileno())
     sha256 = hashlib.sha256(ids.data).hexdigest()
     shards = (Shard(file=file.name, tokens=len(ids), sha256=sha256),) if len(ids) else ()
     return Split(tokens=len(ids), documents=1, bytes=len(text), shards=shards)

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from pydantic import Field, ValidationError
 
+from fathom.objectives.durable import put_in_place
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import Group
 from fathom.objectives.tokens.making.cut import CutBlock
@@ -88,7 +89,7 @@ class ShardWriter:
             os.fsync(file.fileno())
         part = self._folder / f"{PROGRESS}.tmp"
         part.write_text(self.progress.model_dump_json(), encoding="utf-8")
-        part.replace(self._folder / PROGRESS)
+        put_in_place(part, self._folder / PROGRESS)
 
     def finish(self, vocabulary: int, end: int | None) -> Index:
         """Closes the last shards and writes the index; returns it. The folder is then complete."""

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fathom.objectives.durable import put_in_place
 from fathom.objectives.files import open_regular
 from fathom.search.run_folder import UNFINISHED
 
@@ -87,7 +88,7 @@ def _copied(state: Any) -> Any:
 
 
 def save(state: dict[str, Any], path: Path) -> None:
-    """Replaces the file; a kill at any moment leaves the old one or the new one.
+    """Replaces the file; a kill or a power cut at any moment leaves the old one or the new one.
 
     So do two processes that write at once: a worker that was cut off trains for a while beside the
     one that replaced it.
@@ -99,7 +100,7 @@ def save(state: dict[str, Any], path: Path) -> None:
     try:
         with temporary.open("wb") as file:
             torch.save(state, file)
-        os.replace(temporary, path)
+        put_in_place(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)  # half a file would fill the disk for the next as well
         if isinstance(error.__context__, OSError):  # PyTorch's writer hides what the disk said

@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fathom.objectives.durable import sync_folder
 from fathom.search.run_folder import PARTS, forget_parts
 from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.saving import checkpoint
@@ -52,6 +53,7 @@ class ShardedSaver:
         try:
             _on_all_ranks("save", parts, checkpoint_id=folder)
             if self._ranks.is_leader:
+                sync_folder(folder)  # the files in it are on the disk already
                 checkpoint.save(rest, self._path)
                 forget_parts(self._path, but=folder)
         except OSError as error:
