@@ -3,7 +3,7 @@
 import errno
 import fcntl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,18 +22,16 @@ from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml
 from fathom.search.opening import OpenRun, open_run
-from fathom.search.records import TrialRecord
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import write_report
 from fathom.search.scheduling.extend import extend, forget_checkpoints
-from fathom.search.scheduling.journal import unfinished_budgets
+from fathom.search.scheduling.journal import Past, read_run
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.keys.config import StudyConfig, dump
-from fathom.search.study.own_records import read_records
 from fathom.search.study.preflight import ReadyStudy, load_run, without_passwords
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
@@ -149,7 +147,10 @@ def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:
     """Returns the conclusion of a search after publishing it; deletes checkpoints that no trial
     needs any more, and keeps the speeds of the trials since the Unix time `began`."""
     folder, records, ended = scheduler.folder, scheduler.records, time.monotonic()
-    conclusion = conclude_run(folder, scheduler.config, records)
+    unfinished = [size for size, search in scheduler.budgets.items() if not search.done]
+    conclusion = conclude(
+        records, scheduler.config, unfinished=unfinished, resume=folder.resume_command
+    )
     publish(folder, conclusion, tracker)
     scheduler.conclude(conclusion.optima)
     if scheduler.done:
@@ -171,26 +172,25 @@ def report_study(path: Path, *, trust: bool = False) -> RunResult:
     folder, config = load_run(path)
     with ExitStack() as held:
         searched = not _held(held, folder)  # it then mirrors itself into MLflow
-        records = read_records(folder, config)  # refused before MLflow sees any of it
+        past = read_run(folder, config)  # refused before MLflow sees any of it
         tracker = None
         if not searched and (trust or config.tracking.uri is None):
             uri = config.tracking.uri or run_folder.default_tracking_uri(path.parent)
             text = dump(without_passwords(config))
             study = TrackedStudy(uri=uri, study=config.study, folder=path, config_text=text)
             tracker = held.enter_context(Tracker(study))
-        conclusion = conclude_run(folder, config, records)
+        conclusion = conclude_run(folder, config, past)
         if tracker:
             tracker.confirm()
         publish(folder, conclusion, tracker)
     return RunResult(folder, conclusion)
 
 
-def conclude_run(
-    folder: run_folder.RunFolder, config: StudyConfig, records: Sequence[TrialRecord]
-) -> Conclusion:
-    """Returns the conclusion from a run's records, with the budgets whose search has not ended."""
-    unfinished = unfinished_budgets(config, folder)
-    return conclude(records, config, unfinished=unfinished, resume=folder.resume_command)
+def conclude_run(folder: run_folder.RunFolder, config: StudyConfig, past: Past) -> Conclusion:
+    """Returns the conclusion from what a search has come to, with the budgets whose search has not
+    ended."""
+    unfinished = past.unfinished(config.budgets)
+    return conclude(past.ended, config, unfinished=unfinished, resume=folder.resume_command)
 
 
 def publish(folder: run_folder.RunFolder, conclusion: Conclusion, tracker: Tracker | None) -> None:

@@ -1,11 +1,10 @@
-"""The files of a run: their paths, and how lines are appended to them and read.
+"""The files of a run: their paths, its lock, and the records of its trials.
 
-Files of JSON lines are appended to and never rewritten. `records.jsonl` is the source of truth,
-with a line for each end of a trial: MLflow, the report and every statistic are derived from it.
+`records.jsonl` is the source of truth, with a line for each end of a trial: MLflow, the report and
+every statistic are derived from it.
 """
 
 import fcntl
-import json
 import os
 import shlex
 import shutil
@@ -14,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from fathom.objectives.durable import make_folder, put_in_place, sync_folder
-from fathom.search.record_json import DAMAGE, DamagedFileError, from_json, parse_line, problem_of
-from fathom.search.records import TrialRecord
+from fathom.objectives.durable import make_folder, put_in_place
+from fathom.search.json_lines import read_as
+from fathom.search.record_json import from_json
+from fathom.search.records import Outcome, TrialRecord
 
 MARKER = "seen-by-every-node"
 ENDING = "search-is-ending"
@@ -242,93 +242,43 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
-T = TypeVar("T")
-
-
-def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
-    """Appends one JSON line, whole or not at all, and waits until it is on the disk.
-
-    Without `wait` the system writes it later: a killed process loses nothing, but a power cut loses
-    the last seconds, back to the last line that was waited for.
-    """
-    rest = memoryview(json.dumps(line, allow_nan=True).encode() + b"\n")
-    with path.open("ab", buffering=0) as file:
-        begin = file.tell()
-        try:
-            while rest:
-                rest = rest[file.write(rest) or 0 :]
-            if wait:
-                os.fsync(file.fileno())
-                if begin == 0:  # of a new file the name too
-                    sync_folder(path.parent)
-        except OSError:  # of a full disk: half a line would spoil the one that comes after it
-            file.truncate(begin)
-            raise
-
-
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yields the whole lines of a JSONL file, without a last line that a crash cut short."""
-    return read_as(path, lambda values: values)
-
-
-def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-    """Yields the converted value of each whole line of a JSONL file.
-
-    Raises:
-        DamagedFileError: at a line that is no JSON object, or that `convert` can't read.
-    """
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n") and not _is_object(line):
-                return
-            try:
-                value = convert(parse_line(line))
-            except DAMAGE as error:
-                raise DamagedFileError(
-                    f"{path}:{number}: {problem_of(error)}; restore the file, or delete that "
-                    "line: what it held is done again"
-                ) from error
-            yield value
-
-
-def truncate_torn_line(path: Path) -> None:
-    """Removes a last line that a crash cut short, so that the next line starts afresh.
-
-    Raises:
-        DamagedFileError: when what follows the last whole line is not the beginning of a line.
-    """
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        content = file.read()
-        end = content.rfind(b"\n") + 1
-        rest = content[end:]
-        if _is_object(rest):  # only its end is missing
-            file.write(b"\n")
-        elif rest.strip(b"\0") and (not rest.startswith(b"{") or b"\r" in rest):
-            number = content.count(b"\n") + 1
-            raise DamagedFileError(
-                f"{path}:{number}: it is not JSON; restore the file, or delete that line"
-            )
-        else:
-            file.truncate(end)
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line.decode()), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def read_records(path: Path) -> list[TrialRecord]:
     """The trials of a run that have ended, in the order in which they ended.
 
     A trial that was stopped and resumed has a line for each attempt; its last line counts.
     """
-    return last_attempts(read_as(path, from_json))
+    return last_attempts(read_attempts(path))
+
+
+def read_attempts(
+    path: Path, check: Callable[[TrialRecord], TrialRecord] = lambda record: record
+) -> list[TrialRecord]:
+    """Every end of a trial, in order; a trial that was stopped and resumed has several.
+
+    Raises:
+        DamagedFileError: at a line that can't be read, that `check` refuses, or that no search can
+            have written after those before it.
+    """
+    last: dict[str, TrialRecord] = {}
+
+    def read(line: dict[str, Any]) -> TrialRecord:
+        record = check(from_json(line))
+        if before := last.get(record.spec.trial):
+            _check_goes_on(before, record)
+        last[record.spec.trial] = record
+        return record
+
+    return list(read_as(path, read))
+
+
+def _check_goes_on(before: TrialRecord, record: TrialRecord) -> None:
+    """Refuses an attempt that does not continue the one before, such as a line that is repeated."""
+    if before.outcome is not Outcome.STOPPED:
+        raise ValueError(f"{record.spec.trial} had ended as `{before.outcome}` already")
+    known, now = ([(p.step, p.loss) for p in each.curve] for each in (before, record))
+    is_longer = len(now) > len(known) or record.outcome not in (Outcome.STOPPED, Outcome.FINISHED)
+    if now[: len(known)] != known or not is_longer or record.spec != before.spec:
+        raise ValueError(f"{record.spec.trial} does not continue where it had stopped")
 
 
 def last_attempts(records: Iterable[TrialRecord]) -> list[TrialRecord]:

@@ -16,14 +16,9 @@ from typing import Self
 import pytest
 
 from fathom.search.cli import main
+from fathom.search.json_lines import append_line, read_lines, truncate_torn_line
 from fathom.search.record_json import DamagedFileError
-from fathom.search.run_folder import (
-    RunFolder,
-    append_line,
-    read_lines,
-    read_records,
-    truncate_torn_line,
-)
+from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.file.source import MOST_PROBLEMS
@@ -32,6 +27,7 @@ from fathom.search.study.keys.config import dump, load
 from fathom.search.study.keys.groups import StoppingConfig
 from tests.support.command_line import run as run_program
 from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.logs import lines_of, write_unsealed
 from tests.support.mutations import damage_run, mutated_study
 from tests.support.places import ROOT
 
@@ -286,7 +282,7 @@ def whole_lines(path: Path) -> list[bytes]:
         (lambda line: b"\0" * len(line), "it is not JSON"),
         (lambda line: b"\xff" + line, "it is not"),
         (lambda line: b"[1, 2]", "it is no JSON object"),
-        (lambda line: line.replace(b'"seed"', b'"sead"'), "it lacks `seed`"),
+        (lambda line: line.replace(b'"seed"', b'"sead"'), "`sead` is unknown"),
         (lambda line: line.replace(b'"gated"', b'"of_version_9"'), "`of_version_9` is unknown"),
         (lambda line: line.replace(b'"step": ', b'"step": -'), "`curve` does not go on"),
         (lambda line: line.replace(b'"time": ', b'"time": -'), "`time` can't be"),
@@ -298,7 +294,8 @@ def test_a_damaged_record_is_refused_with_file_line_and_remedy(
     damageable: Path, tmp_path: Path, damage: Callable[[bytes], bytes], problem: str
 ) -> None:
     path = tmp_path / "records.jsonl"
-    lines = RunFolder(damageable / "runs" / "simulated").records.read_bytes().splitlines()
+    write_unsealed(path, lines_of(RunFolder(damageable / "runs" / "simulated").records))
+    lines = path.read_bytes().splitlines()
     at = next(n for n, line in enumerate(lines) if n and b'"20k-' in line)
     lines[at] = damage(lines[at])
     path.write_bytes(b"\n".join(lines) + b"\n")
@@ -306,12 +303,12 @@ def test_a_damaged_record_is_refused_with_file_line_and_remedy(
         read_records(path)
     assert str(refusal.value).startswith(f"{path}:{at + 1}: ")
     assert problem in str(refusal.value)
-    assert "restore the file, or delete that line" in str(refusal.value)
+    assert f"restore the file, or keep its first {at} line" in str(refusal.value)
 
 
-def test_a_trial_whose_damaged_line_was_deleted_is_run_again(run: Path) -> None:
+def test_a_trial_whose_line_was_cut_off_is_run_again(run: Path) -> None:
     folder = RunFolder(run)
-    gone, *rest = folder.records.read_bytes().splitlines(keepends=True)
+    *rest, gone = folder.records.read_bytes().splitlines(keepends=True)
     folder.records.write_bytes(b"".join(rest))
     (again,) = (trial for trial in read_past(folder).running.records if trial.encode() in gone)
     assert again

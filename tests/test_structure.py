@@ -23,6 +23,7 @@ LEVELS = (
     {"records", "formatting", "signals"},
     {"analysis"},
     {"record_json", "words"},
+    {"json_lines"},
     {"run_folder"},
     {"study"},
     {"scheduling", "training"},

@@ -15,8 +15,9 @@ from pathlib import Path
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.formatting import format_count
+from fathom.search.json_lines import read_lines
 from fathom.search.records import TrialRecord
-from fathom.search.run_folder import RunFolder, read_lines, read_records
+from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.keys.config import load
 
 

@@ -30,9 +30,10 @@ from fathom.objectives.contract import Batch, Model
 from fathom.objectives.prepare import prepare
 from fathom.objectives.wrapped import Wrapped
 from fathom.search.cluster.tune import run_trials
+from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import Outcome, Report, TrialRecord
-from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import dump, parse
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker

@@ -1,4 +1,5 @@
-"""Measures what records that outlast a power cut cost: the driver's waits for the disk, a trial.
+"""Measures what records that outlast a power cut cost: the driver's waits for the disk, a trial,
+and the time in which many records are read with their checksums.
 
 A simulated search in which every trial pauses or ends writes its files as a real one does.
 
@@ -7,19 +8,28 @@ python -m benchmarks.speed.records
 
 import argparse
 import os
+import statistics
 import tempfile
 import time
+import timeit
+from functools import partial
 from pathlib import Path
 from typing import Self
+
+import numpy as np
 
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_scheduler
 from benchmarks.simulate.study import TWO_BUDGETS
 from benchmarks.worlds.planted import World, asymmetric
-from fathom.search.run_folder import RunFolder
+from fathom.search.json_lines import append_line
+from fathom.search.record_json import to_json
+from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
+
+RECORDS = 4000
 
 
 class Waits:
@@ -51,6 +61,20 @@ def simulated(config: StudyConfig, folder: Path) -> Scheduler:
     return scheduler
 
 
+def reading_seconds(folder: Path | None) -> float:
+    """Processor seconds in which records with some evaluations are read; the least of five."""
+    world = World(curve=asymmetric(4))
+    spec, draws = world.spec(world.shape(4), seed=0), np.random.default_rng(0)
+    record = to_json(world.record(spec, draws))
+    with tempfile.TemporaryDirectory(dir=folder) as path:
+        file = RunFolder(Path(path)).records
+        for number in range(RECORDS):
+            append_line(file, record | {"trial": f"20k-explore-{number:04d}"}, wait=False)
+        return min(
+            timeit.repeat(partial(read_records, file), timer=time.process_time, number=1, repeat=5)
+        )
+
+
 def main() -> None:
     """Prints how often and how long a trial makes the driver wait for the disk, by file."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -62,12 +86,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as path, Waits() as waits:
         folder = RunFolder(Path(path))
         trials = len(simulated(config, folder.path).records)
+    costs = {}
     for file in (folder.records, folder.journal, folder.optuna):
         seconds = waits.seconds[file.name]
-        table.add(file.name, len(seconds) / trials, 1000 * sum(seconds) / trials)
-    ours = waits.seconds[folder.records.name] + waits.seconds[folder.journal.name]
-    table.figure("waits", len(ours) / trials, "waits a trial", ".1f")
-    table.figure("trial_ms", 1000 * sum(ours) / trials, "ms a trial", ".0f")
+        number = len(seconds) / trials
+        costs[file] = number, 1000 * number * statistics.median(seconds)
+        table.add(file.name, *costs[file])
+    number, ms = (costs[folder.records][at] + costs[folder.journal][at] for at in (0, 1))
+    table.figure("waits", number, "waits a trial", ".1f")
+    table.figure("trial_ms", ms, "ms a trial", ".0f")
+    table.figure("read", RECORDS, "records", ",")
+    table.figure("read_seconds", reading_seconds(arguments.folder), "s of a processor", ".1f")
 
 
 if __name__ == "__main__":

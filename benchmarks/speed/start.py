@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 
 from benchmarks.printed_table import PrintedTable, add_json_option
-from fathom.search.run_folder import RunFolder, read_lines
+from fathom.search.json_lines import read_lines
+from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import load
 
 COMMANDS = (

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fathom.search.json_lines import read_lines
 from fathom.search.record_json import from_json, report_from_json
 from fathom.search.records import TrialRecord, with_report, without_known_points
 from fathom.search.report.terminal.remaining_work import (
@@ -21,7 +22,7 @@ from fathom.search.report.terminal.remaining_work import (
     flops_done,
     flops_left,
 )
-from fathom.search.run_folder import RunFolder, read_lines
+from fathom.search.run_folder import RunFolder
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import load
 from fathom.search.study.planning.plan import plan_study, vocab_size_of

@@ -9,9 +9,8 @@ from fathom.models.shape import Count
 from fathom.search.conclusion import conclude
 from fathom.search.formatting import printable
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.journal import unfinished_budgets
+from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.own_records import read_records
 from fathom.search.study.planning.budget import count_of
 from fathom.search.study.preflight import load_run
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
@@ -89,11 +88,12 @@ def _answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Ana
             f"folder, whose study says them; drop them, or analyse {path / 'tables/trials.csv'}"
         )
     folder, config = load_run(path)
-    records = read_records(folder, config)
+    past = read_run(folder, config)
+    records = past.ended
     found = conclude(
         records,
         config,
-        unfinished=unfinished_budgets(config, folder),
+        unfinished=past.unfinished(config.budgets),
         resume=folder.resume_command,
         noise=question.noise,
     )

@@ -17,8 +17,7 @@ from fathom.search.report.page import Live, page
 from fathom.search.report.text import counted
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, is_in_use
-from fathom.search.scheduling.journal import past_of
-from fathom.search.study.own_records import read_records
+from fathom.search.scheduling.journal import read_run
 from fathom.search.study.preflight import load_run
 from fathom.search.study.store_uri import TrackingError, without_credentials
 from fathom.search.tracking.ui import open_ui, study_addresses, terminated_as_interrupted
@@ -115,11 +114,12 @@ class _Reports:
     def _page(self, name: str, stamp: str) -> str:
         folder, config = load_run(self.runs / name)
         running = is_in_use(folder)
-        conclusion = conclude_run(folder, config, read_records(folder, config))
+        past = read_run(folder, config)
+        conclusion = conclude_run(folder, config, past)
         state = "The search is not running." if conclusion.unfinished else "The search has ended."
         if running:
             conclusion = _under_way(conclusion)
-            training = counted(len(past_of(folder).running.records), "trial")
+            training = counted(len(past.running.records), "trial")
             ended = counted(len(conclusion.records), "trial")
             state = f"The search is running: {ended} ended, {training} training."
         live = Live(stamp=stamp, state=state, study_page=self.study_page(config.study))

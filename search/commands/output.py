@@ -4,12 +4,22 @@ import json
 import os
 import shlex
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 
 def print_json(value: object) -> None:
     """Prints a value as JSON."""
     print(json.dumps(value, indent=2))
+
+
+def say_unchecked(records: Path) -> None:
+    """Says that records were begun by a version without checksums, if they were."""
+    from fathom.search.json_lines import lacks_checksums
+
+    if lacks_checksums(records):
+        why = "was begun by a version without checksums: those lines are read as they are"
+        print(f"fathom: {records} {why}", file=sys.stderr)
 
 
 def command_again() -> str:

@@ -15,7 +15,7 @@ from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
-from fathom.search.scheduling.journal import Past, past_of
+from fathom.search.scheduling.journal import Past, read_run
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
@@ -35,9 +35,8 @@ class RunStatus:
     @property
     def settled(self) -> list[int]:
         """Budgets with nothing left to train."""
-        live = {record.spec.budget for record in self.past.running.records.values()}
-        asked = self.past.confirmations
-        return [size for size in self.config.budgets if asked.get(size) == () and size not in live]
+        unfinished = self.past.unfinished(self.config.budgets)
+        return [size for size in self.config.budgets if size not in unfinished]
 
     @property
     def state(self) -> str:
@@ -60,7 +59,7 @@ def status_of(path: Path) -> RunStatus:
         ValueError: if it is not a run folder, or its files are damaged.
     """
     folder, config = load_run(path)
-    return RunStatus(folder, config, past_of(folder), is_in_use(folder))
+    return RunStatus(folder, config, read_run(folder, config), is_in_use(folder))
 
 
 def print_status(status: RunStatus, console: Console) -> None:

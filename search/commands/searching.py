@@ -12,7 +12,12 @@ import typer
 
 from fathom.models.shape import Count
 from fathom.search.commands.arguments import Json, Overrides, RunPath, Runs, StudyFile, Trust
-from fathom.search.commands.output import command_again, exit_interrupted, print_json
+from fathom.search.commands.output import (
+    command_again,
+    exit_interrupted,
+    print_json,
+    say_unchecked,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,6 +55,7 @@ def run(
     from fathom.search.report.data import report_json
 
     _print_run(result, runs, time.monotonic() - began, console)
+    say_unchecked(result.folder.records)
     if as_json:
         print_json(report_json(result.conclusion))
     answered = any(optimum.lowest_depth for optimum in result.conclusion.optima)
@@ -151,6 +157,7 @@ def report(
     from fathom.search.study.store_uri import without_credentials
 
     result = report_study(run_folder, trust=trust)
+    say_unchecked(result.folder.records)
     if as_json:
         print_json(report_json(result.conclusion))
         return
@@ -187,6 +194,7 @@ def status(
             run_status.print_runs(runs, Console())
         return
     found = run_status.status_of(run_folder)
+    say_unchecked(found.folder.records)
     if as_json:
         print_json(run_status.status_json(found))
     else:

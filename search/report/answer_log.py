@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from fathom.search.analysis.interim import DepthLosses, InterimAnswer, depth_losses, interim_answer
+from fathom.search.json_lines import append_line, read_as, truncate_torn_line
 from fathom.search.record_json import from_values
 from fathom.search.records import TrialRecord
-from fathom.search.run_folder import RunFolder, append_line, read_as, truncate_torn_line
+from fathom.search.run_folder import RunFolder
 
 SHARE_OF_TIME = 0.02
 """Largest share of the time spent on answers, since no trial starts meanwhile."""

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.search.formatting import format_count
+from fathom.search.json_lines import append_line
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import RungAudit, later_first_rung
 from fathom.search.scheduling.journal import Past
 from fathom.search.study.planning.budget import Budget

@@ -1,15 +1,25 @@
 """The state that an earlier run left in its folder: trials ended, trials under way, the journal."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fathom.search.record_json import from_json, from_values, report_from_json
+from fathom.search.json_lines import read_as, truncate_torn_line
+from fathom.search.record_json import (
+    EVENT,
+    check_keys,
+    from_json,
+    from_values,
+    report_from_json,
+)
 from fathom.search.records import TrialRecord, with_report
-from fathom.search.run_folder import RunFolder, last_attempts, read_as, truncate_torn_line
+from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
 from fathom.search.scheduling.trained_depths import Choice
+from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.own_records import Check
+from fathom.search.study.own_records import Check, record_check
+from fathom.search.study.planning.budget import expand_budgets
 
 
 class RunningTrials:
@@ -56,6 +66,7 @@ class Past:
     """Budget -> last batch of confirming trials; empty if the budget was settled by it."""
     first_rungs: dict[int, int] = field(default_factory=dict)
     """Budget -> tokens of the first rung that still stops trials, where it was extended."""
+    has_journal: bool = False
 
     @property
     def latest(self) -> list[TrialRecord]:
@@ -67,6 +78,15 @@ class Past:
         """The last end of each trial that is not under way, in order."""
         return [record for record in self.latest if record.spec.trial not in self.running.records]
 
+    def unfinished(self, budgets: Iterable[int]) -> frozenset[int]:
+        """Those of the budgets whose search has not come to its end: of records without a journal,
+        which are taken as they are, none."""
+        if self.attempts and not self.has_journal:
+            return frozenset()
+        live = {record.spec.budget for record in self.running.records.values()}
+        settled = {budget for budget, asked in self.confirmations.items() if not asked}
+        return frozenset(budgets) - (settled - live)
+
     def take(self, line: dict[str, Any]) -> None:
         """Updates the state with the next line of the journal."""
         match line["event"]:
@@ -74,33 +94,17 @@ class Past:
                 if record := self.running.take(line):
                     self.check(record)
             case "confirmations":
+                check_keys(line, {EVENT, "budget", "choices"})
                 choices = (from_values(Choice, choice) for choice in line["choices"])
                 self.confirmations[line["budget"]] = tuple(choices)
             case "extend":
+                check_keys(line, {EVENT, "budget", "first_rung"})
                 self.first_rungs[line["budget"]] = _tokens(line["first_rung"])
                 if not self.confirmations.get(line["budget"]):
                     # More trials will finish, so a settled budget is looked at again.
                     self.confirmations.pop(line["budget"], None)
             case event:
                 raise ValueError(f"this version knows no event {str(event)[:40]!r}")
-
-
-def unfinished_budgets(config: StudyConfig, folder: RunFolder) -> frozenset[int]:
-    """The budgets whose search has not come to its end, by the journal; none without a journal."""
-    settled: dict[int, bool] = {}
-
-    def take(line: dict[str, Any]) -> None:
-        match line["event"]:
-            case "confirmations":
-                settled[line["budget"]] = not line["choices"]
-            case "extend":
-                settled[line["budget"]] = False
-
-    for _ in read_as(folder.journal, take):
-        pass
-    if not folder.journal.exists():
-        return frozenset()
-    return frozenset(budget for budget in config.budgets if not settled.get(budget))
 
 
 def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
@@ -120,12 +124,25 @@ def past_of(folder: RunFolder, check: Check = lambda record: record) -> Past:
     Raises:
         DamagedFileError: at a line that can't be read, or that `check` refuses.
     """
-    past = Past(list(read_as(folder.records, lambda line: check(from_json(line)))), check)
+    past = Past(read_attempts(folder.records, check), check, has_journal=folder.journal.exists())
     for record in past.attempts:
         past.running.end(record.spec.trial)
     for _ in read_as(folder.journal, past.take):
         pass
     return past
+
+
+def read_run(folder: RunFolder, config: StudyConfig) -> Past:
+    """Reads what a search in a folder has come to, as every command that only looks at it does.
+
+    Raises:
+        DamagedFileError: at a line that can't be read, or that is not of this study.
+    """
+    fingerprint = read_fingerprint(folder)
+    budgets = expand_budgets(config)
+    return past_of(
+        folder, record_check(config, budgets, fingerprint.study if fingerprint else None)
+    )
 
 
 def _tokens(value: object) -> int:

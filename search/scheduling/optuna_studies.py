@@ -24,7 +24,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from fathom.objectives.durable import put_in_place
-from fathom.search.run_folder import RunFolder, truncate_torn_line
+from fathom.search.json_lines import truncate_torn_line
+from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.optuna_trials import (
     NAME,
     StudyContents,

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.formatting import printable
+from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import (
     Outcome,
@@ -26,7 +27,7 @@ from fathom.search.records import (
     with_report,
     without_known_points,
 )
-from fathom.search.run_folder import UNFINISHED, RunFolder, append_line
+from fathom.search.run_folder import UNFINISHED, RunFolder
 from fathom.search.scheduling.budget_state import BudgetState
 from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
 from fathom.search.scheduling.halving import halving_rule

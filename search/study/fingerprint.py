@@ -15,14 +15,9 @@ from threading import Event
 
 from fathom.objectives.files import digest_of
 from fathom.objectives.keys import ObjectiveConfig
+from fathom.search.json_lines import read_lines
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
-from fathom.search.run_folder import (
-    RunFolder,
-    RunFolderError,
-    is_lost,
-    read_lines,
-    write_atomically,
-)
+from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically
 from fathom.search.study.file.safe_yaml import read_text
 from fathom.search.study.keys.config import StudyConfig
 

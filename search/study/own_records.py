@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 
+from fathom.objectives.keys import NextTokenConfig
 from fathom.objectives.user_objective import UserObjectiveConfig
-from fathom.search.record_json import from_json
 from fathom.search.records import HOPELESS_NATS, TrialRecord
-from fathom.search.run_folder import RunFolder, last_attempts, read_as
+from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
 from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
@@ -25,7 +25,7 @@ def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:
     """
     fingerprint = read_fingerprint(folder)
     check = record_check(config, expand_budgets(config), fingerprint.study if fingerprint else None)
-    return last_attempts(read_as(folder.records, lambda line: check(from_json(line))))
+    return last_attempts(read_attempts(folder.records, check))
 
 
 def record_check(config: StudyConfig, budgets: Iterable[Budget], fingerprint: str | None) -> Check:
@@ -48,6 +48,15 @@ def record_check(config: StudyConfig, budgets: Iterable[Budget], fingerprint: st
         return record
 
     return check
+
+
+def _check_cross_entropies(record: TrialRecord, config: StudyConfig) -> None:
+    """Refuses losses that no cross entropy can have: below zero, or zero on text, whose next token
+    no model is certain of."""
+    is_text = isinstance(config.objective, NextTokenConfig)
+    for loss in (*(point.loss for point in record.curve), *record.rungs.values()):
+        if loss < 0 or (is_text and loss == 0):
+            raise ValueError(f"a cross entropy can't be {loss:g}")
 
 
 def _facts(
@@ -75,6 +84,8 @@ def _facts(
 
 def _check_training(record: TrialRecord, config: StudyConfig, budget: Budget) -> None:
     """Refuses a curve that no training of this budget can have."""
+    if not (config.train.command or isinstance(config.objective, UserObjectiveConfig)):
+        _check_cross_entropies(record, config)
     for point in record.curve:
         if point.tokens != point.step * budget.tokens_per_step or point.step > budget.steps:
             raise ValueError(

@@ -22,6 +22,7 @@ from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.conclusion import Conclusion
+from fathom.search.json_lines import without_checksums
 from fathom.search.record_json import DAMAGE, from_json, from_values, parse_line
 from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import AnswerSeries
@@ -77,7 +78,7 @@ class RunTail:
             file.seek(self._read[path])
             for line in file:
                 try:
-                    values = parse_line(line)
+                    values = without_checksums(parse_line(line))
                 except DAMAGE:
                     if not line.endswith(b"\n"):  # it is still being written
                         return

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fathom.search.json_lines import read_lines
 from fathom.search.records import TrialRecord
-from fathom.search.run_folder import RunFolder, read_lines, read_records
+from fathom.search.run_folder import RunFolder, read_records
 from tests.drill.cluster import Cluster
 from tests.drill.hosts import FOLDER
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from fathom.models.shape import Shape
+from fathom.search.json_lines import read_lines
 from fathom.search.record_json import from_json
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.run_folder import read_lines
 from tests.drill.search import Search
 from tests.drill.watch import Watch
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from fathom.search.run_folder import RunFolder, read_lines
+from fathom.search.json_lines import read_lines
+from fathom.search.run_folder import RunFolder
 
 POLL_SECONDS = 0.2
 

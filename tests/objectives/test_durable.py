@@ -14,7 +14,8 @@ from fathom.objectives.durable import make_folder, put_all_in_place, put_in_plac
 from fathom.objectives.text.corpus import Corpus
 from fathom.objectives.text.encode import Encoding
 from fathom.objectives.text.language.cache import _keep
-from fathom.search.run_folder import append_line, write_atomically
+from fathom.search.json_lines import append_line
+from fathom.search.run_folder import write_atomically
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.training.saving import checkpoint
 from tests.support.disk import WatchedDisk

@@ -8,9 +8,10 @@ import psutil
 import pytest
 import yaml
 
+from fathom.search.json_lines import read_lines
 from fathom.search.record_json import from_json
 from fathom.search.records import Outcome
-from fathom.search.run_folder import read_lines, read_records
+from fathom.search.run_folder import read_records
 from tests.support import trainer
 from tests.support.running import SearchProcess
 from tests.support.waiting import wait_until

@@ -17,7 +17,8 @@ import psutil
 import pytest
 from mlflow import MlflowClient
 
-from fathom.search.run_folder import RunFolder, read_lines, read_records
+from fathom.search.json_lines import read_lines
+from fathom.search.run_folder import RunFolder, read_records
 from tests.support.running import COMMAND, SearchProcess
 from tests.support.waiting import wait_until
 

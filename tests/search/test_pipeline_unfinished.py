@@ -9,17 +9,19 @@ from rich.console import Console
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion
 from fathom.search.export.best import best_yaml
+from fathom.search.json_lines import append_line
 from fathom.search.pipeline import conclude_run
 from fathom.search.report.page import page
 from fathom.search.report.terminal.answer_tables import print_answers
-from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.run_folder import RunFolder
+from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import visible
 
 
 def concluded(search: Scheduler) -> Conclusion:
-    return conclude_run(search.folder, search.config, search.records)
+    return conclude_run(search.folder, search.config, read_run(search.folder, search.config))
 
 
 def interrupted(path: Path, events: int) -> Scheduler:

@@ -13,9 +13,10 @@ from fathom.search.analysis.law import POWER, Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion
+from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
-from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.keys.config import parse
 from fathom.search.tracking import store

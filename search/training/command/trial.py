@@ -12,9 +12,9 @@ import numpy as np
 
 from fathom.search.analysis.rung_value import rung_value
 from fathom.search.formatting import format_count, printable
+from fathom.search.json_lines import append_line, read_as, truncate_torn_line
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import HOPELESS_NATS, CurvePoint, Outcome, Report
-from fathom.search.run_folder import append_line, read_as, truncate_torn_line
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.planning.budget import rung_steps
 from fathom.search.training.assignment import Assignment
@@ -244,7 +244,7 @@ class CommandTrial:
             time=time.time(),
             metrics={printable(name): value for name, value in evaluation.metrics.items()},
         )
-        append_line(self._kept, asdict(point), wait=False)
+        append_line(self._kept, asdict(point), wait=False, sealed=False)
         return point
 
     def _report(

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.curve_tables import COLUMNS, corrected, read_runs, size_class
+from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
-from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.run_folder import RunFolder
 from fathom.search.tables.runs import TableError
 from fathom.search.tables.sizes import size_slope
 from tests.support.curves import run, write

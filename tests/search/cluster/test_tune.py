@@ -23,8 +23,9 @@ from fathom.search.cluster.ray_session import join_cluster, start_ray
 from fathom.search.cluster.tune import run_trials
 from fathom.search.cluster.worker import StorageError
 from fathom.search.cluster.worker_failures import AllTrialsFailError, AllWorkersDieError
+from fathom.search.json_lines import append_line, read_lines
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
-from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records
+from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Listener, Scheduler
 from fathom.search.study.keys.config import parse

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
-from fathom.search.run_folder import append_line
+from fathom.search.scheduling.journal import Past
 from fathom.search.tracking import store
 from tests.support.command_line import here
 from tests.support.simulated import simulated_study
@@ -90,7 +91,8 @@ def test_a_mistake_is_one_line(table: Path, arguments: list[object], message: st
 def test_a_run_folder_has_the_answer_of_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fathom.search.commands.analyse_source.read_records", lambda *_: RECORDS)
+    past = Past(RECORDS, lambda record: record)
+    monkeypatch.setattr("fathom.search.commands.analyse_source.read_run", lambda *_: past)
     (tmp_path / "config.yaml").write_text(STUDY)
     append_line(tmp_path / "records.jsonl", to_json(RECORDS[0]))
     status, out, _ = said(tmp_path)

@@ -16,9 +16,10 @@ from fathom.search.commands.predict import (
     print_prediction,
     print_table,
 )
+from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
-from fathom.search.run_folder import append_line, read_records
+from fathom.search.run_folder import read_records
 from fathom.search.study.file.errors import ConfigError
 from tests.support.command_line import here
 from tests.support.simulated import simulated_study

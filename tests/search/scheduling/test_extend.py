@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from fathom.search.conclusion import audit_budgets
+from fathom.search.json_lines import read_lines
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.run_folder import read_lines, read_records
+from fathom.search.run_folder import read_records
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.scheduling.extend import extend, forget_checkpoints, warnings
 from fathom.search.scheduling.halving import HalvingRule

@@ -2,9 +2,9 @@
 
 import pytest
 
+from fathom.search.json_lines import read_lines
 from fathom.search.record_json import from_json, to_json
 from fathom.search.records import Report, with_report, without_known_points
-from fathom.search.run_folder import read_lines
 from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
 from tests.support.dry_run import Simulation, scheduler, study

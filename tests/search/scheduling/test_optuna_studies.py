@@ -12,8 +12,9 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState
 
 from fathom.search.analysis.optimum import find_optima
+from fathom.search.json_lines import read_lines
 from fathom.search.records import Outcome
-from fathom.search.run_folder import read_lines, read_records
+from fathom.search.run_folder import read_records
 from fathom.search.scheduling.optuna_studies import Copy, open_file
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes
 from fathom.search.scheduling.scheduler import Scheduler

@@ -19,7 +19,8 @@ from sqlalchemy.pool import NullPool
 from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.cluster.doctor.examine import ask_optuna
 from fathom.search.cluster.doctor.facts import Severity
-from fathom.search.run_folder import RunFolder, read_lines
+from fathom.search.json_lines import read_lines
+from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling import optuna_studies
 from fathom.search.scheduling.optuna_studies import DatabaseStudies
 from fathom.search.scheduling.scheduler import Scheduler

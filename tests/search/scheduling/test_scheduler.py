@@ -11,8 +11,9 @@ import yaml
 
 from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.analysis.optimum import Located, find_optima
+from fathom.search.json_lines import read_lines
 from fathom.search.records import Outcome, Stage, TrialSpec
-from fathom.search.run_folder import read_lines, read_records
+from fathom.search.run_folder import read_records
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.keys.groups import Sampler, StoppingConfig
 from fathom.search.study.planning.budget import rung_steps

@@ -1,6 +1,5 @@
 """Records of another study are refused with file and line: `search/study/own_records.py`."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import read_records
 from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.logs import lines_of, write_sealed
 
 Line = dict[str, Any]
 
@@ -43,10 +43,10 @@ def copy_of(kept: RunFolder, path: Path) -> RunFolder:
 
 def forge(folder: RunFolder, change: Callable[[Line], object], which: int = 0) -> int:
     """Changes the record of a trial that finished; returns its line number."""
-    lines = [json.loads(line) for line in folder.records.read_text().splitlines()]
+    lines = lines_of(folder.records)
     at = [at for at, line in enumerate(lines) if line["outcome"] == "finished"][which]
     change(lines[at])
-    folder.records.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_sealed(folder.records, lines)
     return at + 1
 
 
@@ -71,10 +71,9 @@ def test_records_of_another_study_are_refused_alone_and_among_its_own(
 ) -> None:
     other = searched(tmp_path / "other", study(**change))
     folder = copy_of(kept, tmp_path)
-    before, foreign = folder.records.read_bytes(), other.records.read_bytes()
-    first_foreign = before.count(b"\n") + 1
-    for content, line in ((foreign, r"\d+"), (before + foreign, first_foreign)):
-        folder.records.write_bytes(content)
+    before, foreign = lines_of(folder.records), lines_of(other.records)
+    for lines, line in ((foreign, r"\d+"), (before + foreign, len(before) + 1)):
+        write_sealed(folder.records, lines)
         with pytest.raises(DamagedFileError, match=rf"records\.jsonl:{line}: it is of another"):
             read_records(folder, study())
 
@@ -86,8 +85,7 @@ def test_two_studies_together_are_refused_without_a_fingerprint_too(
     folder = copy_of(kept, tmp_path)
     folder.fingerprint.unlink()
     assert read_records(folder, study())
-    with folder.records.open("ab") as file:
-        file.write(other.records.read_bytes())
+    write_sealed(folder.records, [*lines_of(folder.records), *lines_of(other.records)])
     with pytest.raises(DamagedFileError, match="another study, with fingerprint"):
         read_records(folder, study())
 
@@ -107,6 +105,10 @@ def test_two_studies_together_are_refused_without_a_fingerprint_too(
         # The last point of its curve.
         ({"curve": {"loss": 1e6}}, "can't have the loss 1e+06, far above 5.545"),
         ({"curve": {"loss": float("nan")}}, "`loss` can't be nan before a trial has diverged"),
+        ({"curve": {"loss": -5.0}}, "a cross entropy can't be -5"),
+        ({"curve": {"loss": 0.0}}, "a cross entropy can't be 0"),
+        ({"rungs": {"16000": -1.0}}, "a cross entropy can't be -1"),
+        ({"dewice": "a GPU"}, "`dewice` is unknown to this version"),
         ({"curve": {"step": 10**6}}, "can't have 64000 tokens at step 1000000"),
         ({"curve": {"metrics": {"exact_match/\x1b]0;owned\x07": 1.0}}}, "can't be printed"),
     ],

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from mlflow import MlflowClient
 
+from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.answer_log import AnswerSeries
-from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.run_folder import RunFolder
 from fathom.search.tracking.follower import Follower, RunTail
 from fathom.search.tracking.messages import DataSet
 from tests.support.dry_run import Simulation, scheduler, study

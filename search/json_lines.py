@@ -1,0 +1,199 @@
+"""Files of JSON lines that are appended to and never rewritten: each line has a checksum and says
+which line it follows.
+
+So a line that was changed, repeated, moved or lost is found, and a torn last line, which a kill or
+a power cut leaves, is told from damage. The checksum is CRC-32: it misses no change within four
+bytes, is in Python's standard library and takes microseconds. It is no signature: whoever can write
+a run folder can write its checksums too.
+"""
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fathom.objectives.durable import sync_folder
+from fathom.search.record_json import DAMAGE, DamagedFileError, parse_line, problem_of
+
+T = TypeVar("T")
+
+FOLLOWS, CHECKSUM = "follows", "crc32"
+"""Keys at the end of a line: the checksum of the line before, and its own, of all before it."""
+SEAL = re.compile(rb', "follows": "([0-9a-f]{8})", "crc32": "([0-9a-f]{8})"\}\Z')
+SEAL_BYTES = len(b', "follows": "00000000", "crc32": "00000000"}')
+FIRST = b"00000000"
+"""What the first line follows."""
+UNCHECKED = "it has no checksum where the line before has one"
+CHANGED = "it is not what was written: its checksum differs"
+ASTRAY = "it does not follow the line before: lines are missing, repeated or in another order"
+
+
+def append_line(
+    path: Path, line: dict[str, Any], *, wait: bool = True, sealed: bool = True
+) -> None:
+    """Appends one JSON line, whole or not at all, and waits until it is on the disk.
+
+    Without `wait` the system writes it later: a killed process loses nothing, but a power cut loses
+    the last seconds, back to the last line that was waited for. A file that is `sealed`, with
+    checksums, has one writer at a time.
+    """
+    with path.open("a+b", buffering=0) as file:
+        begin = file.seek(0, os.SEEK_END)
+        text = json.dumps(line, allow_nan=True).encode()
+        rest = memoryview((_sealed(text, _last_checksum(path, begin)) if sealed else text) + b"\n")
+        try:
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+            if wait:
+                os.fsync(file.fileno())
+                if begin == 0:  # of a new file the name too
+                    sync_folder(path.parent)
+        except OSError:  # of a full disk: half a line would spoil the one that comes after it
+            file.truncate(begin)
+            raise
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yields the whole lines of a JSONL file, without checksums and without a last line that a
+    crash cut short."""
+    return read_as(path, lambda values: values)
+
+
+def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+    """Yields the converted value of each whole line of a JSONL file.
+
+    Lines of versions without checksums are read as they are, up to the first line that has one.
+
+    Raises:
+        DamagedFileError: at a line that was not written there, is no JSON object, or that `convert`
+            can't read.
+    """
+    if not path.exists():
+        return
+    before, checked = FIRST, False
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):  # the last, which a crash may have cut short
+                line = line.rstrip(b"\0")
+                if _is_torn(line):
+                    return
+            try:
+                before, checked = _checksum_after(line.rstrip(b"\n"), before, checked=checked)
+                values = parse_line(line)
+                if not checked and (FOLLOWS in values or CHECKSUM in values):
+                    raise ValueError("its checksum can't be read")
+                value = convert(without_checksums(values))
+            except DAMAGE as error:
+                raise _damaged(path, number, problem_of(error)) from error
+            yield value
+
+
+def without_checksums(values: dict[str, Any]) -> dict[str, Any]:
+    """What a line says, without its checksum and that of the line before."""
+    return {name: value for name, value in values.items() if name not in (FOLLOWS, CHECKSUM)}
+
+
+def lacks_checksums(path: Path) -> bool:
+    """True if a file begins with lines of a version that wrote no checksums."""
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        first = file.readline()
+    return first.endswith(b"\n") and not SEAL.search(first[-SEAL_BYTES - 1 : -1])
+
+
+def truncate_torn_line(path: Path) -> None:
+    """Removes a last line that a crash cut short, so that the next line starts afresh.
+
+    Raises:
+        DamagedFileError: when what follows the last whole line is not the beginning of a line.
+    """
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        content = file.read()
+        end = content.rfind(b"\n") + 1
+        rest = content[end:].rstrip(b"\0")
+        if _is_torn(rest):
+            file.truncate(end)
+        elif _is_object(rest):  # only its end is missing
+            file.truncate(file.seek(end + len(rest)))
+            file.write(b"\n")
+        else:
+            raise _damaged(path, content.count(b"\n") + 1, "it is not JSON")
+
+
+def _sealed(text: bytes, before: bytes) -> bytes:
+    """A JSON object with the checksum of the line before and its own at its end."""
+    start = b'%b, "%b": "%b"' % (text[:-1], FOLLOWS.encode(), before)
+    return b'%b, "%b": "%b"}' % (start, CHECKSUM.encode(), _crc(start))
+
+
+def _crc(text: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(text)
+
+
+def _last_checksum(path: Path, size: int) -> bytes:
+    """The checksum of the last line of a file of this size; of a line that has none, its CRC."""
+    if not size:
+        return FIRST
+    with path.open("rb") as file:
+        file.seek(max(0, size - SEAL_BYTES - 1))
+        if seal := SEAL.search(file.read().rstrip(b"\n")):
+            return seal[2]
+        file.seek(0)
+        return _crc(file.read().rstrip(b"\n").rpartition(b"\n")[2])
+
+
+def _checksum_after(line: bytes, before: bytes, *, checked: bool) -> tuple[bytes, bool]:
+    """Checks that a line is what was written, after the line with the checksum `before`; returns
+    its checksum, and whether it has one.
+
+    Raises:
+        ValueError: when it is not. `checked` says that the line before has one.
+    """
+    seal = SEAL.search(line, max(0, len(line) - SEAL_BYTES))
+    if seal is None:
+        if checked:
+            raise ValueError(UNCHECKED if _is_object(line) else "it is not JSON")
+        return _crc(line), False
+    if _crc(line[: seal.start(2) - len(b', "crc32": "')]) != seal[2]:
+        raise ValueError(CHANGED)
+    if seal[1] != before:
+        raise ValueError(ASTRAY)
+    return seal[2], True
+
+
+def _damaged(path: Path, number: int, problem: str) -> DamagedFileError:
+    kept = f"keep its first {number - 1} line{'s' * (number > 2)}" if number > 1 else "delete it"
+    return DamagedFileError(
+        f"{path}:{number}: {problem}; restore the file, or {kept}: what the rest held is done again"
+    )
+
+
+def _is_torn(text: bytes) -> bool:
+    """True if bytes are nothing or the beginning of a line that `append_line` writes."""
+    return not text or (
+        text.startswith(b"{")
+        and text.isascii()
+        and text.decode().isprintable()
+        and not _begins_with_object(text)
+    )
+
+
+def _begins_with_object(text: bytes) -> bool:
+    try:
+        json.JSONDecoder().raw_decode(text.decode())
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line.decode()), dict)
+    except (ValueError, RecursionError):
+        return False

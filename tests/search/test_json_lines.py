@@ -1,0 +1,220 @@
+"""Lines that were changed, repeated, moved or lost are refused: `search/json_lines.py`."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from fathom.search.conclusion import Conclusion
+from fathom.search.json_lines import (
+    append_line,
+    lacks_checksums,
+    read_as,
+    read_lines,
+    truncate_torn_line,
+)
+from fathom.search.pipeline import conclude_run
+from fathom.search.record_json import DamagedFileError
+from fathom.search.run_folder import RunFolder, read_records
+from fathom.search.scheduling.journal import read_past, read_run
+from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
+from fathom.search.study.keys.config import dump
+from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.logs import lines_of, write_sealed, write_unsealed
+
+CONFIG = study(budgets=(20_000,))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """The folder of a search that has ended."""
+    folder = RunFolder(tmp_path_factory.mktemp("whole") / CONFIG.study)
+    folder.create()
+    write_fingerprint(folder, fingerprint_of(CONFIG, data=""))
+    Simulation(search := scheduler(CONFIG, folder.path)).run()
+    assert search.done
+    folder.config.write_text(dump(CONFIG))
+    return folder
+
+
+@pytest.fixture
+def folder(whole: RunFolder, tmp_path: Path) -> RunFolder:
+    return RunFolder(shutil.copytree(whole.path, tmp_path / CONFIG.study))
+
+
+def answer_of(folder: RunFolder) -> Conclusion:
+    return conclude_run(folder, CONFIG, read_run(folder, CONFIG))
+
+
+Damage = Callable[[bytes, random.Random], bytes]
+
+
+def flipped(content: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(content))
+    return content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :]
+
+
+def _of_lines(change: Callable[[list[bytes], random.Random], object]) -> Damage:
+    def damage(content: bytes, rng: random.Random) -> bytes:
+        lines = content.splitlines(keepends=True)
+        change(lines, rng)
+        return b"".join(lines)
+
+    damage.__name__ = change.__name__
+    return damage
+
+
+def repeated(lines: list[bytes], rng: random.Random) -> None:
+    lines.insert(rng.randrange(len(lines) + 1), rng.choice(lines))
+
+
+def reordered(lines: list[bytes], rng: random.Random) -> None:
+    at = rng.randrange(len(lines) - 1)
+    to = rng.randrange(at + 1, len(lines))
+    lines[at], lines[to] = lines[to], lines[at]
+
+
+def turned_round(lines: list[bytes], rng: random.Random) -> None:
+    lines.reverse()
+
+
+def lost(lines: list[bytes], rng: random.Random) -> None:
+    del lines[rng.randrange(len(lines))]
+
+
+def truncated(content: bytes, rng: random.Random) -> bytes:
+    return content[: rng.randrange(len(content))]
+
+
+def other_ends(content: bytes, rng: random.Random) -> bytes:
+    return content.replace(b"\n", rng.choice((b"\r", b"\r\n", b"\n\n", b"")))
+
+
+DAMAGES: Sequence[Damage] = (
+    *(flipped, flipped, truncated, other_ends),
+    *map(_of_lines, (repeated, reordered, turned_round, lost)),
+)
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(60), pytest.param(range(60, 1000), marks=pytest.mark.drill)], ids=len
+)
+def test_damaged_lines_give_the_same_answer_or_a_refusal_or_an_unfinished_search(
+    folder: RunFolder, seeds: range
+) -> None:
+    """What is cut off at its end is as if the search had been killed earlier."""
+    before = answer_of(folder)
+    assert not before.unfinished
+    refused = same = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        path, damage = rng.choice((folder.records, folder.journal)), rng.choice(DAMAGES)
+        content = path.read_bytes()
+        changed = damage(content, rng)
+        path.write_bytes(changed)
+        try:
+            after = answer_of(folder)
+        except DamagedFileError as error:
+            refused += str(error).startswith(f"{path}:")
+        else:
+            same += after == before
+            assert after == before or after.unfinished, (seed, damage.__name__)
+            if changed != content:
+                assert content.startswith(changed), (seed, damage.__name__)
+        path.write_bytes(content)
+    assert refused > len(seeds) / 2
+    assert refused + same < len(seeds), "some were cut off"
+
+
+def test_a_flipped_bit_of_any_byte_of_a_line_is_refused(folder: RunFolder) -> None:
+    lines = folder.records.read_bytes().splitlines(keepends=True)
+    for at in range(len(lines[1])):
+        changed = bytearray(lines[1])
+        changed[at] ^= 1 << at % 8
+        folder.records.write_bytes(lines[0] + changed + lines[2])
+        with pytest.raises(DamagedFileError, match=r"records\.jsonl:[234]: "):
+            read_records(folder.records)
+
+
+def test_a_line_says_which_line_it_follows_and_readers_see_neither(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    for number in range(3):
+        append_line(path, {"number": number})
+    kept = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["follows"] for line in kept] == ["00000000", kept[0]["crc32"], kept[1]["crc32"]]
+    assert list(read_lines(path)) == [{"number": number} for number in range(3)]
+    assert not lacks_checksums(path)
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_torn_last_line_is_mended_and_the_next_follows_what_is_left(
+    tmp_path: Path, cut: int
+) -> None:
+    path = tmp_path / "lines.jsonl"
+    for number in range(2):
+        append_line(path, {"number": number})
+    content = path.read_bytes()
+    for left in (content[:-cut], content[:-cut] + b"\0" * cut):
+        path.write_bytes(left)
+        truncate_torn_line(path)
+        append_line(path, {"number": 2})
+        numbers = [line["number"] for line in read_lines(path)]
+        assert numbers == ([0, 1, 2] if cut == 1 else [0, 2])
+
+
+def test_lines_without_checksums_are_read_and_the_next_ones_follow_them(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    write_unsealed(path, [{"number": 0}, {"number": 1}])
+    assert lacks_checksums(path)
+    append_line(path, {"number": 2})
+    append_line(path, {"number": 3})
+    assert [line["number"] for line in read_lines(path)] == [0, 1, 2, 3]
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], *lines[2:]]))
+    with pytest.raises(DamagedFileError, match=r":2: it does not follow the line before"):
+        list(read_lines(path))
+    path.write_bytes(b"".join(lines) + b'{"number": 4}\n')
+    with pytest.raises(DamagedFileError, match=r":5: it has no checksum where"):
+        list(read_lines(path))
+
+
+def test_a_refusal_says_what_may_be_kept(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    for number in range(3):
+        append_line(path, {"number": number})
+    lines = path.read_bytes().splitlines(keepends=True)
+    for at, kept in enumerate(("delete it", "keep its first 1 line:", "keep its first 2 lines:")):
+        path.write_bytes(b"".join([*lines[:at], b"no JSON\n", *lines[at + 1 :]]))
+        with pytest.raises(DamagedFileError, match=rf":{at + 1}: it is not JSON; .*{kept}"):
+            list(read_as(path, lambda line: line))
+
+
+@pytest.mark.parametrize("write", [write_sealed, write_unsealed])
+def test_no_trial_goes_back(folder: RunFolder, write: Callable[..., None]) -> None:
+    """Neither by a forger, whose checksums are right, nor in files without them."""
+    lines = lines_of(folder.records)
+    ends = [line["outcome"] for line in lines]
+    finished, stopped = (ends.index(outcome) for outcome in ("finished", "stopped"))
+    back = lines[finished] | {"outcome": "stopped", "rungs": {"16000": 3.0}}
+    write(folder.records, [*lines, back])
+    with pytest.raises(DamagedFileError, match="had ended as `finished` already"):
+        read_records(folder.records)
+    write(folder.records, [*lines[: stopped + 1], lines[stopped]])
+    with pytest.raises(DamagedFileError, match="does not continue where it had stopped"):
+        read_records(folder.records)
+
+
+def test_records_cut_short_are_resumed_and_every_reader_calls_them_unfinished(
+    folder: RunFolder,
+) -> None:
+    lines = folder.records.read_bytes().splitlines(keepends=True)
+    folder.records.write_bytes(b"".join(lines[:-5]))
+    assert answer_of(folder).unfinished == (20_000,)
+    assert read_run(folder, CONFIG).unfinished(CONFIG.budgets) == {20_000}
+    assert read_past(folder).running.records
+    folder.records.unlink()
+    assert answer_of(folder).unfinished == (20_000,)
+    assert not answer_of(folder).optima

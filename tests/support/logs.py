@@ -1,0 +1,25 @@
+"""Files of JSON lines as a forger writes them, or as a version without checksums did."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fathom.search.json_lines import append_line, without_checksums
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """What the lines of a file say, unchecked."""
+    return [without_checksums(json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def write_sealed(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Writes lines in place of a file, with checksums, as a search or a forger does."""
+    path.unlink(missing_ok=True)
+    for line in lines:
+        append_line(path, line, wait=False)
+
+
+def write_unsealed(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Writes lines in place of a file as versions without checksums did."""
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
