@@ -1,5 +1,7 @@
-"""Numbers as people write them: counts, durations and ranges of whole numbers."""
+"""Numbers as people write them: counts, durations and ranges of whole numbers; texts and
+commands as a terminal may show them."""
 
+import shlex
 from collections.abc import Sequence
 
 SUFFIXES = (("T", 10**12), ("B", 10**9), ("M", 10**6), ("k", 10**3))
@@ -62,3 +64,27 @@ def printable(text: str) -> str:
     """The text in one line that can be printed: escapes for control characters and the like."""
     plain = " ".join(text.split())
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in plain)
+
+
+def visible(text: str) -> str:
+    """The text with escapes for control characters and the like, but for its ends of lines."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text
+    )
+
+
+def shell_command(*words: object) -> str:
+    """A command to be typed into a shell, which takes each word as it is, whatever is in it."""
+    return " ".join(map(_quoted, map(str, words)))
+
+
+def _quoted(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(map(_in_ansi_c, word)) + "'"
+
+
+def _in_ansi_c(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08x}"

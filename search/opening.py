@@ -5,7 +5,7 @@ from functools import partial
 
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective, content_digest_of, data_digest_of
-from fathom.search.run_folder import RunFolder
+from fathom.search.run_folder import RunFolder, is_named_store
 from fathom.search.scheduling.journal import Past, read_past
 from fathom.search.study.fingerprint import (
     Fingerprint,
@@ -75,6 +75,7 @@ def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
             folder=folder.path,
             config_text=dump(config),
             searching=True,
+            trusted=ready.trust or is_named_store(config.tracking.uri),
         ),
         data=data_set(objective, config.objective, place, data_digest),
         fingerprint=fingerprint,

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from functools import cache
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Pattern of a trial name. A checkpoint has the same name, so none leads out of the folder."""
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 LATEST = 2**33
 """Upper limit of times, in seconds: the year 2242. Calendars of other libraries end in 2262."""
 LARGEST_REAL = 3.5e38
@@ -86,13 +87,31 @@ def _real(digits: str) -> float:
 
 def _check_texts(value: object) -> None:
     """Refuses text with control characters, which would command a terminal or fit no file."""
-    if isinstance(value, str) and not value.isprintable():
-        raise ValueError(f"the text '{printable(value)[:40]}' has characters that can't be printed")
+    for text in _texts(value):
+        if not text.isprintable():
+            raise ValueError(_unprintable(text))
+
+
+def check_controls(value: object) -> None:
+    """Raises `ValueError` for text with characters that command a terminal; ends of lines and
+    tabulators are none."""
+    for text in _texts(value):
+        if CONTROL.search(text):
+            raise ValueError(_unprintable(text))
+
+
+def _unprintable(text: str) -> str:
+    return f"the text '{printable(text)[:40]}' has characters that can't be printed"
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, list):
         for part in value:
-            _check_texts(part)
+            yield from _texts(part)
 
 
 def to_values(value: Any) -> dict[str, Any]:

@@ -6,7 +6,6 @@ every statistic are derived from it.
 
 import fcntl
 import os
-import shlex
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.objectives.durable import make_folder, put_in_place
+from fathom.search.formatting import shell_command
 from fathom.search.json_lines import read_as
 from fathom.search.record_json import from_json
 from fathom.search.records import Outcome, TrialRecord
@@ -87,8 +87,8 @@ class RunFolder:
     def resume_command(self) -> str:
         """The command that resumes the search in this folder."""
         runs = self.path.parent
-        where = [] if runs == Path("runs") else ["--runs", str(runs)]
-        return shlex.join(["fathom", "run", str(self.config), *where])
+        where = [] if runs == Path("runs") else ["--runs", runs]
+        return shell_command("fathom", "run", self.config, *where)
 
     @property
     def began(self) -> bool:
@@ -102,7 +102,7 @@ class RunFolder:
             RunFolderError: when it is; the message says what writes it anew.
         """
         if self.began and is_lost(self.config):
-            again = shlex.join(["fathom", "run", "STUDY.yaml", "--runs", str(self.path.parent)])
+            again = shell_command("fathom", "run", "STUDY.yaml", "--runs", self.path.parent)
             raise RunFolderError(
                 f"{self.config} is lost: `{again}` writes it anew, with the study file that began "
                 "this search"
@@ -204,7 +204,7 @@ def locked(folder: RunFolder) -> Iterator[None]:
     path = folder.state / "lock"
     made = [place for place in (path.parent, *path.parent.parents) if not place.exists()]
     make_folder(path.parent)
-    with path.open("w") as lock:
+    with path.open("a") as lock:  # which changes no file, whatever other name it may have
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -217,6 +217,11 @@ def locked(folder: RunFolder) -> Iterator[None]:
                 for place in made:
                     with suppress(OSError):  # something is in it
                         place.rmdir()
+
+
+def is_named_store(uri: str | None) -> bool:
+    """True if the user names MLflow's store, by the study's `tracking.uri` or the environment."""
+    return bool(uri or os.environ.get("MLFLOW_TRACKING_URI"))
 
 
 def default_tracking_uri(runs: Path) -> str:
@@ -233,7 +238,9 @@ def write_atomically(path: Path, text: str) -> None:
     """Replaces a file at once: a reader, a crash and a power cut find the old text or the new."""
     temporary = path.with_name(path.name + UNFINISHED)
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.unlink(missing_ok=True)  # not written through, should it be a link
+        with temporary.open("x", encoding="utf-8") as file:
+            file.write(text)
         put_in_place(temporary, path)
     except OSError as error:
         with suppress(OSError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fathom.models.shape import Count
 from fathom.search.conclusion import conclude
-from fathom.search.formatting import printable
+from fathom.search.formatting import printable, shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
@@ -116,7 +116,8 @@ def write_report_of(analysis: Analysis, folder: Path) -> Path:
         ConfigError: when it is of several horizons, or a run folder, which has a report.
     """
     if not analysis.columns:
-        raise ConfigError(f"`--report` is for tables; use `fathom report {analysis.label}`")
+        again = shell_command("fathom", "report", analysis.label)
+        raise ConfigError(f"`--report` is for tables; use `{again}`")
     if len(analysis.findings) > 1:
         raise ConfigError(
             f"`--report` must be of one horizon, got {len(analysis.findings)}; name one with "

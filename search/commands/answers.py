@@ -34,6 +34,7 @@ def export(
 ) -> None:
     """Print the best shape as YAML, ready for `fathom train`, or write it for another framework."""
     from fathom.search.export.best import best_file, check_answered, doubts, read_best, select
+    from fathom.search.formatting import visible
     from fathom.search.run_folder import write_atomically
 
     best = best_file(source)
@@ -42,13 +43,15 @@ def export(
     if to != "yaml" or weights or nearest:
         from fathom.search.commands.export_folder import export_folder
 
-        print(*export_folder(read_best(best, budget), to, out, weights, nearest=nearest), sep="\n")
+        chosen = read_best(best, budget)
+        for text in export_folder(chosen, to, out, weights, nearest=nearest):
+            print(visible(text))
     elif out is None:
         print(select(best, budget), end="")
     else:
         write_atomically(out, select(best, budget))
     for line in doubts(best, budget):
-        print(f"fathom: {line}", file=sys.stderr)
+        print(f"fathom: {visible(line)}", file=sys.stderr)
 
 
 def train(
@@ -80,13 +83,20 @@ def train(
         check_answered(best_file(best), str(chosen.budget))
     check_trusted(chosen.config, best, trust=trust)
     if register is not None:
-        _check_register(register, chosen, runs)  # before the training, which takes longer
+        # Before the training, which takes longer.
+        _check_register(register, chosen, runs, trust=trust)
     from fathom.search.commands.train_best import train_best
     from fathom.search.export.formats import next_step
+    from fathom.search.formatting import visible
 
     try:
         train_best(
-            chosen, tokens=tokens, corpus=corpus, out=out, cache=token_cache(runs), say=print
+            chosen,
+            tokens=tokens,
+            corpus=corpus,
+            out=out,
+            cache=token_cache(runs),
+            say=lambda line: print(visible(line)),
         )
     except KeyboardInterrupt:
         print(f"fathom: interrupted; to resume: {command_again()}", file=sys.stderr)
@@ -100,15 +110,20 @@ def train(
         print(f"model in MLflow's registry: {address}")
 
 
-def _check_register(name: str, chosen: "BestShape", runs: Path) -> None:
+def _check_register(name: str, chosen: "BestShape", runs: Path, *, trust: bool) -> None:
     """Raises `TrackingError` if MLflow's registry can't have the model, or not by this name."""
-    from fathom.search.run_folder import default_tracking_uri
-    from fathom.search.study.store_uri import check_form, check_model_name
+    from fathom.search.run_folder import default_tracking_uri, is_named_store
+    from fathom.search.study.store_uri import TrackingError, check_form, check_model_name
+    from fathom.search.tracking.artifacts import strange_artifacts
 
     config = chosen.config
     foreign = "`train.command`" if config.train.command else config.model.build
     check_model_name(name, "two stacks" if config.space.split else foreign)
-    check_form(default_tracking_uri(runs))
+    uri = default_tracking_uri(runs)
+    check_form(uri)
+    trusted = trust or is_named_store(None)
+    if not trusted and (problem := strange_artifacts(uri, config.study)):
+        raise TrackingError(problem)
 
 
 def compare(

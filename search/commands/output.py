@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -24,10 +23,11 @@ def say_unchecked(records: Path) -> None:
 
 def command_again() -> str:
     """The command that resumes this run, without passwords."""
+    from fathom.search.formatting import shell_command
     from fathom.search.study.store_uri import without_credentials
 
     arguments = [argument for argument in sys.argv[1:] if argument != "--extend"]
-    return without_credentials(shlex.join(["fathom", *arguments]))
+    return without_credentials(shell_command("fathom", *arguments))
 
 
 def exit_interrupted(interrupt: KeyboardInterrupt) -> NoReturn:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from fathom.search.analysis.optimum import find_optima
-from fathom.search.formatting import format_count, format_seconds
+from fathom.search.formatting import format_count, format_seconds, shell_command, visible
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.terminal.tables import empty_table, print_whole
@@ -78,10 +79,10 @@ def print_status(status: RunStatus, console: Console) -> None:
     if status.running:
         console.print(f"{last}; the search is running", highlight=False)
     elif status.state == "done":
-        print_whole(f"{last}; nothing is left to train: fathom report {folder.path}", console)
+        again = shell_command("fathom", "report", folder.path)
+        print_whole(f"{last}; nothing is left to train: {again}", console)
     else:
-        again = f"fathom run {folder.config} --runs {folder.path.parent}"
-        print_whole(f"{last}; to resume it:\n  {again}", console)
+        print_whole(f"{last}; to resume it:\n  {folder.resume_command}", console)
 
 
 def status_json(status: RunStatus) -> dict[str, Any]:
@@ -123,16 +124,20 @@ def print_runs(runs: Path, console: Console) -> None:
             settled = f"{len(run.settled)} of {len(run.config.budgets)}"
             idle = f"{format_seconds(run.idle_seconds)} ago"
             ended = str(len(run.past.ended))
-            table.add_row(str(run.folder.path), run.state, settled, ended, idle)
+            table.add_row(_path(run.folder.path), run.state, settled, ended, idle)
         else:
-            table.add_row(str(run[0]), "unreadable", "", "", "")
+            table.add_row(_path(run[0]), "unreadable", "", "", "")
             problems.append(run[1])
     if not table.row_count:
-        console.print(f"{runs} holds no run yet; `fathom run STUDY.yaml` makes one")
+        print_whole(f"{runs} holds no run yet; `fathom run STUDY.yaml` makes one", console)
         return
     console.print(table)
     for problem in problems:
-        console.print(problem, style="yellow", highlight=False, markup=False)
+        console.print(visible(problem), style="yellow", highlight=False, markup=False)
+
+
+def _path(path: Path) -> Text:
+    return Text(visible(str(path)))
 
 
 def _rows(status: RunStatus) -> Iterator[tuple[str, ...]]:

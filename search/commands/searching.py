@@ -68,7 +68,7 @@ def _print_run(result: "RunResult", runs: Path, seconds: float, console: "Consol
     """Prints the answer of a run, its files, what to type next, and the time that it took."""
     from rich.text import Text
 
-    from fathom.search.formatting import format_seconds
+    from fathom.search.formatting import format_seconds, shell_command
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
@@ -84,7 +84,7 @@ def _print_run(result: "RunResult", runs: Path, seconds: float, console: "Consol
     page = (str(folder.report), f"link {folder.report.absolute().as_uri()}")
     console.print(Text.assemble("Report      ", page), soft_wrap=True, highlight=False)
     print_whole(f"Shapes      {folder.best}", console)
-    print_whole(f"Browse      fathom ui --runs {runs}", console)
+    print_whole(f"Browse      {shell_command('fathom', 'ui', '--runs', runs)}", console)
     print_next(next_steps(conclusion, str(folder.path)), console)
 
 
@@ -108,7 +108,7 @@ def _prepare(
         config = load(study, overrides)
         check_trusted_study(config, study, trust=trust)
         with placed(study, overrides):
-            ready = check_ready(config, runs)
+            ready = replace(check_ready(config, runs), trust=trust)
         if ready.addresses.optuna is None:
             return ready, None
         from fathom.search.scheduling.optuna_studies import open_database
@@ -142,7 +142,7 @@ def _search(
 def report(
     run_folder: RunPath,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Write to the MLflow store that the run names.")
+        bool, typer.Option("--trust", help="Write to the MLflow store and places that RUN names.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -154,19 +154,17 @@ def report(
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
-    from fathom.search.study.store_uri import without_credentials
 
     result = report_study(run_folder, trust=trust)
     say_unchecked(result.folder.records)
+    if result.untracked:
+        print_whole(f"fathom: MLflow is not written: {result.untracked}", Console(stderr=True))
     if as_json:
         print_json(report_json(result.conclusion))
         return
     console = Console()
     print_conclusion(result.conclusion, console)
     print_whole(f"\nReport      {result.folder.report}", console)
-    if (uri := result.conclusion.config.tracking.uri) and not trust:
-        shown = without_credentials(uri)
-        print_whole(f"MLflow      not written: the run names {shown}; add --trust", console)
     print_next(next_steps(result.conclusion, str(result.folder.path)), console)
 
 

@@ -14,7 +14,7 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion, optimum_row
 from fathom.search.formatting import format_count
-from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
+from fathom.search.record_json import DAMAGE, check_controls, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
@@ -167,6 +167,10 @@ def _content(source: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{source} must hold `best` and `study`; `fathom export runs/NAME` writes such a file"
         )
+    try:
+        check_controls(parts)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}; `fathom report` writes the file anew") from error
     return dict(parts)
 
 

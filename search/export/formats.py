@@ -19,6 +19,7 @@ from fathom.search.export.architectures import Architecture
 from fathom.search.export.best import BestShape
 from fathom.search.export.model import ExportedModel, Files, fit
 from fathom.search.export.tokens import ids_in_words
+from fathom.search.formatting import shell_command
 from fathom.search.run_folder import UNFINISHED
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.training.saving.weights_folder import read_note, read_sizes
@@ -87,10 +88,12 @@ def taking_weights(best: BestShape) -> list[str]:
 
 def next_step(best: BestShape, source: Path, budget: str | None, weights: Path) -> str:
     """Returns the command that exports a trained shape, or says that no format takes it."""
-    which = f" --budget {budget}" if budget else ""
+    which = ("--budget", budget) if budget else ()
     ways = taking_weights(best)
     name = ways[0] if ways else "hf"
-    command = f"fathom export {source}{which} --format {name} --weights {weights}"
+    command = shell_command(
+        "fathom", "export", source, *which, "--format", name, "--weights", weights
+    )
     return f"Next: {command}" if ways else f"No other framework takes them; `{command}` says why"
 
 

@@ -214,11 +214,11 @@ def how_to_load(model: ExportedModel, folder: str) -> list[str]:
     if model.with_weights:
         return [
             f"from transformers import {kind}",
-            f'model = {kind}.from_pretrained("{folder}")',
+            f"model = {kind}.from_pretrained({json.dumps(folder)})",
         ]
     return [
         f"from transformers import AutoConfig, {kind}",
-        f'model = {kind}.from_config(AutoConfig.from_pretrained("{folder}"))',
+        f"model = {kind}.from_config(AutoConfig.from_pretrained({json.dumps(folder)}))",
     ]
 
 

@@ -8,6 +8,7 @@ from fathom.models.options import Normalization, Positions
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files
+from fathom.search.formatting import shell_command
 
 NAMES = {
     "embedding": "transformer.wte",
@@ -92,8 +93,9 @@ def config_of(model: ExportedModel) -> dict[str, Any]:
 
 def how_to_load(model: ExportedModel, folder: str) -> list[str]:
     """Returns litgpt's command for a folder of text files."""
-    weights = f" --initial_checkpoint_dir {folder}" if model.with_weights else ""
+    where = ("--config", f"{folder}/pretrain.yaml", "--tokenizer_dir", folder)
+    weights = ("--initial_checkpoint_dir", folder) if model.with_weights else ()
     return [
-        f"litgpt pretrain --config {folder}/pretrain.yaml --tokenizer_dir {folder}{weights} \\",
+        f"{shell_command('litgpt', 'pretrain', *where, *weights)} \\",
         "  --data TextFiles --data.train_data_path TEXTS",
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from fathom.models.options import Activation
 from fathom.search.export.hugging_face import GPT2
 from fathom.search.export.model import ExportedModel, Files
+from fathom.search.formatting import shell_command
 
 ARCHITECTURES = (
     replace(
@@ -58,7 +59,8 @@ def files(model: ExportedModel) -> Files:
 def how_to_load(model: ExportedModel, folder: str) -> list[str]:
     """Returns the commands for a checkout of nanoGPT; train.bin and val.bin are the user's."""
     here = Path(folder).absolute()
+    copy = shell_command("cp", here / "meta.pkl", "data/fathom/")
     return [
-        f"mkdir -p data/fathom && cp {here}/meta.pkl data/fathom/    # beside train.bin, val.bin",
-        f"python train.py {here}/{CONFIG}",
+        f"mkdir -p data/fathom && {copy}    # beside train.bin, val.bin",
+        shell_command("python", "train.py", here / CONFIG),
     ]

@@ -4,6 +4,7 @@ from fathom.models.options import Normalization, Positions
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files
+from fathom.search.formatting import shell_command
 
 MODULE = "fathom_llama3"
 ARCHITECTURES = (
@@ -126,6 +127,6 @@ def files(model: ExportedModel) -> Files:
 def how_to_load(model: ExportedModel, folder: str) -> list[str]:
     """Returns torchtitan's command for the module."""
     return [
-        f"PYTHONPATH={folder} torchrun --nproc_per_node 1 -m torchtitan.train --module {MODULE} "
-        f"--config fathom --hf_assets_path {folder}",
+        f"PYTHONPATH={shell_command(folder)} torchrun --nproc_per_node 1 -m torchtitan.train "
+        f"--module {MODULE} --config fathom --hf_assets_path {shell_command(folder)}",
     ]

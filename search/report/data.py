@@ -52,6 +52,8 @@ CROSSING = (
 )
 CROSSING_LAW = "crossings supported a b a_interval b_interval reason"
 MATCHED = "budget metric yardstick shallow_depth=shallow deep_depth=deep"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of a cell that spreadsheets compute."""
 LEVEL = (
     "level shallow=shallow.mean shallow_interval=shallow.interval deep=deep.mean"
     " deep_interval=deep.interval difference=difference.mean"
@@ -134,13 +136,16 @@ def save_tables(folder: Path, found: Mapping[str, Sequence[Row]]) -> None:
     """Writes one CSV file for each kind of row; lists are separated by blanks."""
     for name, rows in found.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows({head: _cell(value) for head, value in row.items()} for row in rows)
+            writer = csv.writer(file)
+            writer.writerow(map(_cell, rows[0]))
+            writer.writerows(map(_cell, row.values()) for row in rows)
 
 
 def _cell(value: object) -> object:
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    """The value as a cell; a text that a spreadsheet would compute is marked as text by `'`."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def _columns(source: object, names: str) -> Row:

@@ -1,6 +1,5 @@
 """The text of a report: answers, their parts, and fitted laws."""
 
-import shlex
 from collections.abc import Sequence
 from math import exp
 
@@ -11,7 +10,7 @@ from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Findings
-from fathom.search.formatting import exact_count, format_count, ranges, rounded_count
+from fathom.search.formatting import exact_count, format_count, ranges, rounded_count, shell_command
 from fathom.search.study.keys.groups import DECAYS
 
 SETTLED = (Kind.IDENTIFIED, Kind.PLATEAU)
@@ -167,8 +166,8 @@ def next_steps(conclusion: Findings, source: str) -> list[str]:
     chosen = to_train(conclusion)
     if chosen is None:
         return []
-    which = f"{shlex.quote(source)} --budget {exact_count(chosen.budget)}"
-    return [f"fathom train {which}", f"fathom export {which}"]
+    which = (source, "--budget", exact_count(chosen.budget))
+    return [shell_command("fathom", verb, *which) for verb in ("train", "export")]
 
 
 def to_train(conclusion: Findings) -> Optimum | None:

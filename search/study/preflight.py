@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fathom.objectives.keys import Group, short
+from fathom.search.record_json import check_controls
 from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri, is_lost
 from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
@@ -47,6 +48,8 @@ class ReadyStudy:
     """The same on the monotonic clock, which nobody sets, for its hours."""
     max_hours: float | None = None
     """Hours after which the search ends, those of earlier runs included; None without a limit."""
+    trust: bool = False
+    """True if the user trusts what the run folder and the store beside it name."""
 
     @property
     def folder(self) -> RunFolder:
@@ -165,7 +168,12 @@ def load_run(path: Path) -> tuple[RunFolder, StudyConfig]:
     folder.check_config()
     if not folder.config.exists():
         raise RunFolderError(f"{path} is not a run folder: it has no config.yaml; see `ls runs`")
-    return folder, load(folder.config)
+    config = load(folder.config)
+    try:
+        check_controls(config.model_dump(mode="json"))
+    except ValueError as error:
+        raise RunFolderError(f"{folder.config}: {error}; write them differently") from error
+    return folder, config
 
 
 def check_same_study(config: StudyConfig, folder: RunFolder) -> None:

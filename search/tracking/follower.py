@@ -22,6 +22,7 @@ from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.conclusion import Conclusion
+from fathom.search.formatting import shell_command
 from fathom.search.json_lines import without_checksums
 from fathom.search.record_json import DAMAGE, from_json, from_values, parse_line
 from fathom.search.records import TrialRecord
@@ -30,6 +31,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import RunningTrials
 from fathom.search.study.store_uri import TrackingError, first_line, without_credentials
 from fathom.search.tracking import store
+from fathom.search.tracking.artifacts import check_artifacts
 from fathom.search.tracking.messages import CLOSE_SECONDS, Close, DataSet, TrackedStudy
 from fathom.search.tracking.study_runs import StudyRuns
 
@@ -116,6 +118,7 @@ class Follower:
         """`say` takes lines for the user."""
         store.settle()
         store.check(study.uri)
+        check_artifacts(study)
         self._study, self._say = study, say
         self._tail = RunTail(RunFolder(study.folder))
         self._lock = threading.Lock()
@@ -151,7 +154,8 @@ class Follower:
         if self._is_gone():
             return 0
         if missing:
-            remedy = f"`fathom report {self._study.folder}` writes them once it answers"
+            again = shell_command("fathom", "report", self._study.folder)
+            remedy = f"`{again}` writes them once it answers"
             self._say(f"MLflow at {self._shown} lacks {missing} items of this study; {remedy}")
         return missing
 

@@ -30,6 +30,8 @@ class TrackedStudy:
     """The study file, without credentials."""
     searching: bool = False
     """True while trials run: system metrics of this machine are then written as well."""
+    trusted: bool = False
+    """True if artifacts may go wherever the store says: the user named the store, or said so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from fathom.search.conclusion import Conclusion
+from fathom.search.formatting import shell_command
 from fathom.search.records import TrialRecord
 from fathom.search.signals import endings_blocked
 from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
@@ -158,8 +159,8 @@ class Tracker:
             if not (self._checked.result() or self._closing):
                 log.warning(
                     "the process that writes to MLflow has ended; the search goes on, and "
-                    "`fathom report %s` writes what is missing",
-                    self._folder,
+                    "`%s` writes what is missing",
+                    shell_command("fathom", "report", self._folder),
                 )
 
 

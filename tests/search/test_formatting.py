@@ -1,4 +1,6 @@
-"""Numbers are written as people write them."""
+"""Numbers are written as people write them, and commands as a shell reads them."""
+
+import subprocess
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,8 @@ from fathom.search.formatting import (
     format_seconds,
     ranges,
     rounded_count,
+    shell_command,
+    visible,
 )
 
 
@@ -64,3 +68,17 @@ def test_cost_has_two_digits(hours: float, words: str) -> None:
 def test_depths_are_listed_as_ranges() -> None:
     assert ranges((1, 2, 3, 4, 6, 8, 9)) == "1-4, 6, 8-9"
     assert ranges(()) == ""
+
+
+@pytest.mark.parametrize(
+    "word", ["a b", "a; b", "it's", "$(id)", "\\", "a\nb", "\x1b[2J\a it's \\", "größe\x85", ""]
+)
+def test_a_command_has_each_word_as_it_is_and_commands_no_terminal(word: str) -> None:
+    command = shell_command("printf", "%s", word)
+    assert command.isprintable()
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+    assert done.stdout.decode() == word
+
+
+def test_a_text_is_shown_in_its_lines_with_escapes_for_what_commands_a_terminal() -> None:
+    assert visible("two  words\n\x1b[2J\r") == "two  words\n\\x1b[2J\\r"

@@ -19,7 +19,7 @@ from fathom.search.analysis.published import levine2020
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion import Conclusion, why_no_law
 from fathom.search.export.best import entries_yaml, shape_entry
-from fathom.search.formatting import exact_count, format_count, rounded_count
+from fathom.search.formatting import exact_count, format_count, rounded_count, shell_command
 from fathom.search.pipeline import RunResult
 from fathom.search.record_json import to_values
 from fathom.search.report.terminal.answer_tables import print_answers, print_next
@@ -151,19 +151,20 @@ def print_answer(
     print_answers(conclusion, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
     found: dict[str, Any] | None = None
-    source = ""
+    source: tuple[object, ...] = ()
     if optimum := searched(question, conclusion):
         found, text = searched_json(question, optimum), searched_lines(optimum)
-        source = f"{result.folder.path} --budget {exact_count(optimum.budget)}"
+        source = (result.folder.path, "--budget", exact_count(optimum.budget))
     elif by_law := answer(question, conclusion, vocab_size):
         write_atomically(file, answer_yaml(by_law))
-        found, text, source = answer_json(by_law), lines(by_law), str(file)
+        found, text, source = answer_json(by_law), lines(by_law), (file,)
     else:
         text = [_no_answer(question, conclusion, study)]
     for line in text:
         console.print(line, highlight=False)
     if source:
-        print_next([f"fathom train {source}", f"fathom export {source} --format hf"], console)
+        train = shell_command("fathom", "train", *source)
+        print_next([train, shell_command("fathom", "export", *source, "--format", "hf")], console)
     return found
 
 

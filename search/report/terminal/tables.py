@@ -10,6 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from fathom.search.formatting import visible
+
 
 class RoomyTable(Table):
     """A table that leaves out columns where it is wider than the terminal, and becomes a list, a
@@ -73,7 +75,7 @@ def empty_table(title: str, headings: tuple[str, ...], least: Sequence[str] = ()
 
 def print_whole(line: str, console: Console) -> None:
     """Prints a line without breaking it, so that a path or a command in it can be copied."""
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(visible(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def _text(cell: RenderableType) -> Text:

@@ -12,7 +12,7 @@ from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
 from fathom.objectives.text.tokenizer import BYTES
 from fathom.objectives.tokens.formats import is_token_place
-from fathom.search.formatting import exact_count, format_seconds
+from fathom.search.formatting import exact_count, format_seconds, shell_command
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
@@ -267,8 +267,8 @@ def summary(seen: Seen, draft: Draft, path: Path) -> str:
         f"Limit     {draft.reason}\n"
         f"{f'Cheaper   {draft.cheaper}{chr(10)}' if draft.cheaper else ''}"
         f"Written   {path}, and {path.with_name(FILE)} for editors\n"
-        f"Next      fathom plan {path}\n"
-        f"          fathom run {path}"
+        f"Next      {shell_command('fathom', 'plan', path)}\n"
+        f"          {shell_command('fathom', 'run', path)}"
     )
 
 

@@ -1,6 +1,8 @@
 """`fathom status`: what the files of a run say about how far it is."""
 
 import fcntl
+import shlex
+import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -48,6 +50,28 @@ def test_a_search_that_has_ended_is_done(runs: Path) -> None:
     assert status.settled == [20_000, 40_000]
     assert "nothing is left to train" in said(runs / "whole")
     assert status_json(status)["trials_running"] == []
+
+
+@pytest.mark.parametrize("name", ["a; touch PWNED; b", "[red]", "tab\tbell\a\x1b]0;owned"])
+def test_a_folder_with_any_name_is_listed_and_its_commands_can_be_typed(
+    runs: Path, name: str
+) -> None:
+    (runs / "begun").rename(runs / name)
+    text = " ".join(said(runs / name).split())
+    again = text.partition("to resume it: ")[2]
+    if name.isprintable():
+        assert shlex.split(again)[:3] == ["fathom", "run", str(runs / name / "config.yaml")]
+    assert_plain(said(runs / name))
+    assert_plain(printed(partial(print_runs, runs)))
+    typed = ["bash", "-c", f'fathom() {{ printf %s "$2"; }}; {again}']
+    assert subprocess.run(typed, capture_output=True, cwd=runs, check=True).stdout.decode() == str(
+        runs / name / "config.yaml"
+    )
+    assert not (runs / "PWNED").exists()
+
+
+def assert_plain(text: str) -> None:
+    assert all(char.isprintable() or char == "\n" for char in text)
 
 
 def test_a_search_that_was_stopped_says_how_to_go_on(runs: Path) -> None:

@@ -113,6 +113,17 @@ def test_a_file_that_is_no_export_is_a_users_error(text: str, tmp_path: Path) ->
         read_best(path, None)
 
 
+def test_a_reason_that_commands_the_terminal_is_refused(tmp_path: Path, found: Conclusion) -> None:
+    path = tmp_path / "best.yaml"
+    content = yaml.safe_load(best_yaml(found))
+    content["best"][0] |= {"verdict": "insufficient", "reason": "\x1b]0;owned\x07\x1b[2J"}
+    path.write_text(yaml.safe_dump(content))
+    for read in (doubts, select, read_best, check_answered):
+        with pytest.raises(ConfigError, match=r"'\\x1b\]0;owned.* can't be printed") as refusal:
+            read(path, None)
+        assert str(refusal.value).isprintable()
+
+
 def test_an_export_of_an_answer_that_is_not_settled_says_so(
     tmp_path: Path, found: Conclusion
 ) -> None:

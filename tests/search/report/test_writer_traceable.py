@@ -112,6 +112,19 @@ def test_the_last_metrics_of_trials_are_a_table(study: Records, tmp_path: Path) 
     assert {int(row["depth"]) for row in told} == {first.spec.shape.depth}
 
 
+def test_a_name_that_a_spreadsheet_would_compute_is_a_text(study: Records, tmp_path: Path) -> None:
+    first, *_ = study
+    *before, last = first.curve
+    names = ("=1+1", "+1", "-1", "@SUM(A1)", "exact_match")
+    last = replace(last, metrics=dict.fromkeys(names, -0.5))
+    record = replace(first, curve=(*before, last))
+    save_tables(tmp_path, tables(Conclusion(config=CONFIG, records=(record,))))
+    with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        told = [row for row in csv.DictReader(file) if row["trial"] == first.spec.trial]
+    assert [row["metric"] for row in told] == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "exact_match"]
+    assert {row["value"] for row in told} == {"-0.5"}, "numbers are numbers"
+
+
 def test_deleting_records_removes_their_budget_and_no_other(
     run_folder: Path, without_one: Path
 ) -> None:
