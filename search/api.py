@@ -20,18 +20,17 @@ from fathom.search.conclusion import Conclusion, best_law
 from fathom.search.export.best import BestShape, best_yaml, no_answer
 from fathom.search.formatting import format_count
 from fathom.search.pipeline import conclude_run, run_study
-from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
+from fathom.search.scheduling.journal import Past, read_run
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.keys.config import load as read_study
 from fathom.search.study.keys.groups import TrackingConfig
-from fathom.search.study.own_records import read_records
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import check_ready, check_trusted, check_trusted_study, load_run
 from fathom.search.tracking.pages import headline
@@ -46,20 +45,15 @@ class Study:
     """
 
     def __init__(
-        self,
-        folder: RunFolder,
-        config: StudyConfig,
-        records: list[TrialRecord],
-        *,
-        trust: bool = False,
+        self, folder: RunFolder, config: StudyConfig, past: Past, *, trust: bool = False
     ) -> None:
-        self.folder, self.config, self.records = folder, config, records
-        self._trust = trust
+        self.folder, self.config, self.records = folder, config, past.ended
+        self._past, self._trust = past, trust
 
     @cached_property
     def conclusion(self) -> Conclusion:
         """All statistics as values: optima, laws, audits of early stopping, paper analyses."""
-        return conclude_run(self.folder, self.config, self.records)
+        return conclude_run(self.folder, self.config, self._past)
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -231,7 +225,7 @@ def load(run_folder: str | Path, *, trust: bool = False) -> Study:
         RunFolderError: if it is not a run folder.
     """
     folder, config = load_run(Path(run_folder))
-    return Study(folder, config, read_records(folder, config), trust=trust)
+    return Study(folder, config, read_run(folder, config), trust=trust)
 
 
 def run(

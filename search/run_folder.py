@@ -172,7 +172,7 @@ def is_lost(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return not any(part.strip(b"\0") for part in iter(lambda: file.read(2**16), b""))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return True
 
 
