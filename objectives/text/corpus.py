@@ -5,17 +5,17 @@ published text (`download.py`), or the user's own file, folder or glob pattern. 
 paths: a file called `stdlib` is `./stdlib`.
 
 Of a folder or pattern every UTF-8 file is read, in sorted order, uncompressed if its name ends in
-.gz; hidden and binary files are not.
+.gz; hidden and binary files are not. Where names in a folder say so, such as `train.txt` and
+`valid.txt`, the latter is held out, and what is for a test is left out.
 """
 
 import glob
 import logging
 import os
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from fathom.objectives.download import (
     DOWNLOADS,
@@ -26,6 +26,7 @@ from fathom.objectives.download import (
 )
 from fathom.objectives.errors import ObjectiveError, nearest
 from fathom.objectives.files import digest_of, open_regular
+from fathom.objectives.text.folders import NamedFiles, folder_files, named_files, unreadable
 
 STDLIB = "stdlib"
 CORPORA = (STDLIB, *DOWNLOADS)
@@ -69,16 +70,37 @@ def check_corpus(corpus: str) -> None:
         _read(next(_files(corpus)), limit_bytes=1)
 
 
+def files_by_name(corpus: str) -> NamedFiles | None:
+    """The files of a corpus by their splits; None if it is no folder whose names say them."""
+    path = os.path.expanduser(corpus)
+    return named_files(Path(path)) if corpus not in CORPORA and os.path.isdir(path) else None
+
+
+def split_bytes(corpus: str, *, validation_fraction: float) -> tuple[int, int] | None:
+    """Bytes to train on and bytes that are held out, about, as they lie on the disk; None if they
+    are not downloaded yet."""
+    if named := files_by_name(corpus):
+        return _size(named.train), _size(named.validation)
+    size = corpus_bytes(corpus)
+    if size is None:
+        return None
+    held_out = int(size * validation_fraction)
+    return size - held_out, held_out
+
+
+def is_packed(corpus: str) -> bool:
+    """True if some files of a corpus are compressed."""
+    return any(file.suffix == ".gz" for file in _on_disk(corpus))
+
+
+def _size(files: Sequence[Path]) -> int:
+    return sum(file.stat().st_size for file in files)
+
+
 def corpus_bytes(corpus: str) -> int | None:
     """Bytes of the files of a corpus, as they lie on the disk; None if it is not downloaded yet."""
     files = _on_disk(corpus)
-    return sum(file.stat().st_size for file in files) if files else None
-
-
-def plain_bytes(corpus: str) -> int | None:
-    """Bytes of the files of a corpus; None if some are compressed, or not downloaded yet."""
-    packed = any(file.suffix == ".gz" for file in _on_disk(corpus))
-    return None if packed else corpus_bytes(corpus)
+    return _size(files) if files else None
 
 
 def _on_disk(corpus: str) -> Sequence[Path]:
@@ -104,11 +126,17 @@ def _blocks(file: Path) -> Iterator[bytes]:
             while block := opened.read(BLOCK_BYTES):
                 yield block
     except OSError as error:
-        raise _unreadable(file, error) from error
+        raise unreadable(file, error) from error
 
 
 def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
-    """The text of a corpus in two splits, which depend on the files' contents, not their folder."""
+    """The text of a corpus in two splits, which depend on the files' contents, not their folder,
+    unless names in it say which are held out."""
+    if named := files_by_name(corpus):
+        train, validation = (
+            b"\n".join(_texts(corpus, files)) for files in (named.train, named.validation)
+        )
+        return Corpus(train=train, validation=validation)
     documents = _documents(corpus)
     split = split_documents(documents, validation_fraction=validation_fraction)
     if not (split.train and split.validation):
@@ -179,9 +207,14 @@ def _cut(text: bytes, fraction: float) -> int:
 def _documents(corpus: str) -> list[bytes]:
     if corpus in DOWNLOADS:
         return [read_download(DOWNLOADS[corpus])]
+    return _texts(corpus, _files(corpus))
+
+
+def _texts(corpus: str, files: Iterable[Path]) -> list[bytes]:
+    """The content of the files that are text."""
     texts: list[bytes] = []
     skipped: list[str] = []
-    for file in _files(corpus):
+    for file in files:
         content = read_file(file) if file.suffix == ".gz" else _read(file)
         defect = _defect(content)
         if defect is None:
@@ -189,8 +222,9 @@ def _documents(corpus: str) -> list[bytes]:
         else:
             skipped.append(f"{file} has {defect}")
     if not texts:
+        found = skipped[0] if skipped else f"a folder of a split of {corpus!r} is empty"
         raise ObjectiveError(
-            f"a corpus must be UTF-8 text, but {skipped[0]}; convert it, or name other files"
+            f"a corpus must be UTF-8 text, but {found}; convert it, or name other files"
         )
     if skipped:
         logger.warning(
@@ -217,14 +251,7 @@ def _read(file: Path, *, limit_bytes: int = -1) -> bytes:
         with open_regular(file) as opened:
             return opened.read(limit_bytes)
     except OSError as error:
-        raise _unreadable(file, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> ObjectiveError:
-    return ObjectiveError(
-        f"every file of a corpus must be readable, got {error.strerror} for {path}; "
-        f"change its permissions or move it elsewhere"
-    )
+        raise unreadable(file, error) from error
 
 
 def _files(corpus: str) -> Iterator[Path]:
@@ -249,8 +276,10 @@ def _candidates(corpus: str) -> Iterator[Path]:
             f"a corpus must not be of the system's own files, some of which never end, got "
             f"{corpus!r}; copy its text to a file"
         )
+    if named := files_by_name(corpus):
+        return iter((*named.train, *named.validation))
     if os.path.isdir(path):
-        return _folder_files(Path(path))
+        return folder_files(Path(path))
     if os.path.isfile(path):
         return iter((Path(path),))
     if os.path.exists(path):
@@ -267,21 +296,7 @@ def _candidates(corpus: str) -> Iterator[Path]:
     )
 
 
-def _folder_files(folder: Path, *, without: frozenset[str] = frozenset()) -> Iterator[Path]:
-    """Regular files that are not hidden, below folders that are neither hidden nor `without`."""
-
-    def refuse(error: OSError) -> NoReturn:
-        raise _unreadable(Path(error.filename), error) from error
-
-    for parent, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name not in without
-        )
-        files = (Path(parent, name) for name in sorted(names) if not name.startswith("."))
-        yield from (file for file in files if os.path.isfile(file))
-
-
 def _stdlib_files() -> Iterator[Path]:
-    for file in _folder_files(Path(sysconfig.get_path("stdlib")), without=NOT_SOURCE):
+    for file in folder_files(Path(sysconfig.get_path("stdlib")), without=NOT_SOURCE):
         if file.suffix == ".py" and not file.name.startswith(BUILD_CONFIGURATION):
             yield file

@@ -12,6 +12,7 @@ import numpy as np
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import open_regular
+from fathom.objectives.held_out.names import by_split, named_apart, split_of
 from fathom.objectives.tokens.shards import SPLITS, TRAIN, is_shard_folder, read_index, segments_of
 from fathom.objectives.tokens.stream import Segment
 
@@ -43,7 +44,7 @@ class TokenData:
 
 
 def find_tokens(place: str, split: str, *, column: str | None, dtype: str | None) -> TokenData:
-    """The token ids of a file, a folder or a glob pattern; of Fathom's own shards, one split.
+    """The token ids of a file, a folder or a glob pattern; of a folder with several splits, one.
 
     Raises:
         ObjectiveError: when there are none, or a file is damaged.
@@ -74,21 +75,29 @@ def _own(folder: Path, name: str) -> TokenData:
 
 
 def has_split(place: str, split: str) -> bool:
-    """True if a place is a folder of Fathom's own shards with tokens of the split."""
+    """True if a place is a folder that has the split apart: Fathom's own shards, a folder of
+    several splits that `datasets` wrote, or files to train on and to hold out by their names."""
     folder = Path(os.path.expanduser(place))
-    if not (folder.is_dir() and is_shard_folder(folder)):
+    if not folder.is_dir():
         return False
-    found = read_index(folder).splits.get(split)
-    return found is not None and found.tokens > 0
+    if is_shard_folder(folder):
+        found = read_index(folder).splits.get(split)
+        return found is not None and found.tokens > 0
+    if (folder / DATASETS).is_file():
+        return (folder / split / STATE).is_file()
+    return any(split_of(file.name) == split for file in _known(folder.iterdir()))
 
 
 def is_token_place(place: str) -> bool:
     """True for a place that holds token ids by its look: a folder of shards or of `datasets`; a
-    file or a pattern with a suffix of those known here, or a folder of such files alone."""
+    file or a pattern with a suffix of those known here; a folder of such files alone, or with such
+    files for both splits."""
     path = Path(os.path.expanduser(place))
     if not path.is_dir():
         return path.suffix in SUFFIXES
     if is_shard_folder(path) or (path / STATE).is_file() or (path / DATASETS).is_file():
+        return True
+    if named_apart(_known(path.iterdir())):
         return True
     names = [file.suffix for file in path.iterdir() if not file.name.startswith(".")]
     return bool(names) and all(suffix in SUFFIXES for suffix in names)
@@ -101,7 +110,7 @@ def _files(place: str, path: Path, split: str) -> list[Path]:
             path = path / split
         if (path / STATE).is_file():
             return list[Path](_arrow().files_of(path))
-        found = _known(path.iterdir())
+        found = _of_split(path, split)
     elif path.exists():
         found = [path]
     elif glob.has_magic(place):
@@ -114,6 +123,23 @@ def _files(place: str, path: Path, split: str) -> list[Path]:
         raise ObjectiveError(
             f"{place} must hold files of token ids ({', '.join(SUFFIXES)}), got none; text becomes "
             "tokens with `fathom tokenize`"
+        )
+    return found
+
+
+def _of_split(folder: Path, split: str) -> list[Path]:
+    """The files of token ids in a folder that are of a split by their names. To train on are all
+    that are not held out or for a test; held out are those that say so, else all."""
+    files = _known(folder.iterdir())
+    named = by_split(files)
+    if split != TRAIN:
+        return named.get(split, files)
+    found = [file for file in files if split_of(file.name) in (TRAIN, None)]
+    if files and not found:
+        raise ObjectiveError(
+            f"`train` must have files to train on, got {folder} with none but "
+            f"{', '.join(file.name for file in files[:3])}, which are held out by their names; "
+            "name the files themselves if they are to be trained on, or another folder"
         )
     return found
 

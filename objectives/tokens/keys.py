@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.held_out.files import check_apart, overlap_note
 from fathom.objectives.keys import NextTokenConfig, Number, Positive, Real
 from fathom.objectives.tokens.formats import TokenData, find_tokens, has_split
 from fathom.objectives.tokens.shards import TOKENIZER, TRAIN, VALIDATION
@@ -16,6 +17,11 @@ from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
 
 SAMPLES = 64
 """Windows of each split that are looked at before anything starts."""
+APART = (
+    "name other files; without `validation` the files of `train` with a name such as val.bin are "
+    "held out, or its last part"
+)
+"""What to do where held-out tokens are trained on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +42,11 @@ class TokensConfig(NextTokenConfig):
     name: Literal["tokens"]
     train: str = Field(min_length=1, max_length=4096, examples=["path/to/tokens"])
     """Token ids to train on: a folder that `fathom tokenize` wrote; a file, folder or glob of .bin,
-    .npy or .arrow; a folder that `datasets` wrote."""
+    .npy or .arrow; a folder that `datasets` wrote. Of a folder, files named as held out or for a
+    test, such as `val.bin`, are left out."""
     validation: str | None = Field(None, min_length=1, max_length=4096)
-    """Held-out token ids, in the same forms. Without it, those that `fathom tokenize` held out, or
-    the last part of `train`."""
+    """Held-out token ids, in the same forms. Without it, those that `fathom tokenize` held out,
+    files of `train` with a name such as `val.bin`, or the last part of `train`."""
     tokenizer: str | None = Field(None, min_length=1, max_length=4096)
     """The tokenizer.json that cut the tokens. Shards of `fathom tokenize` have their own."""
     vocabulary: Positive | None = None
@@ -63,6 +70,11 @@ class TokensConfig(NextTokenConfig):
         """Number of training tokens."""
         return len(self._cut(*self._found())[0])
 
+    def data_note(self) -> str:
+        """A line on held-out tokens that are trained on as well; empty if they are few."""
+        found = self.splits()
+        return overlap_note(found.train, found.validation)
+
     @property
     def tokenizer_file(self) -> Path | None:
         """The tokenizer's file, which is named or lies beside shards; None if it is not known."""
@@ -75,7 +87,8 @@ class TokensConfig(NextTokenConfig):
         """The token ids of both splits, of which a sample was looked at.
 
         Raises:
-            ObjectiveError: when files are missing, damaged, too short, or of another vocabulary.
+            ObjectiveError: when files are missing, damaged, too short, or of another vocabulary, or
+                the splits share a file, or one contains the other.
         """
         data = self._found()
         size = self._vocabulary(data)
@@ -84,6 +97,9 @@ class TokensConfig(NextTokenConfig):
         for split, key in ((train, "train"), (validation, "validation")):
             self._check_length(split, key)
             _check_sample(split)
+        ours = self.validation is None and data[-1].hashes is not None  # held out by document
+        if len(data) > 1 and not ours:
+            check_apart(train, validation, held_out_key="`validation`", remedy=APART)
         return TokenSplits(
             train=train, validation=validation, data=data,
             bytes=data[-1].bytes if len(data) > 1 else None,

@@ -1,6 +1,7 @@
 """Next-token prediction on token ids that are cut already, and digests of their files."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,10 +9,13 @@ from pathlib import Path
 from typing import Self
 
 from fathom.objectives.files import digest_of
+from fathom.objectives.held_out.files import overlap_note
 from fathom.objectives.next_token import NextToken
 from fathom.objectives.tokens.formats import TokenData
 from fathom.objectives.tokens.keys import TokensConfig
 from fathom.objectives.tokens.stream import Segment, unseen
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,9 +27,11 @@ class Tokens(NextToken):
 
     @classmethod
     def prepare(cls, keys: TokensConfig) -> Self:
-        """The objective with its files found; none of them is read as a whole."""
+        """The objective with its files found; none of them is kept in memory."""
         found = keys.splits()
         validation = len(found.validation)
+        if note := overlap_note(found.train, found.validation):
+            logger.warning("%s", note)
         return cls(
             train=found.train,
             validation=found.validation,

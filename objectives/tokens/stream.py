@@ -106,6 +106,12 @@ class TokenReader:
         self._check(ids_BN, starts)
         return ids_BN
 
+    def block(self, start: int, length: int) -> NDArray[np.int64]:
+        """The `length` ids from the place `start` on, whatever they are."""
+        ids_N = np.empty(length, np.int64)
+        self._fill(ids_N, start)
+        return ids_N
+
     def _check(self, ids_BN: NDArray[np.int64], starts: NDArray[np.int64]) -> None:
         wrong = (ids_BN < 0) | (ids_BN >= self._files.vocab_size)
         if not wrong.any():

@@ -57,9 +57,10 @@ def test_its_code_prints_what_a_trained_shape_writes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.tsv").write_text("".join(f"A girl slept .\t{n} sleep\n" for n in range(40)))
+    (tmp_path / "dev.tsv").write_text("A girl slept .\tsleep\n")
     config = parse(
         "study: s\nbudgets: [8k]\ncount: non_embedding\ntrain: {batch_size: 4}\n"
-        "objective: {name: transduction, data: rows.tsv, dev: rows.tsv, context: 8}\n"
+        "objective: {name: transduction, data: rows.tsv, dev: dev.tsv, context: 8}\n"
     )
     shape = plan_study(config, vocab_size_of(config), this_machine(config))[0].shapes[0]
     found = {"budget": 8000, "shape": to_values(shape)}

@@ -12,8 +12,10 @@ from fathom.objectives.rows.classification.labelled_texts import (
     TextVocabulary,
     generated_vocabulary,
     read_with_vocabulary,
+    rows_of,
 )
 from fathom.objectives.rows.classification.listops import FEWEST, check_rules
+from fathom.objectives.rows.held_out import rows_note
 from fathom.objectives.rows.keys import SPLITS, FilePath, RowsConfig, SplitName, padding_note
 
 
@@ -95,9 +97,11 @@ class ClassificationConfig(RowsConfig):
         return generated_vocabulary(self.tokenizer).size
 
     def data_note(self) -> str:
-        """A line on rows that are far shorter than the context; empty if none are."""
+        """A line on held-out rows that are trained on as well, and on rows that are far shorter
+        than the context; empty if none are."""
         if self.data == GENERATED:
             return ""
         splits, vocabulary = self.read()
         lengths = [vocabulary.length(text.text) for texts in splits.values() for text in texts]
-        return padding_note(lengths, self.context)
+        rows = {name: rows_of(texts) for name, texts in splits.items()}
+        return "; ".join(filter(None, (rows_note(rows), padding_note(lengths, self.context))))

@@ -2,8 +2,8 @@
 
 Texts are generated, published, from a TSV or from folders. A TSV has a header that names the
 columns, or two columns without one. A folder has a folder of .txt or .txt.gz files for each class,
-or `train/` and, where there are any, `dev/` and `test/` of such (as the IMDb reviews). Needs
-neither torch nor numpy.
+or `train/` and, where there are any, `dev/` (or `val/`) and `test/` of such (as the IMDb reviews).
+Needs neither torch nor numpy.
 
 Token ids: padding, words that training never saw, the words or bytes, then the classes.
 """
@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from fathom.objectives.errors import ObjectiveError, nearest
+from fathom.objectives.held_out.names import VALIDATION, split_of
 from fathom.objectives.rows import tsv
 from fathom.objectives.rows.classification import listops
+from fathom.objectives.rows.held_out import check_apart
 from fathom.objectives.rows.published import LISTOPS
 from fathom.objectives.rows.word_ids import most_frequent, numbered
 from fathom.objectives.token_ids import PAD
@@ -66,9 +68,17 @@ def read_texts(
     found |= {name: _read(place, label) for name, place in test.items()}
     if dev is not None:
         found["dev"] = _read(dev, label)
+    if "dev" in found:
+        place = dev or f"dev of {data}"
+        check_apart(rows_of(found["train"]), rows_of(found["dev"]), place)
     splits = tsv.with_dev(found, attrgetter("text"), validation_fraction, data=data)
     _check_labels(splits, data)
     return splits
+
+
+def rows_of(texts: Iterable[Text]) -> list[tuple[str, str]]:
+    """Text and label of each row, without where it stands."""
+    return [(text.text, text.label) for text in texts]
 
 
 def parts_of(splits: TextSplits) -> Iterator[str]:
@@ -99,8 +109,15 @@ def _read_splits(data: str, label: str | None) -> TextSplits:
     folder = Path(data).expanduser()
     if data in LISTOPS or not (folder / "train").is_dir():
         return {"train": _read(data, label)}
-    names = [name for name in ("train", "dev", "test") if (folder / name).is_dir()]
-    found = {name: _read_folder(folder / name) for name in names}
+    names = {"train": "train", "test": "test"} | {
+        entry.name: "dev"
+        for entry in sorted(folder.iterdir())
+        if split_of(entry.name) == VALIDATION
+    }
+    found: TextSplits = {}
+    for name, split in names.items():
+        if (folder / name).is_dir():
+            found[split] = found.get(split, []) + _read_folder(folder / name)
     return _without_unasked(found)
 
 

@@ -24,7 +24,13 @@ from fathom.objectives.files import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows.classification.keys import ClassificationConfig
-from fathom.objectives.rows.classification.labelled_texts import Text, TextVocabulary, parts_of
+from fathom.objectives.rows.classification.labelled_texts import (
+    Text,
+    TextVocabulary,
+    parts_of,
+    rows_of,
+)
+from fathom.objectives.rows.held_out import warn_of_shared
 from fathom.objectives.text.encode import Ids
 from fathom.objectives.token_ids import PAD
 
@@ -82,6 +88,7 @@ class Classification:
     def prepare(cls, keys: ClassificationConfig) -> Self:
         """The objective with its texts read, or drawn, and encoded."""
         texts, vocabulary = keys.read()
+        warn_of_shared({name: rows_of(rows) for name, rows in texts.items()})
         context = keys.context
         splits = {name: TextSplit.of(rows, vocabulary, context) for name, rows in texts.items()}
         return cls(

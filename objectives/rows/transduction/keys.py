@@ -5,8 +5,9 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from fathom.objectives.keys import Group, Number, Positive, Real
+from fathom.objectives.rows.held_out import rows_note
 from fathom.objectives.rows.keys import SPLITS, FilePath, RowsConfig, SplitName, padding_note
-from fathom.objectives.rows.transduction.pairs import Pair, read_splits, words_of
+from fathom.objectives.rows.transduction.pairs import Pair, read_splits, rows_of, words_of
 from fathom.objectives.rows.word_ids import WORDS_FROM, most_frequent, words_in
 from fathom.objectives.text.corpus import read_whole
 
@@ -73,9 +74,12 @@ class TransductionConfig(RowsConfig):
         return WORDS_FROM + len(self.words(self.read()["train"], self.pretraining_text()))
 
     def data_note(self) -> str:
-        """A line on rows that are far shorter than the context; empty if none are."""
-        lengths = [pair.context for pairs in self.read().values() for pair in pairs]
-        return padding_note(lengths, self.context)
+        """A line on held-out rows that are trained on as well, and on rows that are far shorter
+        than the context; empty if none are."""
+        splits = self.read()
+        lengths = [pair.context for pairs in splits.values() for pair in pairs]
+        rows = {name: rows_of(pairs) for name, pairs in splits.items()}
+        return "; ".join(filter(None, (rows_note(rows), padding_note(lengths, self.context))))
 
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys without the text, and with fewer rows in an evaluation; rows stay as long."""

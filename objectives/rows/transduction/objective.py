@@ -24,8 +24,9 @@ from fathom.objectives.files import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows, training_windows
 from fathom.objectives.rows import word_ids
+from fathom.objectives.rows.held_out import warn_of_shared
 from fathom.objectives.rows.transduction.keys import TransductionConfig
-from fathom.objectives.rows.transduction.pairs import ALL, Pair, parts_of
+from fathom.objectives.rows.transduction.pairs import ALL, Pair, parts_of, rows_of
 from fathom.objectives.text.encode import Ids, id_type
 from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import answers, masked_loss
@@ -129,6 +130,7 @@ class Transduction:
     def prepare(cls, keys: TransductionConfig) -> Self:
         """The objective with its rows, and the text before them, read and encoded."""
         pairs, text = keys.read(), keys.pretraining_text()
+        warn_of_shared({name: rows_of(rows) for name, rows in pairs.items()})
         words = keys.words(pairs["train"], text)
         ids, vocab_size = word_ids.numbered(words), word_ids.WORDS_FROM + len(words)
         splits = {name: PairSplit.of(rows, ids, vocab_size) for name, rows in pairs.items()}

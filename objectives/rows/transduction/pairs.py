@@ -5,13 +5,14 @@ match is reported as well. The first row sets the number of columns.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
 from fathom.objectives.errors import ObjectiveError, nearest
 from fathom.objectives.rows import tsv
+from fathom.objectives.rows.held_out import check_apart
 from fathom.objectives.rows.published import TRANSDUCTION
 
 ALL = "all"
@@ -68,11 +69,11 @@ def read_splits(
         **TRANSDUCTION.get(data, {"train": data}),
         **{name: place for name, place in given.items() if place},
     }
-    splits = tsv.with_dev(
-        {name: read_pairs(place) for name, place in places.items()},
-        *(attrgetter("source"), validation_fraction),
-        data=data,
-    )
+    found = {name: read_pairs(place) for name, place in places.items()}
+    if "dev" in found:
+        place = tsv.name_of(places["dev"])
+        check_apart(rows_of(found["train"]), rows_of(found["dev"]), place)
+    splits = tsv.with_dev(found, attrgetter("source"), validation_fraction, data=data)
     longest = max((pair for pairs in splits.values() for pair in pairs), key=attrgetter("context"))
     if longest.context > context:
         # The longest is named, so that one change is enough.
@@ -81,6 +82,11 @@ def read_splits(
             f"got context={context}; use {longest.context} or more, or drop that row"
         )
     return splits
+
+
+def rows_of(pairs: Iterable[Pair]) -> list[tuple[str, str]]:
+    """Source and target of each row."""
+    return [(pair.source, pair.target) for pair in pairs]
 
 
 def read_pairs(place: tsv.Place) -> list[Pair]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows import tsv
+from fathom.objectives.rows.held_out import check_apart
 from fathom.objectives.rows.published import TRANSLATION
 from fathom.objectives.rows.translation.generated import GENERATED, DrawnLanguage, drawn
 from fathom.objectives.rows.translation.pair_files import Files, SentencePair, read_pairs
@@ -64,11 +65,18 @@ def read_parallel_text(
         if place:
             named[name], dropped = read_pairs(place, columns)
             unusable += dropped
+    for name, files in (("dev", dev), ("test", test)):
+        if files:
+            check_apart(pairs, named[name], " and ".join(_paths(files)), key=name)
     taken = _held_out(pairs, [name for name in given if name not in named], held_out)
     splits = named | taken
     text = _without_overlap(pairs, splits["dev"], splits["test"], train_pairs)
     overlapping = text.overlapping - sum(map(len, taken.values()))
     return replace(text, overlapping=overlapping, unusable=unusable)
+
+
+def _paths(files: Files) -> tuple[str, ...]:
+    return (files,) if isinstance(files, str) else files
 
 
 def _held_out(

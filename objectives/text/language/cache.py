@@ -14,7 +14,7 @@ import numpy as np
 
 from fathom.objectives.durable import put_in_place
 from fathom.objectives.files import digest_of
-from fathom.objectives.text.corpus import Corpus, corpus_contents, read_corpus
+from fathom.objectives.text.corpus import Corpus, corpus_contents, files_by_name, read_corpus
 from fathom.objectives.text.encode import Encoding, Ids, encode, id_type
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.tokens.shards import (
@@ -80,6 +80,8 @@ def _of_memory(text: Corpus, ids: Encoding) -> CutText:
 def _entry(keys: LanguageConfig) -> str:
     def parts() -> Iterator[str | bytes]:
         yield from (VERSION, keys.tokenizer, repr(keys.validation_fraction))
+        if named := files_by_name(keys.corpus):  # its files come in the order of their splits
+            yield f"{len(named.train)} files to train on, by their names"
         for blocks in corpus_contents(keys.corpus):
             found = hashlib.sha256()
             for block in blocks:

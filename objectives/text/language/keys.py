@@ -9,9 +9,12 @@ from fathom.objectives.text.corpus import (
     check_corpus,
     check_lengths,
     corpus_bytes,
-    plain_bytes,
+    files_by_name,
+    is_packed,
     read_corpus,
+    split_bytes,
 )
+from fathom.objectives.text.held_out import check_named
 from fathom.objectives.text.tokenizer import BYTES, CHARS, count_ids
 
 LONG_BYTES = 1 << 24
@@ -25,7 +28,7 @@ class LanguageConfig(NextTokenConfig):
     name: Literal["language"]
     corpus: str = Field("stdlib", max_length=4096, examples=["stdlib", "path/to/text"])
     """`stdlib`, a known name such as `tiny_shakespeare`, or a path: file, plain or .gz, folder or
-    glob."""
+    glob. Of a folder with names such as `train.txt` and `valid.txt`, the latter is held out."""
     tokenizer: str = Field(
         "bytes",
         pattern=r"^(bytes|chars|bpe:[0-9]{1,9})$",
@@ -38,7 +41,7 @@ class LanguageConfig(NextTokenConfig):
     eval_tokens: Number = 131_072
     """Held-out tokens in an evaluation."""
     validation_fraction: Real = Field(0.1, gt=0.0, le=0.5)
-    """Fraction of the text that is held out."""
+    """Fraction of the text that is held out, unless names in its folder say which part is."""
 
     def vocab_size(self) -> int:
         """Number of token ids; reads the corpus for `chars`, and where it may be too small."""
@@ -51,14 +54,20 @@ class LanguageConfig(NextTokenConfig):
 
     def most_train_tokens(self) -> int:
         """Bytes of the training split, about; no tokenizer makes more tokens of them."""
-        return int((plain_bytes(self.corpus) or 0) * (1 - self.validation_fraction))
+        sizes = self._split_bytes()
+        return 0 if sizes is None or is_packed(self.corpus) else sizes[0]
+
+    def _split_bytes(self) -> tuple[int, int] | None:
+        return split_bytes(self.corpus, validation_fraction=self.validation_fraction)
 
     def _check_corpus(self) -> None:
-        """Raises `ObjectiveError` if the text is too small, whatever the tokenizer: no token is
-        shorter than a byte."""
+        """Raises `ObjectiveError` if the text is too small, whatever the tokenizer (no token is
+        shorter than a byte), or held-out files are among those to train on."""
         check_corpus(self.corpus)
-        size = corpus_bytes(self.corpus)
-        if size is None or size * self.validation_fraction > 4 * self.context:
+        if named := files_by_name(self.corpus):
+            check_named(named)
+        sizes = self._split_bytes()
+        if sizes is None or sizes[1] > 4 * self.context:
             return
         text = read_corpus(self.corpus, validation_fraction=self.validation_fraction)
         check_lengths(

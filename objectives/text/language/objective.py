@@ -6,6 +6,7 @@ from typing import Self
 
 from fathom.objectives.next_token import NextToken
 from fathom.objectives.text.corpus import check_lengths
+from fathom.objectives.text.held_out import check_cut
 from fathom.objectives.text.language.cache import cut_text
 from fathom.objectives.text.language.keys import LanguageConfig
 
@@ -22,6 +23,7 @@ class Language(NextToken):
         text = cut_text(keys, cache if keys.takes_long else None)
         validation = len(text.validation)
         check_lengths(len(text.train), validation, corpus=keys.corpus, context=context)
+        check_cut(text.train, text.validation, corpus=keys.corpus, tokenizer=keys.tokenizer)
         return cls(
             train=text.train,
             validation=text.validation,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from fathom.objectives.held_out.names import held_out_names
 from fathom.objectives.keys import parse_count
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
@@ -61,15 +62,19 @@ class Seen:
     """Number of different characters."""
     train_tokens: int
     vocab_size: int
+    held_out: str = ""
+    """Names in the folder of the text that say what is held out; empty if none do."""
 
     @property
     def summary(self) -> str:
-        """Size of the text in words."""
+        """Size of the text in words, and what is held out by its name."""
+        held_out = f"; held out by name: {self.held_out}" if self.held_out else ""
         if not self.size_bytes:
-            return f"{self.train_tokens:,} tokens to train on, of {self.vocab_size:,} ids"
+            ids = f"{self.train_tokens:,} tokens to train on, of {self.vocab_size:,} ids"
+            return ids + held_out
         return (
             f"{self.size_bytes:,} bytes of text with {self.characters:,} different characters; "
-            f"{self.train_tokens:,} tokens to train on"
+            f"{self.train_tokens:,} tokens to train on{held_out}"
         )
 
 
@@ -143,6 +148,7 @@ def look(corpus: str, tokenizer: str) -> Seen:
         return Seen(
             corpus=corpus, tokenizer=tokenizer, size_bytes=0, characters=0,
             train_tokens=found.train_tokens(), vocab_size=found.vocab_size(),
+            held_out=held_out_names(corpus),
         )  # fmt: skip
     text = read_corpus(corpus, validation_fraction=VALIDATION_FRACTION)
     ids = encode(text, tokenizer=tokenizer)
@@ -153,6 +159,7 @@ def look(corpus: str, tokenizer: str) -> Seen:
         characters=len({*text.train.decode()} | {*text.validation.decode()}),
         train_tokens=len(ids.train),
         vocab_size=ids.vocab_size,
+        held_out=held_out_names(corpus),
     )
 
 

@@ -82,7 +82,7 @@ def test_an_epoch_trains_on_each_token_once(tmp_path: Path) -> None:
 
 def write_other(folder: Path) -> Path:
     (folder / "other").mkdir()
-    return write(folder / "other", np.arange(100, dtype=np.uint16))
+    return write(folder / "other", np.arange(100, dtype=np.uint16)[::-1])
 
 
 def test_two_workers_a_resumed_trial_and_a_group_see_the_same_batches(tmp_path: Path) -> None:

@@ -30,11 +30,12 @@ def files(tmp_path: Path) -> dict[str, Any]:
     """Keys of rows that say the source backwards; of a longer split some words are new."""
     rows = [f"{a} {b}\t{b} {a}\tshort" for a in WORDS for b in WORDS]
     (tmp_path / "rows.tsv").write_text("\n".join(rows))
+    (tmp_path / "dev.tsv").write_text("\n".join([*rows[:-1], "dog\tdog\tshort"]))
     (tmp_path / "gen.tsv").write_text("ant bee cat\tcat bee ant\tlonger\nant emu\temu ant\tnew\n")
     (tmp_path / "text.txt").write_text("An emu, an ant; an emu, a bee. " * 9)
     place = str(tmp_path / "rows.tsv")
     return {
-        "data": place, "dev": place, "context": 16,
+        "data": place, "dev": str(tmp_path / "dev.tsv"), "context": 16,
         "generalisation": {"gen": str(tmp_path / "gen.tsv")},
     }  # fmt: skip
 

@@ -91,7 +91,7 @@ def test_too_few_pairs_are_refused(tmp_path: Path) -> None:
         (
             place,
             {"dev": place, "test": place},
-            ("no side is in `dev` or `test` as well, got 60, each",),
+            ("`dev` must not be trained on", "100% of its rows", "leave `dev` out"),
         ),
     ):
         with refused(*words):

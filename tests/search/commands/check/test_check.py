@@ -201,7 +201,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     "objective",
     [
         "{name: hop, hops: 1, context: 12}",
-        "{name: transduction, data: rows.tsv, dev: rows.tsv, context: 6}",
+        "{name: transduction, data: rows.tsv, dev: dev.tsv, context: 6}",
     ],
 )
 def test_any_objective_can_be_checked(
@@ -209,6 +209,7 @@ def test_any_objective_can_be_checked(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.tsv").write_text("a b\tb a\nb a\ta b\n")
+    (tmp_path / "dev.tsv").write_text("a a\ta a\n")
 
     result = check_study(study(objective=objective), quiet, SHORTER)
 

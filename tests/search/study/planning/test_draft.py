@@ -218,3 +218,21 @@ def test_a_draft_on_tokens_that_are_cut_already_names_them_and_their_vocabulary(
     assert load(tmp_path / "mine.yaml") == chosen.config
     with pytest.raises(ObjectiveError, match="must name the tokenizer"):
         look(str(tmp_path / "ids.bin"), "bytes")
+
+
+def test_a_folder_with_splits_by_name_is_drafted_without_what_is_held_out(tmp_path: Path) -> None:
+    texts, ids = tmp_path / "texts", tmp_path / "ids"
+    for folder in (texts, ids):
+        folder.mkdir()
+    (texts / "train.txt").write_text(a_text(9000))
+    (texts / "valid.txt").write_text("other words\n" * 100)
+    drawn = random.Random(0).choices(range(50), k=9000)
+    for name, part in (("train.bin", drawn[:8000]), ("val.bin", drawn[8000:])):
+        (ids / name).write_bytes(b"".join(one.to_bytes(2, "little") for one in part))
+    (ids / "meta.pkl").write_bytes(b"\x80\x04N.")
+    text = look(str(texts), "bytes")
+    assert text.train_tokens == len(a_text(9000).encode())
+    assert text.summary.endswith("tokens to train on; held out by name: valid.txt")
+    tokens = look(str(ids), "50")
+    assert tokens.train_tokens == 8000
+    assert tokens.summary == "8,000 tokens to train on, of 50 ids; held out by name: val.bin"

@@ -1,0 +1,1 @@
+"""Held-out data that nobody trains on unknowingly: names of splits, and content they share."""

@@ -1,0 +1,71 @@
+"""Splits in files: the same file in both, or content of one that the other has as well."""
+
+import os
+from collections.abc import Iterable
+from functools import lru_cache
+
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.held_out.overlap import WINDOW, Overlap, overlap_of
+from fathom.objectives.tokens.stream import TokenFiles, TokenReader
+
+
+def check_apart(
+    train: TokenFiles, held_out: TokenFiles, *, held_out_key: str, remedy: str,
+    unit: str = "tokens", window: int = WINDOW,
+) -> None:  # fmt: skip
+    """Checks that two splits that the user named share no file, and that none contains the other.
+
+    Raises:
+        ObjectiveError: if they do, with `remedy`.
+    """
+    trained = {_identity(segment.path): segment.path for segment in train.segments}
+    for segment in held_out.segments:
+        if (path := trained.get(_identity(segment.path))) is not None:
+            also = "" if path == segment.path else f" (there as {path})"
+            raise ObjectiveError(
+                f"{held_out_key} must not be trained on, got {segment.path}, which is among the "
+                f"files to train on as well{also}; {remedy}"
+            )
+    found = file_overlap(train, held_out, window)
+    if found is not None and found.contained:
+        raise contained_error(found, held_out_key, unit, remedy)
+
+
+def contained_error(found: Overlap, held_out_key: str, unit: str, remedy: str) -> ObjectiveError:
+    """The error of two splits of which one contains the other."""
+    smaller, larger = ("training", "held-out") if found.of_training else ("held-out", "training")
+    return ObjectiveError(
+        f"{held_out_key} must not be trained on, got {smaller} {unit} of which {found.percent} are "
+        f"among the {larger} {unit} as well, by windows of {found.window}; {remedy}"
+    )
+
+
+def overlap_note(train: TokenFiles, held_out: TokenFiles) -> str:
+    """A line on what two splits share; empty if that is not worth a line."""
+    found = file_overlap(train, held_out)
+    return found.note() if found else ""
+
+
+def file_overlap(train: TokenFiles, held_out: TokenFiles, window: int = WINDOW) -> Overlap | None:
+    """The overlap of two splits in files; kept for as long as the files have their times."""
+    times = _times(segment.path for split in (train, held_out) for segment in split.segments)
+    return _overlap(train, held_out, window, times)
+
+
+@lru_cache(maxsize=8)
+def _overlap(
+    train: TokenFiles, held_out: TokenFiles, window: int, _times: tuple[tuple[int, int], ...]
+) -> Overlap | None:
+    return overlap_of(TokenReader(train), TokenReader(held_out), window)
+
+
+def _times(paths: Iterable[str]) -> tuple[tuple[int, int], ...]:
+    """Size and time of each file."""
+    found = map(os.stat, dict.fromkeys(paths))
+    return tuple((status.st_size, status.st_mtime_ns) for status in found)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    """The file behind a path, whatever its name: device and number."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino

@@ -1,0 +1,60 @@
+"""The split that a file or folder is of, by the usual words in its name."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+WORDS = {
+    TRAIN: ("train", "training"),
+    VALIDATION: ("val", "valid", "validation", "dev", "devel", "held", "heldout"),
+    TEST: ("test",),
+}
+"""Split -> words for it, alone or before `set`, `data` or `split`: `val.bin`, `wiki.train.tokens`,
+`fineweb_val_000000.bin`, `held-out.txt`, but not `values.txt`."""
+MOST_NAMES = 3
+"""Names of files that a line repeats."""
+PATTERN = re.compile(
+    r"(?<![a-z])(?:"
+    + "|".join(f"(?P<{split}>{'|'.join(words)})" for split, words in WORDS.items())
+    + r")(?:sets?|data|split)?(?![a-z])"
+)
+
+
+def split_of(name: str) -> str | None:
+    """`train`, `validation` or `test`; None if the name has a word of none of them, or of several.
+
+    >>> split_of("fineweb_val_000000.bin"), split_of("values.bin"), split_of("train_val.bin")
+    ('validation', None, None)
+    """
+    found = {match.lastgroup for match in PATTERN.finditer(name.lower())}
+    return found.pop() if len(found) == 1 else None
+
+
+def by_split(paths: Iterable[Path]) -> Mapping[str | None, list[Path]]:
+    """Split -> its files, in their order; under None those whose names do not say."""
+    found: dict[str | None, list[Path]] = {}
+    for path in paths:
+        found.setdefault(split_of(path.name), []).append(path)
+    return found
+
+
+def named_apart(paths: Iterable[Path]) -> bool:
+    """True if some of these are to be trained on, and some held out, by their names."""
+    return {TRAIN, VALIDATION} <= by_split(paths).keys()
+
+
+def held_out_names(place: str) -> str:
+    """What a folder holds out by the names in it, in words; empty if they do not say, or the place
+    is no folder."""
+    path = os.path.expanduser(place)
+    if not os.path.isdir(path):
+        return ""
+    folder = Path(path)
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    if not named_apart(entries):
+        return ""
+    names = [entry.name for entry in by_split(entries)[VALIDATION]]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
