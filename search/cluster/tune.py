@@ -14,12 +14,14 @@ from typing import Any
 from ray import tune
 from ray.tune import TuneError
 from ray.tune.experiment import Trial
+from ray.tune.result import NODE_IP
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
 from fathom.search.cluster import ray_session
+from fathom.search.cluster.equal_failures import EqualFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
 from fathom.search.cluster.tune_internals import (
@@ -29,12 +31,13 @@ from fathom.search.cluster.tune_internals import (
 )
 from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
 from fathom.search.cluster.worker_failures import SharedFailures, WorkerFailures
-from fathom.search.records import Report, TrialSpec
+from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import DeviceError
 from fathom.search.training.saving.checkpoint import DISK_FULL, DiskFullError
+from fathom.search.training.trial import HorizonError
 
 TURN_SECONDS = 0.05
 """Least seconds of a turn of Tune's loop while no worker is to start."""
@@ -51,25 +54,29 @@ class Adapter:
 
     def __init__(
         self, scheduler: Scheduler, failures: WorkerFailures, shared: SharedFailures,
-        interrupt: Interrupt, tick: Callable[[], None] = lambda: None,
+        equal: EqualFailures, interrupt: Interrupt, tick: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         """`tick` is called at every turn of Tune's loop."""
         super().__init__()
         self._scheduler, self._failures, self._shared = scheduler, failures, shared
-        self._interrupt, self._tick = interrupt, tick
+        self._equal, self._interrupt, self._tick = equal, interrupt, tick
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
-    def _report(self, trial: str, report: Report) -> bool:
+    def _report(self, result: dict[str, Any]) -> bool:
         """Passes on a report; True if the trial continues. Without room to note it, the search
         pauses.
         """
+        trial: str = result["trial"]
+        report: Report = result["report"]
         if self._shared.holds(trial, report):
             return False
         try:
             for name, held in self._shared.released().items():
                 self._scheduler.report(name, held)
+            shape = self._scheduler.live[trial].spec.shape
+            self._equal.heard(report, shape, result.get(NODE_IP, ""))
             return self._scheduler.report(trial, report)
         except OSError as error:
             if error.errno not in DISK_FULL:
@@ -98,6 +105,10 @@ class SearcherAdapter(Adapter, Searcher):
         if shared.many:
             shared.check(scheduler.live)
         running = {name for search in scheduler.budgets.values() for name in search.running}
+        if self._equal.many and not scheduler.done:
+            if not running:
+                self._equal.check()
+            return None
         spec = None if shared.many and running - shared.held else scheduler.next_trial()
         if spec is None:
             shared.check(scheduler.live)
@@ -124,7 +135,7 @@ class SearcherAdapter(Adapter, Searcher):
             return  # `on_trial_error` has told the scheduler, with the reason
         trial = result["trial"]
         if trial in self._scheduler.live and trial not in self._interrupt.saved:
-            self._report(trial, result["report"])
+            self._report(result)
 
     def save(self, checkpoint_path: str) -> None:
         """Does nothing: the scheduler has written everything down already."""
@@ -144,7 +155,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
         """Ray's decision to continue or stop a trial, after a report of its worker."""
         name, report = result["trial"], result["report"]
         self._failures.reported(name)
-        if not self._report(name, report):
+        if not self._report(result):
             return TrialScheduler.STOP
         if self._interrupt.requested and report.saved:  # others save as soon as they hear of it
             self._interrupt.saved.add(name)
@@ -166,6 +177,12 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
         trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
         name = _trial_name(trial)
         if name not in scheduler.live:
+            return
+        if isinstance(cause, HorizonError):
+            ended = scheduler.budgets[scheduler.live[name].spec.budget].ended
+            if not any(record.outcome is Outcome.FINISHED for record in ended):
+                raise cause
+            scheduler.end(name, Outcome.FAILED, str(cause))
             return
         end = None if full else self._failures.end_of(name, error)
         if end is None:
@@ -203,7 +220,8 @@ def run_trials(
         UnseenDataError: when a node does not see the data.
         DeviceError: when a node's PyTorch can't use the GPU that a trial was granted.
         AllWorkersDieError: when no worker lives long enough to report.
-        AllTrialsFailError: when all trials fail for one reason.
+        AllTrialsFailError: when all trials fail for one reason, or several in a row.
+        HorizonError: when the training command never evaluates at the horizon.
         OSError: when the run folder can't be written, for another reason than a full disk; of that
             `interrupt.error` tells.
     """
@@ -233,13 +251,14 @@ def _tuner(
     actor, needs, actor_needs = _actor(config)
     failures = WorkerFailures(needs)
     shared = SharedFailures(folder, (*scheduler.records, *scheduler.live.values()))
+    equal = EqualFailures(failures.able_hosts)
     return tune.Tuner(
         tune.with_resources(
             tune.with_parameters(actor, objective=objective), partial(_place, actor_needs)
         ),
         tune_config=tune.TuneConfig(
-            search_alg=SearcherAdapter(scheduler, failures, shared, interrupt),
-            scheduler=SchedulerAdapter(scheduler, failures, shared, interrupt, tick),
+            search_alg=SearcherAdapter(scheduler, failures, shared, equal, interrupt),
+            scheduler=SchedulerAdapter(scheduler, failures, shared, equal, interrupt, tick),
             num_samples=-1,
             max_concurrent_trials=ray_session.concurrent_trials(config.resources),
             reuse_actors=True,

@@ -112,7 +112,7 @@ class WorkerFailures:
         if len(self._in_a_row) > 1 or deaths < MAX_DEATHS:
             return False
         if starting:
-            return {node["NodeManagerAddress"] for node in self._able()} <= self._hosts_in_a_row
+            return self.able_hosts() <= self._hosts_in_a_row
         return deaths >= MAX_DEATHS * TRIALS_IN_A_ROW
 
     def _able(self) -> list[dict[str, Any]]:
@@ -123,6 +123,10 @@ class WorkerFailures:
             if node["Alive"]
             and all(node["Resources"].get(kind, 0) >= need for kind, need in self._needs.items())
         ]
+
+    def able_hosts(self) -> set[str]:
+        """Addresses of the machines that have the resources of a trial."""
+        return {node["NodeManagerAddress"] for node in self._able()}
 
     def excluded_nodes(self, trial: str) -> tuple[str, ...]:
         """Ids of the nodes on which the trial has lost a worker; none if no other node could run

@@ -71,15 +71,24 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
     """
     check_same_study(config, RunFolder(runs / config.study))
     _check_writable(runs)
-    if config.train.command:
-        check_program(config.train.command)
-    if config.train.parser:
-        own_parser(config.train.parser)
+    check_trainer(config)
     vocab_size = vocab_size_of(config)
     plans = plan_study(config, vocab_size, this_machine(config))
     try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
     addresses = _addresses(config.tracking, runs)
     return ReadyStudy(without_passwords(config), runs, addresses, plans)
+
+
+def check_trainer(config: StudyConfig) -> None:
+    """Checks that the program of `train.command` and the function of `train.parser` are there.
+
+    Raises:
+        PlanError: if one of them is not.
+    """
+    if config.train.command:
+        check_program(config.train.command)
+    if config.train.parser:
+        own_parser(config.train.parser)
 
 
 def _addresses(tracking: TrackingConfig, runs: Path) -> Addresses:

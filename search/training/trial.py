@@ -82,6 +82,11 @@ class WorkerLostError(Exception):
     """The process of a trial has ended before the trial; another worker resumes it."""
 
 
+class HorizonError(ValueError):
+    """A command evaluates at an interval that does not meet the horizon, so that no trial of its
+    budget can finish; the message is one line."""
+
+
 class MachineLeavesError(WorkerLostError):
     """The trial has saved and ends here, since its machine is about to be taken away."""
 
@@ -264,7 +269,9 @@ def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
     """Yields the reports; an exception of the trial becomes a last report with it as its reason."""
     try:
         yield from reports
-    except (WorkerLostError, DeviceError, UnseenDataError, checkpoint.DiskFullError):
+    except (
+        WorkerLostError, HorizonError, DeviceError, UnseenDataError, checkpoint.DiskFullError
+    ):  # fmt: skip
         raise
     except Exception as error:  # noqa: BLE001 - a trial's failure is a result, never the search's
         if is_out_of_memory(error):

@@ -12,6 +12,8 @@ import sys
 import time
 
 OTHER_DEFAULTS = {"fail": "", "pause": "0", "learning_rate": "1e-3", "every": "10", "seed": "0"}
+OTHER_DEFAULTS |= {"last": "yes", "end": "yes"}
+"""`last=no`: no evaluation at the end but by `every`; `end=no`: it trains on after its steps."""
 
 
 def main() -> None:
@@ -25,9 +27,10 @@ def main() -> None:
             step = int(file.read())
     noise = random.Random(f"{keys['seed']} {keys['depth']}").gauss(0, 0.002)
     print(f"a log begins at step {step}", flush=True)
-    while step < steps and not ended:
+    most = steps if keys["end"] == "yes" else 10 * steps
+    while step < most and not ended:
         step += 1
-        if step % int(keys["every"]) == 0 or step == steps:
+        if step % int(keys["every"]) == 0 or (step == steps and keys["last"] == "yes"):
             print(json.dumps(_line(keys, step, steps, noise)), flush=True)
             time.sleep(float(keys["pause"]))
         if fail and step == steps // 2:

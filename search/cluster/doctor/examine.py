@@ -40,7 +40,7 @@ from fathom.search.study.planning.plan import (
     vocab_size_of,
 )
 from fathom.search.study.planning.sharing import sharing_notes
-from fathom.search.study.preflight import check_same_study
+from fathom.search.study.preflight import check_same_study, check_trainer
 
 WORKER = "fathom.search.cluster.worker"
 """The module that runs trials, with all that it needs."""
@@ -103,6 +103,7 @@ def study_plans(config: StudyConfig | None) -> tuple[BudgetPlan, ...]:
     """
     if config is None:
         return ()
+    check_trainer(config)  # the modules that it imports from the working folder go to the workers
     return tuple(plan_study(config, vocab_size_of(config), this_machine(config)))
 
 

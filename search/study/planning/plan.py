@@ -20,6 +20,7 @@ from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.planning.epochs import epochs_at_least
+from fathom.search.study.planning.evaluations import interval_note
 from fathom.search.study.planning.shapes import feasible_shapes
 
 REPEATS = 3
@@ -201,6 +202,7 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
             "time and disk are those of Fathom's own training: what `train.command` takes of them, "
             "and of memory, is not known"
         )
+        notes.append(interval_note(config))
     if rate > HIGHEST_USUAL_RATE:
         notes.append(
             f"`train.learning_rate` is {rate:g}, far above what AdamW usually takes (1e-4 to "

@@ -2,9 +2,10 @@
 
 python -I -S guard.py STATUS GRACE COMMAND...
 
-Standard input is a pipe that the asking process holds: where it closes, by `stop` or because that
-process was killed, the group gets SIGTERM and, after GRACE seconds, SIGKILL. At the end the guard
-writes the command's exit status to the file descriptor STATUS. It leaves the process tree of the
+Standard input is a pipe that the asking process holds. Where it closes, the group gets SIGTERM and
+then SIGKILL: GRACE seconds later where that process wrote something before, which asks for an end,
+and else after `ORPHAN_SECONDS`, as that process was killed. At the end the guard writes the
+command's exit status to the file descriptor STATUS. It leaves the process tree of the
 worker first, since Ray kills a worker's children with it.
 """
 
@@ -14,6 +15,10 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+
+ORPHAN_SECONDS = 2.0
+"""Time from SIGTERM to SIGKILL where the asking process was killed: nobody waits for the command,
+and another may be about to begin in its place."""
 
 
 def main() -> None:
@@ -37,9 +42,10 @@ def main() -> None:
 
 def _end_with_asker(group: int, grace: float) -> None:
     """Waits until the asking process closes its pipe, and ends the group."""
-    sys.stdin.buffer.read()
+    asked = sys.stdin.buffer.read()
     _signal(group, signal.SIGTERM)
-    threading.Timer(grace, _signal, (group, signal.SIGKILL)).start()
+    seconds = grace if asked else min(grace, ORPHAN_SECONDS)
+    threading.Timer(seconds, _signal, (group, signal.SIGKILL)).start()
 
 
 def _signal(group: int, number: signal.Signals) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -90,6 +91,8 @@ class CommandProcess:
     def stop(self) -> None:
         """Ends the command's group: SIGTERM, and SIGKILL after its grace."""
         if self._asker >= 0:
+            with suppress(BrokenPipeError):  # the guard is gone, and the command with it
+                os.write(self._asker, b"end")
             os.close(self._asker)
             self._asker = -1
         while not self._has_ended():

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import pairwise
 from math import log, nan
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fathom.search.record_json import DamagedFileError
 from fathom.search.records import HOPELESS_NATS, CurvePoint, Outcome, Report
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.planning.budget import rung_steps
+from fathom.search.study.planning.evaluations import NEAR, horizon_remedy
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.command.arguments import arguments_of
 from fathom.search.training.command.lines import Evaluation, LineError, load_parser, read_line
@@ -26,12 +28,10 @@ from fathom.search.training.saving.trial_log import (
     REPORT_SECONDS,
     ReportSchedule,
 )
-from fathom.search.training.trial import WorkerLostError
+from fathom.search.training.trial import HorizonError, WorkerLostError
 
 SAVE_SECONDS = 120.0
 """Time from SIGTERM to SIGKILL, in which the command saves."""
-NEAR = 0.01
-"""How far the last evaluation may be from the horizon, as a share of its tokens."""
 OFF_BUDGET = 0.1
 """How far the number of parameters that a command reports may be from the budget, as a share."""
 MEMORY = ("out of memory", "outofmemory", "cannot allocate memory", "resource_exhausted")
@@ -63,6 +63,10 @@ class CommandTrial:
         steps = rung_steps(assignment.config, self._budget)
         self._rungs = [step * self._budget.tokens_per_step for step in steps]
         self._points: list[CurvePoint] = []
+        self._evaluated: list[int] = []
+        """Tokens of each evaluation; the points of the curve have those of the rungs as well."""
+        self._beyond = 0
+        """Tokens of an evaluation beyond the horizon, which ends the command."""
         self._parameters: int | None = None
         self._last_text = ""
 
@@ -136,8 +140,10 @@ class CommandTrial:
 
         Raises:
             TrialError: where the command has fallen silent or ended too early.
+            HorizonError: where it never evaluates at the horizon.
         """
         kept = self._earlier()
+        self._evaluated = [point.tokens for point in kept]
         yield from kept
         if self._is_whole:
             return
@@ -146,6 +152,7 @@ class CommandTrial:
         process = self._start()
         try:
             for evaluation in self._evaluations(process):
+                self._evaluated.append(evaluation.tokens)
                 yield self._keep(evaluation, time.monotonic() - began)
         finally:
             process.stop()
@@ -167,6 +174,7 @@ class CommandTrial:
                 heard = time.monotonic()
                 new = self._heard(raw)
                 if new and new.tokens > self._most_tokens:
+                    self._beyond = new.tokens
                     return
                 if new and new.tokens > self._tokens:
                     yield new
@@ -209,6 +217,14 @@ class CommandTrial:
         last = self._last_text[-LAST_LINE:]
         if status is None or status < 0:
             return WorkerLostError(f"the command was killed by signal {-(status or 0)}; {last}")
+        interval = self._interval() if status == 0 or self._beyond else 0
+        if interval and self._tokens + interval > self._most_tokens:
+            steps = interval / self._budget.tokens_per_step
+            return HorizonError(
+                f"the command evaluates every {interval:,} tokens, so that its last loss before "
+                f"the horizon came at {self._tokens:,} of {self._budget.tokens:,} tokens, and no "
+                f"trial can finish; {horizon_remedy(self._assignment.config, self._budget, steps)}"
+            )
         if status == 0:
             return TrialError(
                 f"the command ended at {self._tokens:,} of {self._budget.tokens:,} tokens; it must "
@@ -217,6 +233,15 @@ class CommandTrial:
         memory = any(part in last.lower() for part in MEMORY)
         outcome = Outcome.OUT_OF_MEMORY if memory else Outcome.FAILED
         return TrialError(f"the command ended with exit status {status}: {last}", outcome)
+
+    def _interval(self) -> int:
+        """Tokens between two evaluations; 0 if they are not evenly spaced, or there are none."""
+        heard = [*self._evaluated, *([self._beyond] if self._beyond else [])]
+        for evaluations in ((0, *heard), heard if len(heard) > 2 else ()):
+            gaps = {after - before for before, after in pairwise(evaluations)}
+            if len(gaps) == 1:
+                return gaps.pop()
+        return 0
 
     @property
     def _is_whole(self) -> bool:

@@ -119,6 +119,22 @@ def test_what_a_worker_imports_is_imported_and_a_failure_has_file_and_line(
     assert trouble == f"{place}, line 1: {nowhere} 'this_is_nowhere'"
 
 
+def test_the_parser_of_a_trainer_is_found_in_the_working_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "a_parser_of_mine.py").write_text("def parse(line):\n    return None\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    config = parse(
+        "study: s\nobjective: {name: external, vocabulary: 256, context: 32}\nbudgets: [20k]\n"
+        "train:\n  command: [python, train.py, '{depth}', '{d_model}', '{folder}']\n"
+        "  batch_size: 4\n  parser: a_parser_of_mine:parse\ntokens: 12800\n"
+    )
+    study_plans(config)
+    _, *of_the_user = imports_of(config)
+    assert look(imports=of_the_user).import_trouble == ""
+
+
 def test_the_token_is_compared_by_a_hash_with_a_salt_used_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from ray import cloudpickle
 from ray.exceptions import RayActorError
 
 from fathom.search.cluster import worker_failures
+from fathom.search.cluster.equal_failures import EqualFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_internals import ActorDeath
 from fathom.search.cluster.ray_session import all_nodes_but
@@ -25,6 +26,7 @@ from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.trial import HorizonError
 from tests.support.searches import new_search
 
 POINT = CurvePoint(
@@ -161,8 +163,9 @@ class Adapters:
     def __init__(self, search: Scheduler, aside: Path) -> None:
         failures = WorkerFailures({"CPU": 1.0})
         shared = SharedFailures(search.folder, search.records)
-        self.searcher = SearcherAdapter(search, failures, shared, Interrupt())
-        self.scheduler = SchedulerAdapter(search, failures, shared, Interrupt(), lambda: None)
+        equal = EqualFailures(lambda: {"here"})
+        self.searcher = SearcherAdapter(search, failures, shared, equal, Interrupt())
+        self.scheduler = SchedulerAdapter(search, failures, shared, equal, Interrupt())
         self.path = aside / "error.pkl"
         self.assignment = self.suggest()
 
@@ -243,6 +246,49 @@ def test_a_trial_killed_for_memory_resumes_once_with_less_and_is_then_out_of_mem
     (record,) = search.records
     assert record.outcome is Outcome.OUT_OF_MEMORY
     assert record.reason == "its worker was killed twice: the node was running low on memory"
+
+
+def horizon_missed() -> Exception:
+    """The error of a trial whose command never evaluates at the horizon, as Ray passes it on."""
+    error = RuntimeError("a task has failed")
+    error.cause = HorizonError("the command evaluates every 500 tokens")  # type: ignore[attr-defined]
+    return error
+
+
+def test_a_horizon_that_is_never_evaluated_ends_the_search_at_the_first_trial(
+    tmp_path: Path,
+) -> None:
+    search = new_search(tmp_path, STUDY, 256)
+    ray_s = Adapters(search, tmp_path)
+    with pytest.raises(HorizonError, match="every 500 tokens"):
+        ray_s.lose(horizon_missed())
+    assert not search.records
+
+
+def test_once_a_trial_of_the_size_has_finished_it_fails_that_trial_alone(tmp_path: Path) -> None:
+    search = new_search(tmp_path, STUDY, 256)
+    ray_s = Adapters(search, tmp_path)
+    finished = Report(points=(POINT,), outcome=Outcome.FINISHED)
+    search.report(ray_s.assignment.spec.trial, finished)
+    ray_s.assignment = ray_s.suggest()
+    ray_s.lose(horizon_missed())
+    assert [record.outcome for record in search.records] == [Outcome.FINISHED, Outcome.FAILED]
+
+
+def test_three_equal_failures_after_losses_end_the_search_once_no_trial_runs(
+    tmp_path: Path,
+) -> None:
+    search = new_search(tmp_path, STUDY, 256)
+    ray_s = Adapters(search, tmp_path)
+    running = [ray_s.assignment, *(ray_s.suggest() for _ in range(3))]
+    for number, assignment in enumerate(running):
+        report = Report(points=(POINT,), outcome=Outcome.FAILED, reason=f"no space at {number}")
+        ray_s.searcher.on_trial_complete("1", {"trial": assignment.spec.trial, "report": report})
+        if number == 2:
+            assert ray_s.searcher.suggest("1") is None, "the fourth trial may show otherwise"
+    with pytest.raises(AllTrialsFailError, match="the last 4 failed for one reason"):
+        ray_s.searcher.suggest("1")
+    assert len(search.records) == 4
 
 
 def failed(reason: str) -> Report:

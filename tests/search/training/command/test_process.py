@@ -102,6 +102,19 @@ def test_a_command_ends_when_the_process_that_started_it_is_killed() -> None:
     wait_until(lambda: not is_running(command), "the command lives on")
 
 
+def test_a_command_that_does_not_listen_is_gone_soon_after_its_asker_was_killed() -> None:
+    process = started(
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('up'); time.sleep(600)",
+        grace=600,
+    )
+    assert next(line for line in process.lines(0.2) if line) == b"up\n"
+    os.close(process._asker)  # as its death would
+    process._asker = -1
+    process.stop()
+    assert process.exit_status == -signal.SIGKILL
+
+
 def test_the_next_command_waits_for_one_that_still_saves() -> None:
     save = "time.sleep(1); print('saved'); sys.exit(0)"
     first = started(

@@ -15,7 +15,7 @@ from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment, standalone_spec
 from fathom.search.training.command.trial import CommandTrial, folder_of
-from fathom.search.training.trial import WorkerLostError
+from fathom.search.training.trial import HorizonError, WorkerLostError
 from tests.support import trainer
 from tests.support.training import SHAPE, record_of
 
@@ -71,6 +71,25 @@ def test_the_loss_at_a_rung_lies_on_a_line_between_the_evaluations_around_it(
     share = math.log(25 / 20) / math.log(30 / 20)
     expected = before.loss + share * (after.loss - before.loss)
     assert at.loss == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("more", [(), ("--end=no",)])
+@pytest.mark.parametrize("every", [8, 70])
+def test_a_command_that_never_evaluates_at_the_horizon_is_told_the_nearest_multiple(
+    every: int, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    reports = trial_of(study("--last=no", *more, every=every), tmp_path).reports()
+    last, nearest = 100 // every * every * TOKENS_PER_STEP, {8: 96, 70: 70}[every] * TOKENS_PER_STEP
+    with pytest.raises(HorizonError) as error:
+        list(reports)
+    assert f"evaluates every {every * TOKENS_PER_STEP:,} tokens" in str(error.value)
+    assert f"came at {last:,} of 12,800 tokens" in str(error.value)
+    assert f"set `tokens: {nearest}`" in str(error.value)
+
+
+def test_an_interval_within_a_percent_of_the_horizon_finishes(tmp_path: Path) -> None:
+    last = last_of(trial_of(study("--last=no", every=11), tmp_path).reports())
+    assert last.outcome is Outcome.FINISHED
 
 
 def test_a_paused_trial_goes_on_and_ends_as_one_that_was_not(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""Failures in a row for one reason, with losses before them, after which no trial would finish."""
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+
+from fathom.models.shape import Shape
+from fathom.search.cluster.worker_failures import NUMBERS, TRIALS_IN_A_ROW, AllTrialsFailError
+from fathom.search.records import Outcome, Report
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A trial that has failed."""
+
+    reason: str
+    shape: Shape
+    host: str
+    """Address of the machine that trained it."""
+
+
+class EqualFailures:
+    """The failures since a trial finished, as long as they have one reason but for numbers.
+
+    Those of one shape may have it as their cause, and those of one host out of several the host;
+    the search goes on after these.
+    """
+
+    def __init__(self, hosts: Callable[[], Set[str]]) -> None:
+        """`hosts` returns the addresses of the machines that can run a trial."""
+        self._hosts = hosts
+        self._failures: list[_Failure] = []
+
+    def heard(self, report: Report, shape: Shape, host: str) -> None:
+        """Notes the last report of a trial."""
+        if report.outcome is Outcome.FINISHED:
+            self._failures.clear()
+        if report.outcome is not Outcome.FAILED:
+            return
+        failure = _Failure(report.reason, shape, host)
+        if self._failures and _kind(self._failures[-1].reason) != _kind(failure.reason):
+            self._failures.clear()
+        self._failures.append(failure)
+
+    @property
+    def many(self) -> bool:
+        """True if no further trial should start before those that run show whether they fail
+        too."""
+        if len(self._failures) < TRIALS_IN_A_ROW:
+            return False
+        shapes = {failure.shape for failure in self._failures}
+        hosts = {failure.host for failure in self._failures}
+        return len(shapes) > 1 and (len(hosts) > 1 or len(self._hosts()) < 2)
+
+    def check(self) -> None:
+        """Raises `AllTrialsFailError` if there are many, once no trial runs."""
+        if not self.many:
+            return
+        raise AllTrialsFailError(
+            f"a trial must finish, but the last {len(self._failures)} failed for one reason, and "
+            f"none finished between them: {self._failures[-1].reason}; mend that, and the same "
+            "command goes on with the others"
+        )
+
+
+def _kind(reason: str) -> str:
+    """A reason without its numbers."""
+    return NUMBERS.sub("", reason)
