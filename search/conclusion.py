@@ -23,6 +23,7 @@ from fathom.search.scheduling.audit import RungAudit, audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.true_remedy import with_true_remedy
 from fathom.search.words import study_reason
 
 Audits = Mapping[int, tuple[RungAudit, ...]]
@@ -168,7 +169,11 @@ def conclude(
 
     What the search of an `unfinished` budget lacks, only the command `resume` can add.
     """
-    optima = find_optima(records, seed=config.seed, noise=noise)
+    trials = by_budget(records)
+    optima = [
+        replace(optimum, verdict=with_true_remedy(optimum.verdict, config, trials[optimum.budget]))
+        for optimum in find_optima(records, seed=config.seed, noise=noise)
+    ]
     return Conclusion(
         config=config,
         records=tuple(records),

@@ -2,6 +2,7 @@
 
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.verdict import Advice, Verdict
+from fathom.search.formatting import format_count
 
 STUDY = {
     Advice.MORE_SEEDS: "raise `confirm.seeds`",
@@ -30,13 +31,17 @@ def study_reason(verdict: Verdict) -> str:
     match verdict.remedy:
         case v.Seeds(number):
             remedy = f"set `confirm.seeds: {number}`"
-        case v.MoreTokens(seeds):
-            remedy = f"about {seeds} seeds would be needed, so raise `tokens`"
+        case v.MoreTokens(seeds, key):
+            remedy = f"about {seeds} seeds would be needed, so raise `{key}`"
         case v.Depths(shallowest, deepest):
             remedy = f"set `space.depth: [{shallowest}, {deepest}]`"
         case v.TheseDepths(depths, tested):
             keys = f"`sampler: ladder` and `space.depth: {sorted({*depths, *tested})}`"
             remedy = f"{_train_too(depths)}, by {keys}"
+        case v.Keys(changes):
+            remedy = "set " + " and ".join(f"`{key}: {value}`" for key, value in changes)
+        case v.NoRemedy() as nothing:
+            remedy = _nothing_text(nothing)
         case Advice() as advice:
             remedy = STUDY[advice]
         case None:
@@ -57,7 +62,7 @@ def table_reason(verdict: Verdict) -> str:
             remedy = _train_too(depths)
         case Advice() as advice:
             remedy = TABLE[advice]
-        case None:
+        case v.Keys() | v.NoRemedy() | None:  # the former two are of a study alone
             return cause_text(verdict.cause)
     if isinstance(verdict.cause, v.NoiseUnknown):
         remedy += ", or state the noise with --noise"
@@ -119,6 +124,21 @@ def _edge_text(cause: v.Edge) -> str:
         case v.NoneFinishedBeyond(end, outcomes):
             ended = ", ".join(f"{number} {outcome}" for outcome, number in outcomes)
             return f"the best depth may lie beyond {end}, where no trial finished ({ended})"
+
+
+def _nothing_text(nothing: v.NoRemedy) -> str:
+    """Returns why no change of a study helps."""
+    budget, depths = format_count(nothing.budget), ", ".join(map(str, nothing.depths))
+    match nothing.why:
+        case v.Lack.NO_DEEPER:
+            why = f"no deeper shape meets {budget}"
+        case v.Lack.NO_SHALLOWER:
+            why = f"no shallower shape meets {budget}"
+        case v.Lack.NO_SUCH_DEPTH:
+            why = f"no shape of depth {depths} meets {budget}"
+        case v.Lack.ALL_PLANNED:
+            why = f"the plan has every depth of a shape that meets {budget} already ({depths})"
+    return f"{why}; drop this budget"
 
 
 def _train_too(depths: tuple[int, ...]) -> str:

@@ -84,8 +84,8 @@ def split_bytes(corpus: str, *, validation_fraction: float) -> tuple[int, int] |
     size = corpus_bytes(corpus)
     if size is None:
         return None
-    held_out = int(size * validation_fraction)
-    return size - held_out, held_out
+    train = int(size * (1 - validation_fraction))
+    return train, size - train
 
 
 def is_packed(corpus: str) -> bool:

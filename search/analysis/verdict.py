@@ -154,9 +154,11 @@ Flat = FlatRange | FlatInterval
 """Causes of a plateau."""
 Edge = BestAtEnd | NothingShallower | NoneFinishedBeyond
 """Causes of an edge."""
-Lack = TooFewDepths | NoiseUnknown | NoiseHidesDepth | RatioHidesDepth | NoCurveFits | BetweenTested
+Insufficient = (
+    TooFewDepths | NoiseUnknown | NoiseHidesDepth | RatioHidesDepth | NoCurveFits | BetweenTested
+)
 """Causes of an answer that is insufficient."""
-Cause = NarrowInterval | Flat | Edge | Lack | SearchUnfinished
+Cause = NarrowInterval | Flat | Edge | Insufficient | SearchUnfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,34 @@ class MoreTokens:
     """Train on more tokens, since so many seeds would be needed otherwise."""
 
     seeds: int
+    key: str = "tokens"
+    """The key that a study says its tokens by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Set these keys of the study to these values."""
+
+    changes: tuple[tuple[str, object], ...]
+
+
+class Lack(Enum):
+    """Why no change of a study's space or trials brings what its budget lacks."""
+
+    NO_DEEPER = auto()
+    NO_SHALLOWER = auto()
+    NO_SUCH_DEPTH = auto()
+    ALL_PLANNED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class NoRemedy:
+    """No change of the study's space or trials helps."""
+
+    why: Lack
+    budget: int
+    depths: tuple[int, ...] = ()
+    """The depths that have no shape, or all that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +231,7 @@ class Advice(Enum):
     RESUME = auto()
 
 
-Remedy = Seeds | MoreTokens | Depths | TheseDepths | Advice
+Remedy = Seeds | MoreTokens | Depths | TheseDepths | Keys | NoRemedy | Advice
 
 
 @dataclass(frozen=True, slots=True)

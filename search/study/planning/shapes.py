@@ -43,7 +43,7 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
         PlanError: when fewer than three depths have a shape; names the nearest budget that works.
     """
     space = ShapeSpace.of(config, vocab_size)
-    shapes = _shapes(space, budget)
+    shapes = shapes_of(space, budget)
     if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
         raise PlanError(_explain(space, budget, shapes))
     return shapes
@@ -117,7 +117,7 @@ class _Width:
         return 1 if self.looped else depth
 
 
-def _shapes(space: ShapeSpace, budget: Budget) -> tuple[Shape, ...]:
+def shapes_of(space: ShapeSpace, budget: Budget) -> tuple[Shape, ...]:
     """All shapes of a budget, by the way that its unit is solved."""
     if budget.count is Count.HEADS:
         shapes = _sharing_heads(space, budget.params)
@@ -249,7 +249,7 @@ def _nearest_working(space: ShapeSpace, budget: Budget) -> int | None:
             # With the others, because the smallest budget decides what sizes are multiples of.
             study = replace(space, budgets=(*others, rounded))
             with suppress(TooManyBuildsError):
-                shapes = _shapes(study, replace(budget, params=rounded))
+                shapes = shapes_of(study, replace(budget, params=rounded))
                 if len({shape.depth for shape in shapes}) >= FEWEST_DEPTHS:
                     return rounded
     return None

@@ -47,7 +47,8 @@ def test_failures_of_one_shape_or_of_one_host_of_several_end_nothing() -> None:
         equal.heard(failed(), SHAPE, host)
     assert not equal.many, "the shape may be the cause"
     equal.heard(failed(), DEEPER, "a")
-    assert equal.many
+    with pytest.raises(AllTrialsFailError):
+        equal.check()
     equal = EqualFailures(lambda: {"a", "b"})
     for shape in (SHAPE, DEEPER, SHAPE):
         equal.heard(failed(), shape, "a")

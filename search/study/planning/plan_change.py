@@ -1,0 +1,150 @@
+"""The plan of a budget with a change of its study, so that a remedy is tried before it is advised.
+
+Arithmetic only, in milliseconds: no data and no code of the user's own is read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.models.shape import Shape
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.plan import stage_trials
+from fathom.search.study.planning.shape_space import ShapeSpace
+from fathom.search.study.planning.shapes import FEWEST_DEPTHS, shapes_of
+
+EVERY_DEPTH = (1, 1000)
+"""The widest `space.depth` that a study may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSizes:
+    """What a plan has for a budget."""
+
+    depths: tuple[int, ...]
+    """Depths that have a shape, ascending."""
+    shapes: int
+    exploring: int
+    """Number of exploring trials."""
+    confirming: int
+    """Largest number of confirming trials."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChange:
+    """The plan of a budget without and with a change of its study."""
+
+    before: PlannedSizes
+    after: PlannedSizes | None
+    """None if the study is refused with the change."""
+    refusal: str = ""
+    """The reason why it is refused; empty if it is not."""
+
+    @property
+    def new_depths(self) -> tuple[int, ...]:
+        """Depths that have a shape only with the change, ascending."""
+        had = set(self.before.depths)
+        return tuple(depth for depth in self.after.depths if depth not in had) if self.after else ()
+
+    @property
+    def adds(self) -> bool:
+        """True if the change brings a depth, a shape or a training that the plan did not have."""
+        if self.after is None:
+            return False
+        more = (
+            self.after.shapes - self.before.shapes,
+            self.after.exploring - self.before.exploring,
+            self.after.confirming - self.before.confirming,
+        )
+        return bool(self.new_depths) or max(more) > 0
+
+
+def plan_change(
+    config: StudyConfig, budget: int, like: Shape, changes: Mapping[str, object]
+) -> PlanChange | None:
+    """The plan of a budget of a study without and with `changes`: values by key, such as
+    `space.depth`, that leave the budget as it is.
+
+    `like` is any shape of the study: it has the vocabulary, which only data could tell otherwise.
+    Returns None for a user's own model, whose shapes only the user's code can count, and for a
+    budget that is not of the study.
+
+    >>> from fathom.search.study.keys.config import parse
+    >>> config = parse("{study: s, objective: language, budgets: [30k], space: {depth: [1, 4]}}")
+    >>> like = Shape(depth=1, d_model=16, d_ff=16, n_heads=1, head_dim=16, vocab_size=256,
+    ...              context=256)
+    >>> plan_change(config, 30_000, like, {"space.depth": [1, 9]}).new_depths
+    (5, 6, 7, 8, 9)
+    >>> plan_change(config, 30_000, like, {"trials": 99}).adds
+    False
+    """
+    before = planned_sizes(config, budget, like)
+    if before is None:
+        return None
+    try:
+        after = planned_sizes(changed(config, changes), budget, like)
+    except ConfigError as error:
+        return PlanChange(before=before, after=None, refusal=str(error))
+    if after and len(after.depths) < FEWEST_DEPTHS:
+        found = ", ".join(map(str, after.depths)) or "none"
+        refusal = f"a budget needs {FEWEST_DEPTHS} depths that have shapes, got {found}"
+        return PlanChange(before=before, after=None, refusal=refusal)
+    return PlanChange(before=before, after=after)
+
+
+def meetable_depths(config: StudyConfig, budget: int, like: Shape) -> tuple[int, ...] | None:
+    """Every depth at which the study would have a shape of this budget if `space.depth` allowed
+    them all, ascending; arguments and None as in `plan_change`."""
+    every = planned_sizes(changed(config, {"space.depth": EVERY_DEPTH}), budget, like)
+    return every.depths if every else None
+
+
+def changed(config: StudyConfig, changes: Mapping[str, object]) -> StudyConfig:
+    """The study with other values of some keys, such as `trials` or `space.depth`.
+
+    Raises:
+        ConfigError: if it is refused with them.
+    """
+    values: dict[str, Any] = _values_of(config)
+    for key, value in changes.items():
+        group, _, name = key.partition(".")
+        if name:
+            inside = values[group]
+            inside = inside if isinstance(inside, dict) else _values_of(inside)
+            values[group] = {**inside, name: value}
+        else:
+            values[group] = value
+    return study_of(values)
+
+
+def _values_of(group: Any) -> dict[str, Any]:
+    return {name: getattr(group, name) for name in type(group).model_fields}
+
+
+def planned_sizes(config: StudyConfig, params: int, like: Shape) -> PlannedSizes | None:
+    """What the plan of a budget has; None for a user's own model, or a budget that is not of the
+    study."""
+    if config.model.build:
+        return None
+    budget = next((each for each in expand_budgets(config) if each.params == params), None)
+    if budget is None:
+        return None
+    space = ShapeSpace(
+        limits=config.space,
+        model=config.model,
+        budgets=config.budgets,
+        context=config.objective.context,
+        vocab_size=like.vocab_size,
+        source_vocab_size=like.source_vocab_size,
+        counter=None,
+    )
+    shapes = shapes_of(space, budget)
+    exploring, confirming = stage_trials(config, shapes)
+    return PlannedSizes(
+        depths=tuple(sorted({shape.depth for shape in shapes})),
+        shapes=len(shapes),
+        exploring=exploring,
+        confirming=confirming,
+    )

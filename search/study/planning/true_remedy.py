@@ -1,0 +1,189 @@
+"""The remedy of a verdict, tried on the plan of its study, so that none is advised in vain."""
+
+from bisect import bisect
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from fathom.models.shape import Shape
+from fathom.search.analysis import verdict as v
+from fathom.search.analysis.verdict import Advice, Lack, NoRemedy, Remedy, TheseDepths, Verdict
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import Sampler
+from fathom.search.study.planning.plan_change import (
+    PlanChange,
+    PlannedSizes,
+    meetable_depths,
+    plan_change,
+    planned_sizes,
+)
+
+NEXT = 3
+"""Most depths beyond the tested ones that a remedy asks for."""
+NEAR_RATIO = 1.25
+"""Factor by which the feed-forward ratios of shapes may differ from a given one."""
+ENDED_BADLY = (Outcome.FAILED, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY)
+
+
+def with_true_remedy(
+    verdict: Verdict, config: StudyConfig, records: Sequence[TrialRecord]
+) -> Verdict:
+    """The verdict on a budget of a study, whose trials are `records`, with a remedy that changes
+    its plan for the better, or that says why none does.
+
+    A user's own model is not built for it: there the remedy is as the analysis has it.
+    """
+    if verdict.remedy is None or config.model.build:
+        return verdict
+    spec = records[0].spec
+    planned = planned_sizes(config, spec.budget, spec.shape)
+    if planned is None:  # the budget is not of the study any more
+        return verdict
+    return replace(verdict, remedy=_TriedPlan(config, records, planned).remedy(verdict))
+
+
+class _TriedPlan:
+    """The plan of a budget, on which remedies are tried."""
+
+    def __init__(
+        self, config: StudyConfig, records: Sequence[TrialRecord], planned: PlannedSizes
+    ) -> None:
+        self._config, self._records, self._planned = config, records, planned
+        self._budget, self._like = records[0].spec.budget, records[0].spec.shape
+        self._finished = sorted(
+            {r.spec.shape.depth for r in records if r.outcome is Outcome.FINISHED}
+        )
+
+    @cached_property
+    def _meetable(self) -> tuple[int, ...]:
+        """Every depth that has a shape of the budget, whatever `space.depth` allows."""
+        return meetable_depths(self._config, self._budget, self._like) or ()
+
+    def remedy(self, verdict: Verdict) -> Remedy | None:
+        """The remedy that helps."""
+        match verdict.remedy:
+            case v.Seeds(number):
+                return self._seeds(number)
+            case v.MoreTokens() as tokens if self._config.tokens_per_parameter is not None:
+                return replace(tokens, key="tokens_per_parameter")
+            case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
+                return self._beyond(verdict.cause.end, deeper=verdict.cause.deeper)
+            case TheseDepths(depths):
+                return self._these(depths, verdict.cause)
+            case Advice.MORE_SEEDS:
+                return self._seeds(v.FEWEST_SEEDS)
+            case Advice.MORE_DEPTHS:
+                return self._more_depths()
+            case Advice.TRAIN_TO_THE_END if isinstance(verdict.cause, v.NoneFinishedBeyond):
+                return self._to_the_end(verdict.cause.end)
+            case Advice.MORE_SHAPES:
+                return self._more_shapes()
+        return verdict.remedy
+
+    def _change(self, **changes: object) -> PlanChange | None:
+        keys = {key.replace("__", "."): value for key, value in changes.items()}
+        return plan_change(self._config, self._budget, self._like, keys)
+
+    def _seeds(self, number: int) -> Remedy:
+        """More seeds than the study allows, as far as they add trainings."""
+        more = max(number, self._config.confirm.seeds + 1)
+        return v.Seeds(more)
+
+    def _beyond(self, end: int, *, deeper: bool) -> Remedy:
+        """Depths beyond the tested ones: some that the study has and did not try, or a range that
+        has more of them."""
+
+        def beyond(depths: Sequence[int]) -> list[int]:
+            side = [d for d in depths if d > end] if deeper else [d for d in depths if d < end]
+            return side if deeper else side[::-1]
+
+        if (untried := beyond(self._planned.depths)) and (these := self._ladder(untried[:NEXT])):
+            return these
+        wanted = beyond(self._meetable)[:NEXT]
+        if not wanted:
+            return NoRemedy(Lack.NO_DEEPER if deeper else Lack.NO_SHALLOWER, self._budget)
+        low, high = self._config.space.depth[0], self._config.space.depth[-1]
+        narrow = (max(1, end // 2), wanted[-1]) if deeper else (wanted[-1], 2 * end)
+        wide = (min(low, wanted[-1]), max(high, wanted[-1]))
+        for limits in (narrow, wide):
+            change = self._change(space__depth=list(limits))
+            if change and beyond(change.new_depths):
+                return v.Depths(*limits)
+        nothing = NoRemedy(Lack.NO_DEEPER if deeper else Lack.NO_SHALLOWER, self._budget)
+        return self._ladder(wanted) or nothing
+
+    def _ladder(self, depths: Sequence[int]) -> TheseDepths | None:
+        """The remedy to train these depths beside those that finished; None where the plan of such
+        a study lacks one of them."""
+        every = sorted({*depths, *self._finished})
+        change = self._change(sampler=Sampler.LADDER.value, space__depth=every)
+        if change is None or change.after is None or not {*depths} <= {*change.after.depths}:
+            return None
+        return TheseDepths(tuple(sorted(depths)), tuple(self._finished))
+
+    def _these(self, depths: Sequence[int], cause: v.Cause) -> Remedy:
+        """Those of the depths that have a shape; else others between the same tested ones."""
+        possible = set(self._meetable) - set(self._finished)
+        if isinstance(cause, v.BetweenTested) and not possible.intersection(depths):
+            between = [d for d in sorted(possible) if cause.below < d < cause.above]
+            middle = bisect(between, depths[0])
+            chosen = between[max(0, middle - 1) : middle + 1]
+        else:
+            chosen = [depth for depth in depths if depth in possible]
+        if chosen and (these := self._ladder(chosen)):
+            return these
+        if isinstance(cause, v.NoCurveFits):
+            return self._seeds(v.FEWEST_SEEDS)
+        return NoRemedy(Lack.NO_SUCH_DEPTH, self._budget, tuple(depths))
+
+    def _more_depths(self) -> Remedy:
+        """What makes more depths finish: the paused ones, more confirmed ones, or a wider range."""
+        ended = {
+            record.spec.shape.depth: record.outcome
+            for record in self._records
+            if record.spec.shape.depth not in self._finished
+        }
+        paused = sorted(d for d, outcome in ended.items() if outcome is Outcome.STOPPED)
+        if paused and (these := self._ladder(paused[:NEXT])):
+            return these
+        confirmed = self._config.confirm.depths
+        if confirmed < len(self._planned.depths):
+            return v.Keys((("confirm.depths", min(len(self._planned.depths), confirmed + NEXT)),))
+        if any(outcome in ENDED_BADLY for outcome in ended.values()):
+            return Advice.LOWER_LEARNING_RATE
+        new = [depth for depth in self._meetable if depth not in self._planned.depths]
+        if not new:
+            return NoRemedy(Lack.ALL_PLANNED, self._budget, self._planned.depths)
+        nearest = sorted(new, key=lambda d: min(abs(d - p) for p in self._planned.depths))[:NEXT]
+        every = (*self._planned.depths, *nearest)
+        return v.Depths(min(every), max(every))
+
+    def _to_the_end(self, end: int) -> Remedy:
+        """The nearest depths beyond an end whose trials were paused."""
+        paused = {
+            record.spec.shape.depth for record in self._records if record.outcome is Outcome.STOPPED
+        } - set(self._finished)
+        deeper = end >= self._finished[-1]
+        beyond = sorted((d for d in paused if (d > end) is deeper), key=lambda d: abs(d - end))
+        return self._ladder(beyond[:NEXT]) or Advice.TRAIN_TO_THE_END
+
+    def _more_shapes(self) -> Remedy:
+        """More exploring trials where shapes are left, else shapes of about one ratio."""
+        if self._config.sampler is not Sampler.LADDER:
+            trials = 2 * self._config.trials
+            change = self._change(trials=trials)
+            if change and change.adds:
+                return v.Keys((("trials", trials),))
+        ratio = self._best.ff_ratio
+        ratios = [round(ratio / NEAR_RATIO, 2), round(ratio * NEAR_RATIO, 2)]
+        change = self._change(space__ff_ratio=ratios)
+        if change and change.after:
+            return v.Keys((("space.ff_ratio", ratios),))
+        return NoRemedy(Lack.ALL_PLANNED, self._budget, self._planned.depths)
+
+    @property
+    def _best(self) -> Shape:
+        """The shape with the lowest final loss."""
+        ended = [record for record in self._records if record.outcome is Outcome.FINISHED]
+        return min(ended, key=lambda record: record.curve[-1].loss).spec.shape
