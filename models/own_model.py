@@ -176,6 +176,12 @@ def try_out(recipe: OwnRecipe, shape: Shape, *, causal: bool) -> None:
             f"{place} must build the same weights from the same seed, and two differ; draw them "
             "with torch's global generator alone"
         )
+    other = OwnModel(shape, recipe, seed=1, device=cpu)
+    if _drawn_alike(model, other):
+        raise OwnModelError(
+            f"{place} must build other weights from another seed, and all are the same; leave "
+            "torch.manual_seed out of it: the generator is seeded already, for each trial"
+        )
     length = max(2, min(shape.context, TRIED_LOGITS // shape.vocab_size))
     ids = torch.arange(2 * length).view(2, length) % shape.vocab_size
     logits = _tried(model, ids)
@@ -193,6 +199,14 @@ def try_out(recipe: OwnRecipe, shape: Shape, *, causal: bool) -> None:
         )
     if causal:
         _check_causal(model.eval(), ids, place)
+
+
+@torch.no_grad()
+def _drawn_alike(model: OwnModel, other: OwnModel) -> bool:
+    """True if two models have the same weights, and not because each tensor has a single value."""
+    pairs = list(zip(model.parameters(), other.parameters(), strict=True))
+    alike = all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs)
+    return alike and any(weight.numel() > 1 and bool(weight.std() > 0) for weight, _ in pairs)
 
 
 @torch.no_grad()

@@ -47,9 +47,17 @@ class OwnRecipe:
     def takes(self, name: str) -> bool:
         """True if the function takes an argument of this name."""
         variadic = inspect.Parameter.VAR_KEYWORD
-        return name in self.parameters or any(
+        return self.names(name) or any(
             parameter.kind is variadic for parameter in self.parameters.values()
         )
+
+    def names(self, name: str) -> bool:
+        """True if the function has an argument of this very name."""
+        return name in self.parameters
+
+    def may_ignore(self, name: str) -> bool:
+        """True if the function takes an argument of this name only as it takes any."""
+        return self.takes(name) and not self.names(name)
 
     def check(self) -> None:
         """Raises `OwnModelError` if the function can't be given a shape."""

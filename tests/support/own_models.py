@@ -67,6 +67,19 @@ def no_feed_forward(*, depth: int, d_model: int, vocab_size: int) -> nn.Module:
     return Means(depth, d_model, d_model, vocab_size)
 
 
+def idle_d_ff(*, depth: int, d_model: int, d_ff: int, vocab_size: int) -> nn.Module:
+    return Means(depth, d_model, d_model, vocab_size)
+
+
+def idle_anything(**sizes: Any) -> nn.Module:
+    return Means(sizes["depth"], sizes["d_model"], sizes["d_model"], sizes["vocab_size"])
+
+
+def seeded(*, depth: int, d_model: int, d_ff: int, vocab_size: int) -> nn.Module:
+    torch.manual_seed(0)
+    return Means(depth, d_model, d_ff, vocab_size)
+
+
 def no_width(*, depth: int, d_ff: int, vocab_size: int) -> nn.Module:
     return Means(depth, 8, d_ff, vocab_size)
 

@@ -154,6 +154,8 @@ class OwnCounter:
             self._numbers(replace(corner, depth=depth, d_ff=d_ff))
             for depth, d_ff in ((shallow, thin), (deep, thin), (shallow, thick))
         )
+        if thin and thicker == first:
+            raise self._ignores_d_ff(corner, thick)
         layer, layer_rest = _parts(deeper, first, deep - shallow)
         unit, unit_rest = _parts(thicker, first, shallow * max(1, thick - thin))
         if layer_rest or unit_rest:
@@ -164,6 +166,16 @@ class OwnCounter:
     def _numbers(self, shape: Shape) -> tuple[int, ...]:
         counts = self._count(shape)
         return counts.total, counts.non_embedding, counts.saved_bytes
+
+    def _ignores_d_ff(self, thin: Shape, thick: int) -> PlanError:
+        params = self.exactly(thin).params_total
+        drop = "take d_ff out of its arguments and " if self._recipe.names("d_ff") else ""
+        return PlanError(
+            f"`space.feed_forward` must be false with {self._recipe.place}, whose parameters do "
+            f"not depend on d_ff: {params:,} with d_ff {thin.d_ff} as with {thick}, at "
+            f"d_model {thin.d_model}; {drop}set `space.feed_forward: false`, or use d_ff",
+            key=KEY,
+        )
 
     def _not_affine(self, shape: Shape, expected: int | None) -> PlanError:
         instead = "" if expected is None else f" where {expected:,} follow from smaller ones"
@@ -194,7 +206,7 @@ def counter_of(config: StudyConfig) -> OwnCounter | None:
     if not isinstance(recipe, OwnRecipe):
         return None
     takes = recipe.takes("d_ff")
-    if space.feed_forward != takes:
+    if space.feed_forward != takes and not recipe.may_ignore("d_ff"):
         raise PlanError(
             f"`space.feed_forward` must be {str(takes).lower()} with {recipe.place}, which "
             f"{'takes' if takes else 'does not take'} d_ff",

@@ -98,6 +98,13 @@ def test_a_model_without_feed_forward_has_the_widths_that_meet_the_budget() -> N
     assert all(parameters(config, shape) == shape.params_total for shape in shapes)
 
 
+def test_a_function_of_any_arguments_may_do_without_feed_forward() -> None:
+    space = {"feed_forward": False, "head_dim": 4, "depth": [1, 12]}
+    config = study("idle_anything", budgets=["20k"], space=space, tolerance=0.05)
+
+    assert {shape.d_ff for shape in shapes_of(config)} == {0}
+
+
 @pytest.mark.parametrize(
     ("function", "changes", "words"),
     [
@@ -113,6 +120,12 @@ def test_a_model_without_feed_forward_has_the_widths_that_meet_the_budget() -> N
         ("deep_is_more", {}, ("must be affine in depth", "follow from smaller ones")),
         ("rounding", {}, ("must be affine", "space.d_ff_multiple")),
         ("no_feed_forward", {}, ("`space.feed_forward` must be false", "does not take d_ff")),
+        (
+            "idle_d_ff",
+            {},
+            ("`space.feed_forward` must be false", "do not depend on d_ff", "take d_ff out of"),
+        ),
+        ("idle_anything", {}, ("do not depend on d_ff", "; set `space.feed_forward: false`")),
         ("build", {"space": {"feed_forward": False}}, ("must be true", "takes d_ff")),
         ("scaled", {"roles": {"*.weight": "norm"}}, ("pattern for every weight", "up.0.bias")),
         ("build", {"roles": {"*": "norm"}}, ("must take `scales`", "scheme: completep")),
@@ -132,6 +145,7 @@ def test_a_model_that_can_not_be_counted_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("function", "words"),
     [
+        ("seeded", ("other weights from another seed", "leave torch.manual_seed out of it")),
         ("narrow_logits", ("(batch, time, vocabulary)", "[2, 12, 31], got [2, 12, 30]")),
         ("a_pair", ("must return logits", "got a tuple")),
         ("not_a_number", ("must start with finite logits",)),
