@@ -19,6 +19,10 @@ ARCHIVES = {
     b"%PDF": "PDF",
 }
 """First bytes of a file -> its kind."""
+TAR_AT, TAR = 257, b"ustar"
+"""Where a tar archive says that it is one, once it is uncompressed, and how."""
+MOST_NULS = 0.01
+"""Share of NUL characters from which on a file is no text that some have crept into."""
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """First bytes of UTF-16 text, as some programs export it."""
 
@@ -71,11 +75,18 @@ def _refuse_binary(content: bytes, name: str) -> None:
     for first, kind in ARCHIVES.items():
         if content.startswith(first):
             raise ObjectiveError(f"{name} must be text, and is a {kind} file; unpack it first")
+    if content[TAR_AT : TAR_AT + len(TAR)] == TAR:
+        raise ObjectiveError(f"{name} must be text, and is a tar archive; unpack it first")
     if content.startswith(UTF16):
         raise ObjectiveError(
             f"{name} must be UTF-8 text, and is UTF-16; {_converted('UTF-16', name)} converts it"
         )
     if (place := content.find(b"\0")) >= 0:
+        if content.count(b"\0") > MOST_NULS * len(content):
+            raise ObjectiveError(
+                f"{name} must be UTF-8 text, and is a binary file, or UTF-16, which "
+                f"{_converted('UTF-16', name)} converts; name a file of text"
+            )
         line = content.count(b"\n", 0, place) + 1
         raise ObjectiveError(
             f"{name} must be text without NUL characters, but has one in line {line}; "

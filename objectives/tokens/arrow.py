@@ -5,11 +5,14 @@ file.
 """
 
 import json
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.tokens.stream import Segment
@@ -53,8 +56,7 @@ def segments_of(file: Path, column: str | None) -> list[Segment]:
             whole = mapped.read_buffer()
             mapped.seek(0)
             batches = list(_batches(mapped))
-            names = batches[0].schema.names if batches else []
-            name = id_column(file, names, column) if batches else ""
+            name = id_column(file, batches[0].schema, column) if batches else ""
             return [_segment(file, whole, batch.column(name)) for batch in batches]
     except ObjectiveError:
         raise
@@ -64,16 +66,59 @@ def segments_of(file: Path, column: str | None) -> list[Segment]:
         ) from error
 
 
-def id_column(file: Path, names: list[str], column: str | None) -> str:
+def id_column(file: Path, schema: Any, column: str | None) -> str:
     """The column of ids: the one that is named, else the first with a usual name."""
+    names = schema.names
     wanted = (column,) if column else COLUMNS
     found = next((name for name in wanted if name in names), None)
     if found is None:
+        if (texts := text_columns(schema)) and not column:
+            raise ObjectiveError(
+                f"{file} must have a column of token ids, got text in {', '.join(texts)[:200]}; "
+                f"{tokenize_command(file.parent, texts[0])} cuts it into tokens"
+            )
         raise ObjectiveError(
             f"{file} must have a column of token ids, {' or '.join(wanted)}, got "
             f"{', '.join(names)[:200]}; name it with `column`"
         )
     return found
+
+
+def tokenize_command(source: Path, field: str) -> str:
+    """The command that cuts a column of text into tokens."""
+    place = shlex.join([str(source), "--field", field])
+    return f"fathom tokenize {place} --tokenizer bpe:8192 --out FOLDER"
+
+
+def column_of(file: Path, name: str, rows: int) -> tuple[int, list[str], Iterator[Any]]:
+    """The number of rows of a file, the names of its columns, and the values of one of them, some
+    rows at a time."""
+    mapped = pa.memory_map(str(file))
+    batches = list(_batches(mapped))
+    names = batches[0].schema.names if batches else []
+    parts = (
+        batch.column(name).slice(start, rows)
+        for batch in batches
+        for start in range(0, len(batch), rows)
+    )
+    return sum(map(len, batches)), names, parts
+
+
+def text_columns(schema: Any) -> list[str]:
+    """Names of the columns of text."""
+    kinds = (pa.types.is_string, pa.types.is_large_string)
+    return [field.name for field in schema if any(is_kind(field.type) for is_kind in kinds)]
+
+
+def parquet_text(file: Path) -> str:
+    """The first column of text of a parquet file that has no usual column of ids; empty if it has
+    none, or can't be read."""
+    try:
+        schema = pq.read_schema(file)
+    except UNREADABLE:
+        return ""
+    texts = [] if set(COLUMNS) & set(schema.names) else text_columns(schema)
+    return next(iter(texts), "")
 
 
 def _batches(mapped: Any) -> Any:

@@ -159,6 +159,11 @@ def _segments(file: Path, column: str | None, dtype: str | None) -> list[Segment
         if file.suffix == ARROW:
             return list[Segment](_arrow().segments_of(file, column))
         if file.suffix == PARQUET:
+            if field := _arrow().parquet_text(file):
+                raise ObjectiveError(
+                    f"files of token ids must hold ids, got text in column {field} of {file}; "
+                    f"{_arrow().tokenize_command(file, field)} cuts it into tokens"
+                )
             raise ObjectiveError(
                 f"ids must be readable in place, which parquet is not, got {file}; turn them into "
                 f"shards: fathom tokenize {file} --tokenizer ids --out FOLDER"

@@ -13,6 +13,7 @@ from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.planning.budget import count_of
 from fathom.search.study.preflight import load_run
+from fathom.search.study.store_uri import without_credentials
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.columns import parse_maps
 from fathom.search.tables.read import KINDS, open_text
@@ -65,6 +66,13 @@ def answer_source(
     path = Path(source)
     if RunFolder(path).config.is_file():
         return _answer_run(path, maps, question)
+    if "://" in source and experiment is None:
+        from fathom.search.tracking.experiment import experiments_at
+
+        raise ConfigError(
+            "`--experiment` must say which experiment is meant of "
+            f"{printable(without_credentials(source))}, which has {experiments_at(source)}"
+        )
     if not path.is_file():
         there = "a folder" if path.is_dir() else "something else" if path.exists() else "nothing"
         raise ConfigError(

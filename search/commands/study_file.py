@@ -144,7 +144,7 @@ def doctor(
 
 
 def tokenize(
-    source: Annotated[str, typer.Argument(help="Text, JSON lines or parquet: path or glob.")],
+    source: Annotated[str, typer.Argument(help="Text, JSON lines, parquet, or a dataset.")],
     tokenizer: Annotated[
         str, typer.Option(help="A tokenizer.json, bpe:N, bytes; ids for a column of token ids.")
     ],

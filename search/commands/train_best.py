@@ -1,6 +1,8 @@
 """`fathom train`: train one exported shape, without Ray; the same command resumes."""
 
+import glob
 import math
+import os
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +12,9 @@ import torch
 from fathom.models.shape import Shape
 from fathom.models.sizing.compaction import BY_LAYER
 from fathom.objectives.contract import Objective, data_digest_of
+from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.prepare import prepare
+from fathom.objectives.text.corpus import CORPORA
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.export.best import BestShape
@@ -58,6 +62,7 @@ def train_best(
     if config.train.command:
         claim(out, Note(chosen.budget, chosen.shape, config))
         return _train_by_command(assignment, say)
+    _check_corpus(config.objective)
     objective = prepare(config.objective, cache)
     _check_vocabulary(objective, config, chosen)
     claim(out, Note(chosen.budget, chosen.shape, config, data_digest_of(objective)))
@@ -132,6 +137,18 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
             )
         changes["objective"] = config.objective.model_copy(update={"corpus": corpus})
     return config.model_copy(update=changes)
+
+
+def _check_corpus(objective: ObjectiveConfig) -> None:
+    """Checks that the text of a study is there, as seen from the folder in which Fathom runs."""
+    if not isinstance(objective, LanguageConfig) or objective.corpus in CORPORA:
+        return
+    corpus = os.path.expanduser(objective.corpus)
+    if not (os.path.isabs(corpus) or os.path.lexists(corpus) or glob.has_magic(corpus)):
+        raise ConfigError(
+            f"the study's text, {objective.corpus!r}, is not to be seen from {Path.cwd()}; run it "
+            "in the folder of the search, or name the text with --corpus"
+        )
 
 
 def _check_vocabulary(objective: Objective, config: StudyConfig, chosen: BestShape) -> None:

@@ -6,7 +6,7 @@ import io
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedIOBase, RawIOBase
 from itertools import chain
@@ -74,11 +74,23 @@ def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
 
 
 def _open_csv(text: io.TextIOWrapper, label: str) -> OpenTable:
-    lines = (line for line in text)
-    head = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    lines: Iterator[str] = iter(text)
+    head, comment = "", ""
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            head = line
+            break
+        comment = line if line.strip() else comment
+    if _is_header(comment, head):  # `# layers,loss`: the names, marked as a comment
+        lines, head = chain([head], lines), comment.lstrip("# ")
     separator = max(SEPARATORS, key=head.count)
     reader = csv.reader(chain([head], lines), delimiter=separator)
     names = [name.strip() for name in next(reader)]
+    if len(names) < 2:
+        raise TableError(
+            f"{label} must be {KINDS}, got text whose first line has none of the separators "
+            f"{' '.join(map(repr, SEPARATORS))}"
+        )
 
     def rows() -> Iterator[tuple[int, Sequence[object]]]:
         for row in reader:
@@ -92,6 +104,24 @@ def _open_csv(text: io.TextIOWrapper, label: str) -> OpenTable:
                 yield reader.line_num, row + [""] * (len(names) - len(row))
 
     return OpenTable(label, names, rows())
+
+
+def _is_header(comment: str, first: str) -> bool:
+    """True if a comment has a name for each value of the line after it, which are numbers."""
+    separator = max(SEPARATORS, key=first.count)
+    values = [value.strip() for value in first.split(separator)]
+    if not comment.count(separator) == first.count(separator) > 0:
+        return False
+    return all(map(_is_number, values)) and not any(
+        _is_number(name.strip()) for name in comment.lstrip("# ").split(separator)
+    )
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
 
 
 def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:

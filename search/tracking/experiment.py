@@ -1,6 +1,7 @@
 """An experiment of MLflow as a table: a run is one training, with the history of its loss."""
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
+from fathom.objectives.errors import nearest
 from fathom.search.formatting import printable
 from fathom.search.study import store_uri
 from fathom.search.tables.columns import choose_columns
@@ -17,6 +19,8 @@ from fathom.search.tracking import store
 
 PAGE = 1000
 """Runs that one answer of a server lists."""
+MOST_NAMES = 10
+"""Experiments that a message names."""
 STEP, RUN = "step", "run_id"
 
 
@@ -28,6 +32,23 @@ def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenT
     Raises:
         TrackingError: when the store or the experiment is not there.
     """
+    with _client(uri) as client:
+        return _rows(client, uri, experiment, told)
+
+
+def experiments_at(uri: str) -> str:
+    """The names of the experiments of a store, in words.
+
+    Raises:
+        TrackingError: when the store is not there.
+    """
+    with _client(uri) as client:
+        return _names(client)
+
+
+@contextmanager
+def _client(uri: str) -> Iterator[MlflowClient]:
+    """Context with a client of a store; the errors of MLflow become a line."""
     store.settle()
     store_uri.check_form(uri)
     if store_uri.is_new_file(uri) or ("://" not in uri and not Path(uri).is_dir()):
@@ -36,8 +57,7 @@ def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenT
             "example sqlite:///mlflow.db or http://HOST:5000"
         )
     try:
-        client = MlflowClient(uri)
-        return _rows(client, uri, experiment, told)
+        yield MlflowClient(uri)
     except (MlflowException, SQLAlchemyError, ConnectionError) as error:
         raise store_uri.TrackingError(
             f"MLflow must answer at {_shown(uri)}, got: {printable(store_uri.first_line(error))}"
@@ -49,12 +69,11 @@ def _rows(client: MlflowClient, uri: str, experiment: str, told: Mapping[str, st
     if found is None and experiment.isdecimal():
         found = client.get_experiment(experiment)
     if found is None:
-        names = ", ".join(
-            printable(experiment.name) for experiment in client.search_experiments(max_results=10)
-        )
+        known = [each.name for each in client.search_experiments(max_results=MOST_NAMES)]
+        near = nearest(experiment, known, otherwise=f"it has {_names(client)}")
         raise store_uri.TrackingError(
-            f"`--experiment` must be one of {_shown(uri)}, got {printable(experiment)!r}; it has "
-            f"{names or 'none'}"
+            f"`--experiment` must be the name or id of an experiment of {_shown(uri)}, got "
+            f"{printable(experiment)!r}; {printable(near)}"
         )
     label = f"MLflow's {printable(found.name)}"
     runs = list(_runs(client, found.experiment_id))
@@ -68,6 +87,13 @@ def _rows(client: MlflowClient, uri: str, experiment: str, told: Mapping[str, st
         for row in rows:
             del row[STEP]
     return rows_of(label, rows)
+
+
+def _names(client: MlflowClient) -> str:
+    """Names of the experiments of a store; MLflow's own empty one is left out if it has others."""
+    names = [each.name for each in client.search_experiments(max_results=MOST_NAMES)]
+    shown = [name for name in names if name != "Default"] or names
+    return ", ".join(map(printable, shown)) or "none"
 
 
 def _runs(client: MlflowClient, experiment_id: str) -> Iterator[Run]:

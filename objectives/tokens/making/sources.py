@@ -1,4 +1,4 @@
-"""Files of text, JSON lines or parquet, plain or compressed, as blocks of about a megabyte."""
+"""Files of text, JSON lines, parquet or Arrow, plain or compressed, in blocks of a megabyte."""
 
 import glob
 import gzip
@@ -14,12 +14,15 @@ import pyarrow.parquet as pq
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import open_regular
+from fathom.objectives.tokens import arrow
+from fathom.objectives.tokens.formats import ARROW, DATASETS, STATE
+from fathom.objectives.tokens.shards import TRAIN
 
 BLOCK_BYTES = 1 << 20
 LONGEST_LINE = 1 << 28
 """Bytes of a line beyond which a file of JSON lines is none."""
 ROWS_AT_ONCE = 256
-"""Rows of parquet in a block."""
+"""Rows of a table in a block."""
 GZIP, ZSTD = ".gz", ".zst"
 JSON_LINES, PARQUET = (".jsonl", ".ndjson", ".json"), ".parquet"
 SYSTEM_FILES = ("/proc", "/sys")
@@ -66,6 +69,8 @@ def find_sources(source: str) -> list[SourceFile]:
     path = os.path.expanduser(source)
     if any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in SYSTEM_FILES):
         raise ObjectiveError(f"SOURCE must not be of the system's own files, got {source!r}")
+    if os.path.isdir(path) and (dataset := _dataset(Path(path))):
+        return [_source(file) for file in arrow.files_of(dataset)]
     if os.path.isdir(path):
         below = (Path(parent, name) for parent, _, names in os.walk(path) for name in names)
         found = [
@@ -86,13 +91,26 @@ def find_sources(source: str) -> list[SourceFile]:
     return [_source(file) for file in files]
 
 
+def _dataset(folder: Path) -> Path | None:
+    """The data set that `save_to_disk` of `datasets` wrote into a folder, of several splits the one
+    to train on; None if it is no such folder."""
+    if (folder / DATASETS).is_file():
+        if not (folder / TRAIN / STATE).is_file():
+            raise ObjectiveError(
+                f"SOURCE must be text to train on, got {folder}, a data set without the split "
+                f"{TRAIN}; name the folder of one of its splits"
+            )
+        return folder / TRAIN
+    return folder if (folder / STATE).is_file() else None
+
+
 def _source(file: Path) -> SourceFile:
     packed = file.suffix if file.suffix in (GZIP, ZSTD) else ""
     suffix = Path(file.stem).suffix if packed else file.suffix
     kind: Kind = "text"
     if suffix in JSON_LINES:
         kind = "lines"
-    elif suffix == PARQUET:
+    elif suffix in (PARQUET, ARROW):
         kind = "rows"
     status = file.stat()
     return SourceFile(
@@ -162,15 +180,20 @@ def _end(text: bytes, file: SourceFile) -> int:
 
 
 def _rows(file: SourceFile, field: str, before: int) -> Iterator[TextBlock]:
-    table = pq.ParquetFile(file.path)
-    rows, place = table.metadata.num_rows, 0
-    if field not in table.schema_arrow.names:
-        names = ", ".join(table.schema_arrow.names)[:200]
+    if file.path.suffix == ARROW:
+        rows, names, columns = arrow.column_of(file.path, field, ROWS_AT_ONCE)
+    else:
+        table = pq.ParquetFile(file.path)
+        rows, names = table.metadata.num_rows, table.schema_arrow.names
+        columns = (batch.column(0) for batch in table.iter_batches(ROWS_AT_ONCE, columns=[field]))
+    if field not in names:
         raise ObjectiveError(
-            f"{file.path} must have a column {field}, got {names}; name it with --field"
+            f"{file.path} must have a column {field}, got {', '.join(names)[:200]}; name it with "
+            "--field"
         )
-    for batch in table.iter_batches(ROWS_AT_ONCE, columns=[field]):
-        texts = [text for text in batch.column(0).to_pylist() if text is not None]
+    place = 0
+    for batch in columns:
+        texts = [text for text in batch.to_pylist() if text is not None]
         place += len(batch)
         yield TextBlock(
             kind="rows", content=texts, path=str(file.path), place=place, continues=False,

@@ -122,4 +122,7 @@ def test_an_experiment_of_mlflow_is_a_table(tmp_path: Path) -> None:
     assert status == 0
     assert "50 rows, 10 runs of 5 shapes" in out
     assert "identified" in out
+    assert "must say which experiment is meant of" in said(uri)[2]
+    assert said(uri)[2].rstrip().endswith("which has mine")
+    assert "got 'mime'; did you mean 'mine'?" in said(uri, "--experiment", "mime")[2]
     assert "got 'other'; it has mine" in said(uri, "--experiment", "other")[2]

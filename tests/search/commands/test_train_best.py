@@ -62,6 +62,15 @@ def test_it_prints_its_speed_and_its_result(best: BestShape, tmp_path: Path) -> 
         read_compact(tmp_path / "out")
 
 
+def test_a_text_that_is_not_to_be_seen_from_here_is_answered_with_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    best = best_of(objective=LANGUAGE | {"corpus": "texts/mine.txt", "tokenizer": "bytes"})
+    with pytest.raises(ConfigError, match=r"'texts/mine.txt', is not to be seen from .*--corpus"):
+        said_by(best, tmp_path / "out")
+
+
 def test_a_text_that_was_cut_before_is_not_cut_again(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

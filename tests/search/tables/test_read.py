@@ -28,6 +28,24 @@ def test_values_are_separated_by_what_the_first_line_has(tmp_path: Path, separat
     assert content(path) == (["depth", "params", "loss"], ROWS)
 
 
+def test_a_header_that_is_marked_as_a_comment_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("# of our runs, of May\n# layers,params,loss\n4,10e6,3.1\n8,10e6,3.0\n")
+    assert content(path) == (
+        ["layers", "params", "loss"], [["4", "10e6", "3.1"], ["8", "10e6", "3.0"]]
+    )  # fmt: skip
+    path.write_text("# of our runs, of, May\nlayers,params,loss\n4,10e6,3.1\n")
+    assert content(path) == (["layers", "params", "loss"], [["4", "10e6", "3.1"]])
+
+
+def test_prose_is_no_table_and_is_not_repeated(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text("# A title\n\nA sentence without end\n")
+    with pytest.raises(TableError, match="first line has none of the separators") as error:
+        content(path)
+    assert "sentence" not in str(error.value)
+
+
 def test_a_packed_table_is_one_whatever_its_name(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(gzip.compress(b"depth,loss\n4,3.1\n"))

@@ -1,6 +1,7 @@
 """Pairs of sentences in files: what is read, and what is said of files that are wrong."""
 
 import gzip
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,7 +70,8 @@ def test_files_that_do_not_fit_are_refused_with_the_line_and_the_remedy(
         ),
         ("a\té\n".encode("latin-1"), (1, 2), ("0xe9 in line 1", "iconv -f LATIN1 -t UTF-8")),
         ("a\tA\n".encode("utf-16"), (1, 2), ("is UTF-16", "iconv -f UTF-16")),
-        ("a\tA\n".encode("utf-16-le"), (1, 2), ("NUL characters", "line 1", "tr -d '\\000'")),
+        ("a\tA\n".encode("utf-16-le"), (1, 2), ("a binary file, or UTF-16", "iconv -f UTF-16")),
+        (b"a\tA\n" * 100 + b"b\0\tB\n", (1, 2), ("NUL characters", "line 101", "tr -d '\\000'")),
         (b"PK\x03\x04 and so on", (1, 2), ("is a zip file", "unpack")),
     ],
 )
@@ -97,3 +99,11 @@ def test_gzip_is_told_by_content(tmp_path: Path, name: str, pack: Callable[[byte
     (tmp_path / name).write_bytes(pack(b"Go.\tVa !\n"))
 
     assert read_pairs(f"{tmp_path}/{name}", (1, 2)) == ([SentencePair("Go.", "Va !")], 0)
+
+
+def test_a_packed_archive_is_to_be_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "x.en").write_text("a\n")
+    with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "x.en", "x.en")
+    with refused("x.tar.gz must be text, and is a tar archive; unpack it first"):
+        read_pairs(str(tmp_path / "x.tar.gz"), (1, 2))

@@ -245,3 +245,48 @@ def test_workers_cut_as_one_process_does(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     monkeypatch.setattr("fathom.objectives.tokens.making.sources.BLOCK_BYTES", 4000)
     assert make(source, tmp_path / "out").splits == alone.splits
+
+
+def saved_dataset(folder: Path, texts: list[str]) -> Path:
+    """A data set as `save_to_disk` of `datasets` writes it."""
+    folder.mkdir(parents=True)
+    table = pa.table({"text": texts, "url": texts})
+    file = str(folder / "data-00000-of-00001.arrow")
+    with pa.OSFile(file, "wb") as opened, pa.ipc.new_stream(opened, table.schema) as stream:
+        stream.write_table(table, max_chunksize=300)
+    state = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_indices_files": None}
+    (folder / "state.json").write_text(json.dumps(state))
+    return folder
+
+
+def test_a_dataset_of_text_is_cut_as_its_documents_and_of_several_splits_the_one_to_train_on(
+    tmp_path: Path,
+) -> None:
+    saved_dataset(tmp_path / "all" / "train", DOCUMENTS)
+    saved_dataset(tmp_path / "all" / "validation", ["held out\n"])
+    (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["train", "validation"]}')
+    make(tmp_path / "all", tmp_path / "out")
+    make(tmp_path / "all" / "train", tmp_path / "again")
+    for out in ("out", "again"):
+        found = [text for split in SPLITS for text in documents_of(tmp_path / out, split)]
+        assert sorted(filter(None, found)) == sorted(DOCUMENTS)
+
+
+def test_a_dataset_without_a_split_to_train_on_is_refused(tmp_path: Path) -> None:
+    saved_dataset(tmp_path / "all" / "test", DOCUMENTS[:3])
+    (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["test"]}')
+    with pytest.raises(ObjectiveError, match="without the split train; name the folder of one"):
+        make(tmp_path / "all", tmp_path / "out")
+
+
+def test_text_where_ids_should_be_is_answered_with_the_command_that_cuts_it(
+    tmp_path: Path,
+) -> None:
+    folder = saved_dataset(tmp_path / "texts", DOCUMENTS[:3])
+    table = tmp_path / "texts.parquet"
+    pq.write_table(pa.table({"text": DOCUMENTS[:3]}), table)
+    for place, source in ((folder, folder), (table, table)):
+        with pytest.raises(
+            ObjectiveError, match=f"got text in .*fathom tokenize {source} --field text"
+        ):
+            prepared("tokens", train=str(place), vocabulary=300)
