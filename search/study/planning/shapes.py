@@ -7,7 +7,7 @@ feed-forward branches (`space.feed_forward: false`) those widths are left that m
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -15,9 +15,8 @@ from fathom.models.shape import Count, Shape
 from fathom.search.formatting import format_count
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import SpaceConfig
+from fathom.search.study.keys.groups import SpaceConfig, default_head_dim
 from fathom.search.study.planning.budget import Budget
-from fathom.search.study.planning.shape_counter import TooManyBuildsError
 from fathom.search.study.planning.shape_space import ROUNDING, ShapeSpace
 
 FEWEST_DEPTHS = 3
@@ -25,6 +24,11 @@ FEWEST_DEPTHS = 3
 MOST_SHAPES = 200_000
 """Largest number of shapes of a budget; a budget of 1T with depths 1 to 1000 has fewer, and with
 more, planning would take minutes."""
+MOST_LAYERS = 64
+LOWEST_RATIO, HIGHEST_RATIO = 0.5, 16.0
+"""Ratios of d_ff to d_model that a remedy names, twice as wide as the default."""
+MOST_TOLERANCE = 0.05
+"""The largest tolerance that a study may have."""
 DEPTH_COUNTS = 3
 """Weight of depth against ratio in the distance of shapes: 10 % in depth equals 30 % in ratio."""
 
@@ -215,7 +219,10 @@ def _explain(space: ShapeSpace, budget: Budget, shapes: tuple[Shape, ...]) -> st
             f" (the embedding of {space.vocab_size} tokens alone takes {format_count(outside)} "
             f"at d_model {smallest.d_model})"
         )
-    remedy = _remedy(_nearest_working(space, budget), feed_forward=space.limits.feed_forward)
+    remedy = "; ".join(_remedies(space, budget)) or (
+        "no budget near it has them, nor does it with a wider `space.depth`, `space.ff_ratio` or "
+        "`tolerance`; drop it"
+    )
     return (
         f"budget {budget.label} ({budget.count.unit_in_full}, within "
         f"{budget.tolerance:.1%}) has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; "
@@ -223,16 +230,46 @@ def _explain(space: ShapeSpace, budget: Budget, shapes: tuple[Shape, ...]) -> st
     )
 
 
-def _remedy(working: int | None, *, feed_forward: bool) -> str:
-    if not feed_forward:
-        near = f"; the nearest budget that works is {format_count(working)}" if working else ""
-        return (
-            "without feed-forward only widths are left to choose: raise `tolerance`, or fix both "
-            f"`space.head_dim` and `space.n_heads`, which frees them{near}"
-        )
-    if working:
-        return f"the nearest budget that works is {format_count(working)}"
-    return "no budget near it works; widen `space.depth`, `space.ff_ratio` or `tolerance`"
+def _remedies(space: ShapeSpace, budget: Budget) -> Iterator[str]:
+    """Yields what gives a budget enough depths, each tried on the shapes that it then has."""
+    if not space.counter:  # a user's own model would be built for each
+        for keys, limits, tolerance in _changes(space, budget):
+            changed = replace(space, limits=limits)
+            if _has_depths(changed, replace(budget, tolerance=tolerance)):
+                yield f"set {keys}"
+                break
+    if working := _nearest_working(space, budget):
+        yield f"the nearest budget that works is {format_count(working)}"
+
+
+def _changes(space: ShapeSpace, budget: Budget) -> Iterator[tuple[str, SpaceConfig, float]]:
+    """Yields changes of keys that may give a budget more depths, with the limits on shapes and the
+    tolerance that the study then has; the smaller changes first."""
+    limits, tolerance = space.limits, budget.tolerance
+
+    def wider(**keys: object) -> SpaceConfig:
+        return SpaceConfig.model_validate({**limits.model_dump(), **keys})
+
+    if limits.depths[0] > 1 or limits.depths[-1] < MOST_LAYERS:
+        yield f"`space.depth: [1, {MOST_LAYERS}]`", wider(depth=(1, MOST_LAYERS)), tolerance
+    low, high = limits.ff_ratio
+    if limits.feed_forward and budget.count not in (Count.HEADS, Count.WIDTH):
+        ratios = min(low, LOWEST_RATIO), max(high, HIGHEST_RATIO)
+        yield f"`space.ff_ratio: {list(ratios)}`", wider(ff_ratio=ratios), tolerance
+    if not (limits.n_heads and limits.head_dim) and not limits.feed_forward:
+        head_dim = limits.head_dim or default_head_dim(min(space.budgets))
+        for n_heads in (1, 2, 4, 8, 16):
+            keys = f"`space.head_dim: {head_dim}` and `space.n_heads: {n_heads}`"
+            yield keys, wider(head_dim=head_dim, n_heads=n_heads), tolerance
+    if tolerance < MOST_TOLERANCE:
+        yield f"`tolerance: {MOST_TOLERANCE}`", limits, MOST_TOLERANCE
+
+
+def _has_depths(space: ShapeSpace, budget: Budget) -> bool:
+    """True if a budget has enough depths."""
+    with suppress(PlanError):
+        return len({shape.depth for shape in shapes_of(space, budget)}) >= FEWEST_DEPTHS
+    return False
 
 
 def _nearest_working(space: ShapeSpace, budget: Budget) -> int | None:
@@ -248,8 +285,6 @@ def _nearest_working(space: ShapeSpace, budget: Budget) -> int | None:
                 continue
             # With the others, because the smallest budget decides what sizes are multiples of.
             study = replace(space, budgets=(*others, rounded))
-            with suppress(TooManyBuildsError):
-                shapes = shapes_of(study, replace(budget, params=rounded))
-                if len({shape.depth for shape in shapes}) >= FEWEST_DEPTHS:
-                    return rounded
+            if _has_depths(study, replace(budget, params=rounded)):
+                return rounded
     return None

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 from dataclasses import replace
 from functools import cache
@@ -274,17 +275,32 @@ def test_the_named_budget_works_beside_the_other_budgets_of_the_study() -> None:
         assert feasible_shapes(again, budget, 1000)
 
 
-REMEDY = "raise `tolerance`, or fix both `space.head_dim` and `space.n_heads`"
 NO_BRANCH = "space: {feed_forward: false}"
 
 
 @pytest.mark.parametrize(
     ("budget", "rest", "vocab_size", "words"),
     [
-        ("1M", NO_BRANCH, VOCAB, (REMEDY, "the nearest budget that works")),
-        ("9", NO_BRANCH, VOCAB, (REMEDY,)),
+        (
+            "1M",
+            NO_BRANCH,
+            VOCAB,
+            ("set `space.head_dim: 16` and `space.n_heads: 1`", "the nearest budget that works"),
+        ),
         ("700k", "", 50_257, ("embedding of 50257 tokens alone takes",)),
-        ("1M", "space: {depth: [2, 3]}", VOCAB, ("3 depths are needed; ", "widen `space.depth`")),
+        (
+            "1M",
+            "space: {depth: [2, 3]}",
+            VOCAB,
+            ("3 depths are needed; ", "set `space.depth: [1, 64]`"),
+        ),
+        ("1M", "space: {ff_ratio: [4, 4]}", VOCAB, ("set `space.ff_ratio: [0.5, 16.0]`",)),
+        (
+            "9",
+            "tokens: 1M\nspace: {head_dim: 16, depth: [9, 90], d_model: 16}",
+            VOCAB,
+            ("no budget near it has them, nor does it with a wider", "drop it"),
+        ),
         ("3e5", "space: {d_model: 50}", VOCAB, ("`space.d_model` must", "got 50; use 48,")),
         ("3e5", "space: {d_model: 1}", VOCAB, ("`space.d_model` must", "got 1; use 16,")),
     ],
@@ -299,3 +315,17 @@ def test_a_space_without_shapes_is_refused_with_cause_and_remedy(
 def test_a_width_need_not_suit_heads_that_are_fixed_in_number_and_width() -> None:
     shapes = walk("3e5", "space: {d_model: 50, n_heads: 3, head_dim: 16}")[2]
     assert {(shape.d_model, shape.n_heads, shape.head_dim) for shape in shapes} == {(50, 3, 16)}
+
+
+@pytest.mark.parametrize("rest", [NO_BRANCH, "space: {depth: [2, 3]}", "space: {ff_ratio: [4, 4]}"])
+def test_a_remedy_for_a_space_without_shapes_is_true(rest: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        walk("1M", rest, VOCAB)
+    keys = dict(re.findall(r"`space\.(\w+): ([^`]+)`", str(caught.value)))
+    first = re.match(r"space: {(.*)}", rest)
+    assert keys
+    assert first
+    kept = [part for part in first[1].split(", ", 1) if part.split(":")[0] not in keys]
+    kept = [] if "depth" in keys or "ff_ratio" in keys else kept
+    space = ", ".join([*kept, *(f"{key}: {value}" for key, value in keys.items())])
+    assert len({shape.depth for shape in walk("1M", f"space: {{{space}}}", VOCAB)[2]}) >= 3

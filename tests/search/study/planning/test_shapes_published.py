@@ -109,7 +109,7 @@ def test_operations_per_token_meet_the_budget_with_looped_layers_too(looped: str
         ),
         (
             "budgets: [48]\ncount: width\ntokens: 1M\nspace: {ff_ratio: [4, 4], depth: [24, 24]}",
-            ("only at depth 24", "3 depths are needed", "widen `space.depth`"),
+            ("only at depth 24", "3 depths are needed", "set `space.depth: [1, 64]`"),
         ),
         (
             "budgets: [7]\ncount: heads\ntokens: 1M\nspace: {ff_ratio: [4, 4], d_model: 64}",
