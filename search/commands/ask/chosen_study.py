@@ -1,6 +1,7 @@
 """The study that answers a question: budgets that fit the time, written to a file to be edited."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import log10
 from pathlib import Path
@@ -16,7 +17,7 @@ from fathom.objectives.prepare import prepare
 from fathom.search.cluster.worker_speed import cluster_machine, measure_on_worker
 from fathom.search.commands.ask.question import Question
 from fathom.search.commands.plan_tables import print_plan
-from fathom.search.formatting import format_count, format_seconds
+from fathom.search.formatting import exact_count, format_count, format_seconds
 from fathom.search.run_folder import token_cache
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.safe_yaml import read_text
@@ -24,7 +25,13 @@ from fathom.search.study.hardware.device_speed import Rate, Speed, binned, keep_
 from fathom.search.study.hardware.machine import Machine, device_name, this_machine
 from fathom.search.study.keys.config import StudyConfig, load
 from fathom.search.study.keys.json_schema import modeline
-from fathom.search.study.planning.affordable import MOST_EPOCHS, choose_budgets, smallest_budget
+from fathom.search.study.planning.affordable import (
+    MOST_EPOCHS,
+    TooFewHoursError,
+    choose_budgets,
+    fewer_tokens,
+    smallest_budget,
+)
 from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.draft import write_study
 from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_hours
@@ -111,8 +118,8 @@ def prepare_study(
     measure = measure_on_worker if cluster else measure_here
     speeds = SpeedBySize(lambda params: question.study([params]), objective, machine, measure)
 
-    def plans(budgets: tuple[int, ...]) -> list[BudgetPlan]:
-        config, vocab_size = question.study(budgets), objective.vocab_size
+    def plans(asked: Question, budgets: tuple[int, ...]) -> list[BudgetPlan]:
+        config, vocab_size = asked.study(budgets), objective.vocab_size
         return [
             plan_budget(
                 config,
@@ -123,18 +130,44 @@ def prepare_study(
             for budget in expand_budgets(config)
         ]
 
-    budgets = choose_budgets(
-        question.params,
-        most_params(question, len(objective.train)),
-        question.hours,
-        lambda budgets: search_hours(plans(budgets), speeds.machine(budgets[-1])),
-        smallest=smallest_budget(question.tokens_per_parameter),
-    )
-    config, chosen, machine = question.study(budgets), plans(budgets), speeds.machine(budgets[-1])
+    def choose(asked: Question) -> tuple[int, ...]:
+        return choose_budgets(
+            asked.params,
+            most_params(asked, len(objective.train)),
+            asked.hours,
+            lambda budgets: search_hours(plans(asked, budgets), speeds.machine(budgets[-1])),
+            smallest=smallest_budget(asked.tokens_per_parameter),
+        )
+
+    budgets = _chosen(question, choose)
+    config, machine = question.study(budgets), speeds.machine(budgets[-1])
+    chosen = plans(question, budgets)
     print_plan(config, chosen, machine, console)
     write_study(file, _text(question, chosen, machine, len(objective.train)))
     console.print(f"Study       {file}", highlight=False)
     return config, objective
+
+
+def _chosen(question: Question, choose: Callable[[Question], tuple[int, ...]]) -> tuple[int, ...]:
+    """The budgets of a question.
+
+    Raises:
+        ConfigError: if none fits its hours; it says which tokens would.
+    """
+
+    def fits(tokens: int) -> bool:
+        with suppress(TooFewHoursError):
+            return bool(choose(replace(question, tokens=tokens)))
+        return False
+
+    try:
+        return choose(question)
+    except TooFewHoursError as error:
+        fewer = fewer_tokens(question.tokens, question.params, fits)
+        remedy = "give it more time: fewer `--tokens` do not fit either"
+        if fewer is not None:
+            remedy = f"{question.hours:g} h allow `--tokens {exact_count(fewer)}`"
+        raise ConfigError(f"{error}; {remedy}") from error
 
 
 def most_params(question: Question, train_tokens: int) -> int:

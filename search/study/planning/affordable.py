@@ -41,8 +41,25 @@ costs less than a search of the asked size alone."""
 SHARE_OF_TIME = 0.85
 """Share of the hours that `ask` plans; the rest is a reserve for what no plan knows."""
 
+SHARES = (0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.03, 0.02, 0.01)
+"""Shares of the asked tokens that are tried where the hours are too few."""
+
 HoursOf = Callable[[tuple[int, ...]], float]
 T = TypeVar("T")
+
+
+class TooFewHoursError(ConfigError):
+    """No search that answers the question of `ask` fits its hours; the message has no remedy."""
+
+
+def fewer_tokens(tokens: int, params: int, fits: Callable[[int], bool]) -> int | None:
+    """The largest of some shares of the tokens of `ask` whose search fits; None if none does.
+
+    Fewer tokens make a search of small models cheaper only as long as their smallest budget may
+    stay as small, since that trains for `SHORTEST_HORIZON` tokens at least.
+    """
+    fewer = (_two_digits(share * tokens) for share in SHARES)
+    return next((f for f in fewer if f >= FEWER_TOKENS[0] * params and fits(f)), None)
 
 
 def largest_affordable(options: Iterable[tuple[T, bool]]) -> tuple[T | None, T | None]:
@@ -89,7 +106,7 @@ def choose_budgets(
     if all of them fit, which cost less, so that no size far too large is measured.
 
     Raises:
-        ConfigError: if the cheapest of these searches takes too long.
+        TooFewHoursError: if the cheapest of these searches takes too long.
     """
     tops = [top for top in _tops(smallest, most) if top <= CHEAPER * params]
     options = [budgets_below(top, smallest) for top in tops]
@@ -102,9 +119,8 @@ def choose_budgets(
         budgets, needed = refused
         ladder = f"the smallest budgets with a law ({', '.join(map(format_count, budgets))})"
         what = f"a search of {format_count(params)} itself" if len(budgets) == 1 else ladder
-        raise ConfigError(
-            f"`--hours` must be at least {needed:.2g} on this machine, for {what}, "
-            f"got {hours:g}; give it more time, or fewer `--tokens`"
+        raise TooFewHoursError(
+            f"`--hours` must be at least {needed:.2g} on this machine, for {what}, got {hours:g}"
         )
     return chosen[0]
 

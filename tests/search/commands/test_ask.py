@@ -170,6 +170,21 @@ def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
     assert "is read from their law" in file.read_text()
 
 
+def test_too_few_hours_are_answered_with_tokens_that_fit_them_or_with_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "fathom.search.commands.ask.chosen_study.search_hours"
+    monkeypatch.setattr(place, lambda plans, _: plans[0].budget.tokens / 1e6)
+    long = asked(params="20k", tokens="10M", hours=5)
+    with pytest.raises(ConfigError, match=r"5 h allow `--tokens 3\.5M`"):
+        prepare_study(long, tmp_path / "ask.yaml", quiet(), tmp_path)
+    allowed = asked(params="20k", tokens="3.5M", hours=5)
+    assert prepare_study(allowed, tmp_path / "ask.yaml", quiet(), tmp_path)[0].budgets == (20_000,)
+    short = asked(params="20k", tokens="10M", hours=0.05)
+    with pytest.raises(ConfigError, match="more time: fewer `--tokens` do not fit either"):
+        prepare_study(short, tmp_path / "other.yaml", quiet(), tmp_path)
+
+
 def test_a_small_size_is_searched_itself(tmp_path: Path) -> None:
     small = asked(params="10k", tokens="200k")
     config, _ = prepare_study(small, tmp_path / "ask.yaml", quiet(), tmp_path)

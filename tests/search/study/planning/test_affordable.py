@@ -11,6 +11,7 @@ from fathom.search.study.planning.affordable import (
     SMALLEST,
     budgets_below,
     choose_budgets,
+    fewer_tokens,
     smallest_budget,
 )
 
@@ -60,6 +61,12 @@ def test_no_budget_is_larger_than_the_asked_size() -> None:
 def test_too_little_time_is_an_error_with_the_time_needed(params: int, needed: str) -> None:
     with pytest.raises(ConfigError, match=needed):
         choose_budgets(params, params, 0.001, square, smallest=SMALLEST)
+
+
+def test_fewer_tokens_are_named_where_their_search_fits_and_a_model_still_learns() -> None:
+    assert fewer_tokens(2_000_000, 100_000, lambda tokens: tokens <= 1_100_000) == 1_000_000
+    assert fewer_tokens(2_000_000, 100_000, lambda tokens: tokens <= 400_000) is None
+    assert fewer_tokens(200_000_000, 10**6, lambda _: True) == 150_000_000
 
 
 def test_only_affordable_sizes_are_measured() -> None:
