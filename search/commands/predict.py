@@ -26,6 +26,10 @@ from fathom.search.study.planning.budget import count_of
 Row = dict[str, Any]
 """A row of a table of predictions, as JSON has it; without the keys of `Prediction` if the law has
 no depth of at least 1 at this size."""
+MOST_LAYERS = 10_000
+"""Layers beyond which the end of an interval is not told to the layer."""
+USELESS = 10
+"""Factor between the ends of an interval from which on it is said to say next to nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,8 @@ def print_prediction(answer: SizeAnswer) -> None:
     """Prints the prediction, a warning if it is extrapolated, and what the null laws say."""
     prediction = answer.prediction
     width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
+    if vague := _too_wide(prediction):
+        print(vague)
     print(
         f"{format_count(prediction.params)} parameters: "
         f"depth {_with_interval(prediction)}{width} by {prediction.law}"
@@ -117,8 +123,23 @@ def print_prediction(answer: SizeAnswer) -> None:
 def _with_interval(prediction: Prediction) -> str:
     interval = ""
     if prediction.interval:
-        interval = f" (95 %: {prediction.interval[0]:.1f} to {prediction.interval[1]:.1f})"
+        interval = f" (95 %: {' to '.join(map(_layers, prediction.interval))})"
     return f"{prediction.depth:.1f}{interval}"
+
+
+def _layers(depth: float) -> str:
+    return f"{depth:.1f}" if depth < MOST_LAYERS else f"over {MOST_LAYERS:,}"
+
+
+def _too_wide(prediction: Prediction) -> str:
+    """A line where the interval of a prediction is too wide to be of use; else empty."""
+    if not prediction.interval or prediction.interval[1] < USELESS * prediction.interval[0]:
+        return ""
+    low, high = map(_layers, prediction.interval)
+    return (
+        f"The law says next to nothing of this size: {low} to {high} layers are possible. Larger "
+        "budgets, nearer to it, or more of them would say more."
+    )
 
 
 def print_table(table: dict[str, Any]) -> None:

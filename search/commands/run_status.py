@@ -147,12 +147,12 @@ def _rows(status: RunStatus) -> Iterator[tuple[str, ...]]:
     optima = {found.budget: found for found in find_optima(past.ended, seed=config.seed)}
     ended = Counter((record.spec.budget, record.spec.stage) for record in past.ended)
     live = Counter(record.spec.budget for record in past.running.records.values())
-    most = "" if config.sampler is Sampler.LADDER else f" of {config.trials}"
     for budget in config.budgets:
         explored, confirmed = (ended[budget, stage] for stage in (Stage.EXPLORE, Stage.CONFIRM))
         optimum = optima.get(budget)
+        most = "" if config.sampler is Sampler.LADDER else f" of {config.trials}"
         if budget in status.settled:
-            state = "done"
+            state, most = "done", ""
         elif not (explored or confirmed or live[budget]):
             state = "not begun"
         else:

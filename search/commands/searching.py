@@ -68,6 +68,7 @@ def _print_run(result: "RunResult", runs: Path, seconds: float, console: "Consol
     """Prints the answer of a run, its files, what to type next, and the time that it took."""
     from rich.text import Text
 
+    from fathom.search.cluster.early_end import spent_seconds
     from fathom.search.formatting import format_seconds, shell_command
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
@@ -80,7 +81,9 @@ def _print_run(result: "RunResult", runs: Path, seconds: float, console: "Consol
         console.print(line, highlight=False)
     for line in warnings(conclusion.audits, command_again()):
         console.print(line, style="yellow", highlight=False)
-    print_whole(f"\nTook        {format_seconds(seconds)}", console)
+    whole = spent_seconds(folder)
+    all_runs = f", {format_seconds(whole)} with earlier runs" if whole > 1.1 * seconds else ""
+    print_whole(f"\nTook        {format_seconds(seconds)}{all_runs}", console)
     page = (str(folder.report), f"link {folder.report.absolute().as_uri()}")
     console.print(Text.assemble("Report      ", page), soft_wrap=True, highlight=False)
     print_whole(f"Shapes      {folder.best}", console)
@@ -154,6 +157,7 @@ def report(
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
+    from fathom.search.scheduling.extend import warnings
 
     result = report_study(run_folder, trust=trust)
     say_unchecked(result.folder.records)
@@ -164,6 +168,8 @@ def report(
         return
     console = Console()
     print_conclusion(result.conclusion, console)
+    for line in warnings(result.conclusion.audits, result.folder.resume_command):
+        console.print(line, style="yellow", highlight=False)
     print_whole(f"\nReport      {result.folder.report}", console)
     print_next(next_steps(result.conclusion, str(result.folder.path)), console)
 

@@ -155,3 +155,16 @@ def test_a_run_of_too_few_budgets_or_of_other_units_has_no_law_and_says_why(
     heads = [replace(record, spec=replace(record.spec, count=Count.HEADS)) for record in study]
     with pytest.raises(ConfigError, match="a law is over parameters, and the budgets are heads"):
         predict_size("1M", run_of(tmp_path / "heads", heads))
+
+
+def test_an_interval_that_says_next_to_nothing_is_said_to_before_its_number(
+    capsys: pytest.CaptureFixture[str], run: str
+) -> None:
+    answer = predict_size("1M", run)
+    vague = replace(answer, prediction=replace(answer.prediction, interval=(1.0, 911_933.9)))
+    print_prediction(vague)
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("The law says next to nothing of this size: 1.0 to over 10,000 layers")
+    assert "(95 %: 1.0 to over 10,000)" in second
+    print_prediction(answer)
+    assert "next to nothing" not in capsys.readouterr().out

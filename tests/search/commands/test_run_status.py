@@ -49,6 +49,7 @@ def test_a_search_that_has_ended_is_done(runs: Path) -> None:
     assert status.state == "done"
     assert status.settled == [20_000, 40_000]
     assert "nothing is left to train" in said(runs / "whole")
+    assert " of " not in said(runs / "whole"), "it asked for no more trials than it explored"
     assert status_json(status)["trials_running"] == []
 
 
