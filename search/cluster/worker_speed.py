@@ -1,5 +1,6 @@
 """What machine a cluster of Ray is for a study, and how fast one of its workers trains."""
 
+import math
 from dataclasses import replace
 
 import ray
@@ -66,7 +67,8 @@ def measure_on_worker(
     except GetTimeoutError:
         ray.cancel(answer, force=True)
         return None
-    keep_speeds(speed_key(device, resources, gpu=share > 0), binned([rate]))
+    # Measured on another machine, whatever this one has to do.
+    keep_speeds(speed_key(device, resources, gpu=share > 0), binned([rate]), own=math.inf)
     return rate
 
 

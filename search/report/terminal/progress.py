@@ -184,6 +184,8 @@ class Progress:
             return f"the search took {self._elapsed()}"
         to_come = self._left()
         left = self._pace.left(self._done(), to_come)
+        if left is None and self._scheduler.config.train.command:
+            return "time left not known yet"  # the plan knows Fathom's own speed alone
         if left is None:
             plans = self._plans.values()
             planned = sum(plan.hours * to_come[plan.budget.params] / plan.flops for plan in plans)

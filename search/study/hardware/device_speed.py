@@ -6,6 +6,7 @@ large one. Measured speeds are kept in a file of the user's, by device and size.
 
 import json
 import math
+import os
 import time
 from bisect import bisect
 from collections import defaultdict
@@ -28,6 +29,8 @@ WIDTH_TRAFFIC, FF_TRAFFIC, VOCABULARY_TRAFFIC = 190, 10, 30
 `d_model` and of `d_ff` in each layer, and per entry of the vocabulary. Counted, not measured."""
 WEIGHT_TRAFFIC = 40
 """Bytes per parameter that clipping and AdamW move in a step."""
+OTHERS = 0.5
+"""Processes of others for each core from which on a machine is busy with them."""
 LARGEST_FILE = 1_000_000
 """Bytes of the largest file that is read: what Fathom keeps is far smaller."""
 
@@ -112,17 +115,33 @@ def known_speeds(device: str) -> KnownSpeeds:
     return KnownSpeeds(known, _number(start))
 
 
+def busy_with_others(own: float) -> bool:
+    """True if this machine has much to do for others, beside `own` processes that train."""
+    try:
+        load, _, _ = os.getloadavg()
+    except OSError:
+        return False
+    return load > own + OTHERS * (os.cpu_count() or 1)
+
+
 def keep_speeds(
-    device: str, rates: Mapping[float, float], start_seconds: float | None = None
-) -> None:
-    """Adds measurements of a device to the file of speeds, if that can be written."""
+    device: str, rates: Mapping[float, float], start_seconds: float | None = None, *,
+    own: float = 1.0,
+) -> None:  # fmt: skip
+    """Adds measurements of a device to the file of speeds, if that can be written.
+
+    What was measured while the machine was busy with others than the `own` processes that train
+    replaces no better speed: it tells how busy it was.
+    """
     with suppress(OSError, RuntimeError):  # the latter without a home
         everything, known = _read(), known_speeds(device)
         start = known.start_seconds if start_seconds is None else start_seconds
-        entry: dict[str, Any] = {
-            "flops_per_second": {f"{size:.3g}": rate for size, rate in known.rates}
-            | {f"{size:.3g}": rate for size, rate in rates.items()}
-        }
+        before = {f"{size:.3g}": rate for size, rate in known.rates}
+        new = {f"{size:.3g}": rate for size, rate in rates.items()}
+        if busy_with_others(own):
+            new = {size: max(rate, before.get(size, 0.0)) for size, rate in new.items()}
+            start = known.start_seconds or start
+        entry: dict[str, Any] = {"flops_per_second": before | new}
         if start is not None:
             entry["start_seconds"] = start
         cache_folder().mkdir(parents=True, exist_ok=True)

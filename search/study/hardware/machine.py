@@ -108,7 +108,7 @@ def keep_speeds_of(
         return
     start = None if report_seconds is None else started + report_seconds
     for (device, gpu), rates in rates_by_device(records, since).items():
-        keep_speeds(speed_key(device, resources, gpu=gpu), rates, start)
+        keep_speeds(speed_key(device, resources, gpu=gpu), rates, start, own=os.cpu_count() or 1)
 
 
 def _with_cores(config: StudyConfig) -> Machine:

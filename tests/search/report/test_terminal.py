@@ -37,12 +37,15 @@ EVENTS_TO_AN_INTERVAL = 190
 
 
 def watched(
-    path: Path, *, terminal: bool = False, events: int = 10**6, loss: Loss = best_at_four
-) -> tuple[Progress, str]:
+    path: Path, *, terminal: bool = False, events: int = 10**6, loss: Loss = best_at_four,
+    command: tuple[str, ...] | None = None,
+) -> tuple[Progress, str]:  # fmt: skip
     """A search with its progress display, run to its end or for a number of reports."""
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=80)
     config = study()
+    train = config.train.model_copy(update={"command": command})
+    config = config.model_copy(update={"train": train})
     search = scheduler(config, path)
     plans = plan_study(config, 256, MACHINE)
     with Progress(search, plans, console) as progress:
@@ -210,6 +213,15 @@ def test_the_first_output_says_that_little_is_known(tmp_path: Path) -> None:
     rows = as_text(progress.view()).splitlines()[2:4]
     assert all(" - " in row and "[" not in row for row in rows)
     assert "left, as planned" in as_text(progress.view())
+
+
+def test_the_time_of_a_users_own_trainer_is_not_known_before_some_of_it_has_passed(
+    tmp_path: Path,
+) -> None:
+    progress, _ = watched(tmp_path, events=2, command=("python", "train.py"))
+    shown = as_text(progress.view())
+    assert "time left not known yet" in shown
+    assert "as planned" not in shown
 
 
 def ended_search(path: Path) -> tuple[BudgetPlan, list[TrialRecord]]:

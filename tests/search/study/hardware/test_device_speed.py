@@ -43,6 +43,24 @@ def test_a_step_on_a_gpu_takes_its_launches_or_its_work_whichever_is_longer() ->
     assert measured.step_seconds(shape, 1) == pytest.approx(flops / 1e9)
 
 
+def test_a_busy_machine_replaces_no_better_speed(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores = os.cpu_count() or 1
+    quiet, busy = (0.5 * cores, 0.0, 0.0), (3.0 * cores, 0.0, 0.0)
+    monkeypatch.setattr(os, "getloadavg", lambda: quiet)
+    keep_speeds("a core", {1e7: 2e9, 1e8: 5e9}, 10.0)
+    monkeypatch.setattr(os, "getloadavg", lambda: busy)
+    keep_speeds("a core", {1e7: 5e8, 1e8: 6e9, 1e9: 1e9}, 90.0)
+    assert known_speeds("a core") == KnownSpeeds(((1e7, 2e9), (1e8, 6e9), (1e9, 1e9)), 10.0)
+    keep_speeds("a core", {1e7: 5e8}, own=cores * 3)
+    assert known_speeds("a core").rates[0] == (1e7, 5e8), "the load is of this search itself"
+    monkeypatch.setattr(os, "getloadavg", lambda: quiet)
+    keep_speeds("a core", {1e7: 4e8}, 11.0)
+    assert known_speeds("a core").rates[0] == (1e7, 4e8), "a slower machine is one"
+    assert cache.exists()
+
+
 def test_trials_tell_the_speed_of_the_device_that_trained_them_alone(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     Simulation(search).run()
