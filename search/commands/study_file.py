@@ -50,6 +50,8 @@ def plan(
     from fathom.search.study.hardware.machine import this_machine
     from fathom.search.study.keys.config import load, placed
     from fathom.search.study.planning.plan import plan_study, study_notes, vocab_size_of
+    from fathom.search.study.planning.shape_counter import try_own_model
+    from fathom.search.study.planning.shape_space import ShapeSpace
     from fathom.search.study.planning.sharing import sharing_notes
     from fathom.search.study.preflight import check_trusted_study
 
@@ -57,7 +59,9 @@ def plan(
     check_trusted_study(config, study, trust=trust)
     machine = this_machine(config, gpu)
     with placed(study, overrides):
-        plans = plan_study(config, vocab_size_of(config), machine)
+        vocab_size = vocab_size_of(config)
+        plans = plan_study(config, vocab_size, machine)
+        try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
     sharing = sharing_notes(config, plans, machine, gpu)
     machine = replace(machine, notes=(*study_notes(config), *machine.notes, *sharing))
     if as_json:

@@ -138,7 +138,8 @@ class _TriedPlan:
         return NoRemedy(Lack.NO_SUCH_DEPTH, self._budget, tuple(depths))
 
     def _more_depths(self) -> Remedy:
-        """What makes more depths finish: the paused ones, more confirmed ones, or a wider range."""
+        """What makes more depths finish: the paused ones or more confirmed ones, else those of the
+        plan that were not tried."""
         ended = {
             record.spec.shape.depth: record.outcome
             for record in self._records
@@ -152,12 +153,8 @@ class _TriedPlan:
             return v.Keys((("confirm.depths", min(len(self._planned.depths), confirmed + NEXT)),))
         if any(outcome in ENDED_BADLY for outcome in ended.values()):
             return Advice.LOWER_LEARNING_RATE
-        new = [depth for depth in self._meetable if depth not in self._planned.depths]
-        if not new:
-            return NoRemedy(Lack.ALL_PLANNED, self._budget, self._planned.depths)
-        nearest = sorted(new, key=lambda d: min(abs(d - p) for p in self._planned.depths))[:NEXT]
-        every = (*self._planned.depths, *nearest)
-        return v.Depths(min(every), max(every))
+        untried = [d for d in self._planned.depths if d not in self._finished]
+        return self._ladder(untried[:NEXT]) or Advice.MORE_DEPTHS
 
     def _to_the_end(self, end: int) -> Remedy:
         """The nearest depths beyond an end whose trials were paused."""

@@ -1,5 +1,6 @@
 """A user's own model in a study: its shapes, its plan, and what is said when it can't be used."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from fathom.models.building import build_model
 from fathom.models.shape import Count, Shape
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.keys.config import StudyConfig, dump, study_of
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan import expected_confirming, plan_study, study_notes
 from fathom.search.study.planning.shape_counter import (
@@ -20,6 +21,7 @@ from fathom.search.study.planning.shape_counter import (
 )
 from fathom.search.study.planning.shape_space import ShapeSpace
 from fathom.search.study.planning.shapes import feasible_shapes
+from tests.support.command_line import assert_refused, here
 from tests.support.refusals import refused
 
 VOCABULARY = 31
@@ -199,3 +201,17 @@ def test_without_roles_the_rates_of_all_depths_are_expected_to_be_bracketed() ->
     assert plain.model.plain_rates
     assert not with_roles.model.plain_rates
     assert expected_confirming(plain, shapes) > expected_confirming(with_roles, shapes)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("foreseeing", ("mine.yaml:", "predict from earlier tokens alone", "causal mask")),
+        ("seeded", ("mine.yaml:", "leave torch.manual_seed out of it")),
+    ],
+)
+def test_a_plan_tries_the_model(function: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    """Long before `fathom run` has started Ray."""
+    (tmp_path / "mine.yaml").write_text(dump(study(function)))
+
+    assert_refused(here("plan", "mine.yaml", cwd=tmp_path), *words)

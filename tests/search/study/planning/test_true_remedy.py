@@ -146,8 +146,8 @@ def test_too_few_depths_are_mended_by_what_the_study_lacks() -> None:
     assert found("confirm: {depths: 3}", d6=Outcome.STOPPED) == TheseDepths((6,), (2, 4))
     assert found("confirm: {depths: 3}") == Keys((("confirm.depths", 5),))
     assert found(d6=Outcome.DIVERGED, d1=Outcome.FAILED) is Advice.LOWER_LEARNING_RATE
-    assert found("space: {depth: [2, 4]}") == Depths(1, 6)
-    assert found() == NoRemedy(Lack.ALL_PLANNED, 10_000, ALL)
+    assert found("space: {depth: [2, 4]}") == TheseDepths((3,), (2, 4))
+    assert found() == TheseDepths((1, 3, 6), (2, 4))
 
 
 def test_depths_that_were_paused_are_trained_by_a_ladder() -> None:
