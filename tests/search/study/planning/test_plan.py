@@ -130,7 +130,7 @@ def test_a_model_that_fits_in_parts_only_is_planned_so_and_refused_for_muon() ->
 def test_a_training_that_repeats_its_data_too_often_is_noted(tmp_path: Path) -> None:
     text, ids = tmp_path / "text.txt", tmp_path / "ids.bin"
     text.write_text("0123456789" * 4000)
-    np.zeros(40_000, np.uint16).tofile(ids)
+    np.random.default_rng(0).integers(0, 9, 40_000).astype(np.uint16).tofile(ids)
     language: dict[str, Any] = {"name": "language", "corpus": str(text), "context": 32}
     tokens = {"name": "tokens", "train": str(ids), "vocabulary": 9, "context": 32}
 
