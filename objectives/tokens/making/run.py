@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import digest_of
+from fathom.objectives.held_out.names import held_out_names
 from fathom.objectives.text.tokenizer import BPE, BYTES
 from fathom.objectives.tokens.making.choice import Chosen, check_choice, choose, chosen_of
 from fathom.objectives.tokens.making.cut import CutBlock, CutSettings, cut_block, start_worker
@@ -75,6 +76,8 @@ def make_tokens(
         ObjectiveError: when source, tokenizer or folder do not suit.
     """
     files = find_sources(making.source)
+    if held_out := held_out_names(making.source):
+        message(f"left out, as held out by name: {held_out}; cut it by itself for `validation`")
     check_choice(making.tokenizer, making.vocabulary)
     made_of = _digest(making, files)
     with _locked(making.out):

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import open_regular
+from fathom.objectives.text.folders import named_files
 from fathom.objectives.tokens import arrow
 from fathom.objectives.tokens.formats import ARROW, DATASETS, STATE
 from fathom.objectives.tokens.shards import TRAIN
@@ -61,7 +62,7 @@ class TextBlock:
 
 
 def find_sources(source: str) -> list[SourceFile]:
-    """The files of a path or glob, sorted.
+    """The files of a path or glob, sorted; without those that names in a folder hold out.
 
     Raises:
         ObjectiveError: when there are none.
@@ -71,7 +72,9 @@ def find_sources(source: str) -> list[SourceFile]:
         raise ObjectiveError(f"SOURCE must not be of the system's own files, got {source!r}")
     if os.path.isdir(path) and (dataset := _dataset(Path(path))):
         return [_source(file) for file in arrow.files_of(dataset)]
-    if os.path.isdir(path):
+    if os.path.isdir(path) and (named := named_files(Path(path))):
+        found = list(named.train)
+    elif os.path.isdir(path):
         below = (Path(parent, name) for parent, _, names in os.walk(path) for name in names)
         found = [
             file

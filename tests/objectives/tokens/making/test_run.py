@@ -290,3 +290,18 @@ def test_text_where_ids_should_be_is_answered_with_the_command_that_cuts_it(
             ObjectiveError, match=f"got text in .*fathom tokenize {source} --field text"
         ):
             prepared("tokens", train=str(place), vocabulary=300)
+
+
+def test_a_folder_is_cut_without_what_its_names_hold_out(tmp_path: Path) -> None:
+    source, said = tmp_path / "texts", list[str]()
+    source.mkdir()
+    for name, text in (
+        ("train.txt", "to train on\n"),
+        ("valid.txt", "held out\n"),
+        ("test.txt", "t"),
+    ):
+        (source / name).write_text(text * 50)
+    making = Making(source=str(source), out=tmp_path / "out", tokenizer="bytes", validation=0)
+    make_tokens(making, ignore, said.append)
+    assert set("".join(documents_of(tmp_path / "out", "train")).splitlines()) == {"to train on"}
+    assert said == ["left out, as held out by name: valid.txt; cut it by itself for `validation`"]
