@@ -1,5 +1,6 @@
 """Every remedy of a verdict is tried on the plan of its study before it is advised."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -28,6 +29,7 @@ from fathom.search.analysis.verdict import (
     TooFewDepths,
     Verdict,
 )
+from fathom.search.conclusion import conclude
 from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
@@ -203,3 +205,26 @@ def test_what_changes_no_plan_is_left_as_it_is() -> None:
     edge = Verdict(Kind.EDGE, BestAtEnd(6, deeper=True), Depths(3, 24))
     other = parse("study: s\nobjective: language\nbudgets: [30k]\ncount: non_embedding\n")
     assert with_true_remedy(edge, other, records) == edge, "a budget of an earlier study"
+
+
+def test_the_answer_of_a_study_has_the_remedy_that_was_tried() -> None:
+    """WikiText at 10k: `edge`, where the range was [1, 64] already."""
+    config = study()
+    [budget] = expand_budgets(config)
+    shapes = {shape.depth: shape for shape in feasible_shapes(config, budget, 256)}
+    records = []
+    for depth, shape in shapes.items():
+        for seed in range(3):
+            spec = standalone_spec(f"t{depth}-{seed}", config, budget, shape, seed=seed)
+            loss = 3 - 0.3 * math.log(depth) + 0.001 * seed
+            point = CurvePoint(
+                step=budget.steps, tokens=budget.tokens, loss=loss, train_loss=loss,
+                train_seconds=1.0, time=0.0,
+            )  # fmt: skip
+            records.append(record_of(spec, Report(points=(point,), outcome=Outcome.FINISHED)))
+
+    conclusion = conclude(records, config)
+
+    [optimum] = conclusion.optima
+    assert optimum.kind is Kind.EDGE
+    assert conclusion.reason(optimum).endswith("no deeper shape meets 10k; drop this budget")
