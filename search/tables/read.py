@@ -4,9 +4,10 @@ import csv
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase, RawIOBase
 from itertools import chain
@@ -20,6 +21,7 @@ from fathom.search.tables.runs import TableError
 JSON_LINES = (".jsonl", ".ndjson")
 FIRST_BYTES = 1 << 16
 """Bytes in which the first line must end, and no byte 0 may be."""
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
 SEPARATORS = (",", "\t", ";", "|")
 KINDS = "a CSV or TSV file (also .gz), JSON lines (.jsonl) or parquet"
 
@@ -118,10 +120,8 @@ def _is_header(comment: str, first: str) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    with suppress(ValueError):
-        float(text)
-        return True
-    return False
+    """True for a number as people write it in a table, such as 3.1, 1e6 or 10M."""
+    return NUMBER.fullmatch(text) is not None
 
 
 def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:

@@ -30,9 +30,9 @@ def test_values_are_separated_by_what_the_first_line_has(tmp_path: Path, separat
 
 def test_a_header_that_is_marked_as_a_comment_is_one(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("# of our runs, of May\n# layers,params,loss\n4,10e6,3.1\n8,10e6,3.0\n")
+    path.write_text("# of our runs, of May\n# layers,params,loss\n4,10M,3.1\n8,10e6,3.0\n")
     assert content(path) == (
-        ["layers", "params", "loss"], [["4", "10e6", "3.1"], ["8", "10e6", "3.0"]]
+        ["layers", "params", "loss"], [["4", "10M", "3.1"], ["8", "10e6", "3.0"]]
     )  # fmt: skip
     path.write_text("# of our runs, of, May\nlayers,params,loss\n4,10e6,3.1\n")
     assert content(path) == (["layers", "params", "loss"], [["4", "10e6", "3.1"]])
