@@ -1,6 +1,7 @@
 """Settings of all tests: one thread, no screen, no telemetry, and an environment of its own."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -30,6 +31,8 @@ def pytest_configure() -> None:
         if name.startswith(FOREIGN):
             del os.environ[name]
     os.environ.update(SETTINGS)
+    # A shell starts what it puts in the background with Ctrl-C ignored, and tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # How long an example takes says how busy the machine is.
     settings.register_profile(
         "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]

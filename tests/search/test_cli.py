@@ -224,7 +224,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name, *arguments = shlex.split(command)
         assert name == "fathom"
         done = here(*arguments, cwd=folder)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
         assert done.stdout or "--out" in arguments, command
     return folder

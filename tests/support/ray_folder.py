@@ -1,5 +1,6 @@
 """A folder for a Ray cluster that only the test that starts it knows."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,8 +9,12 @@ from typing import Any
 
 import pytest
 import ray
+from ray._private import services
 from ray._private.authentication import authentication_token_setup
 from ray.cluster_utils import Cluster
+
+START_SECONDS = 300
+"""Longest wait for a node of Ray."""
 
 
 @contextmanager
@@ -25,6 +30,27 @@ def own_ray_folder() -> Iterator[Path]:
 
 
 @contextmanager
+def patient_start() -> Iterator[None]:
+    """Ray waits longer for a node that starts, of which it gives up after 30 s: a busy machine
+    takes more."""
+
+    def get_node(*arguments: Any) -> Any:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return once(*arguments)  # type: ignore[no-untyped-call]
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    once = services.get_node
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services, "get_node", get_node)
+        yield
+
+
+@contextmanager
 def cluster_of(*nodes: dict[str, Any]) -> Iterator[str]:
     """A cluster on this machine of nodes with these settings, the head first; yields its address.
 
@@ -36,10 +62,12 @@ def cluster_of(*nodes: dict[str, Any]) -> Iterator[str]:
         authentication_token_setup._enable_token_auth()  # Ray has read its environment before
         authentication_token_setup.ensure_token_if_auth_enabled()
         head, *others = nodes
-        there = Cluster(initialize_head=True, head_node_args=head)
+        with patient_start():
+            there = Cluster(initialize_head=True, head_node_args=head)
         try:
-            for settings in others:
-                there.add_node(**settings)
+            with patient_start():
+                for settings in others:
+                    there.add_node(**settings)
             yield there.address
         finally:
             ray.shutdown()

@@ -44,9 +44,9 @@ from fathom.search.study.preflight import check_same_study, check_trainer
 
 WORKER = "fathom.search.cluster.worker"
 """The module that runs trials, with all that it needs."""
-SPEED_SECONDS = 120.0
+SPEED_SECONDS = 240.0
 """Longest time of the measurement of speed, most of it the import of PyTorch on a busy machine."""
-TRACKING_SECONDS = 60.0
+TRACKING_SECONDS = 240.0
 """Longest wait for MLflow: its import and its own limit of 10 s for an answer."""
 
 

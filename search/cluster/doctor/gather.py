@@ -43,7 +43,7 @@ USUAL_PORTS = {6379: "Ray GCS", 8265: "Ray dashboard", 10001: "Ray client server
 
 ASK_TORCH = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 DRIVER_SECONDS = 20
-TORCH_SECONDS = 50
+TORCH_SECONDS = 240
 """Longest time for the import of PyTorch, or of what a worker needs, which includes it."""
 MIB = 2**20
 

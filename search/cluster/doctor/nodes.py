@@ -17,8 +17,9 @@ from fathom.search.cluster.doctor.storage import is_answered
 from fathom.search.cluster.ray_folder import places
 from fathom.search.cluster.ray_session import cluster_address, join_cluster
 
-ANSWER_SECONDS = 90.0
-"""Longest wait for all nodes: PyTorch alone can take a minute to load from a network disk."""
+ANSWER_SECONDS = 300.0
+"""Longest wait for all nodes: PyTorch alone can take minutes to load, on a busy machine or from a
+network disk."""
 CLOCK_SECONDS = 10.0
 CLOCK_READINGS = 3
 """Readings of each clock, of which the quickest counts."""
