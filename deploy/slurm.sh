@@ -52,6 +52,7 @@ trap 'kill $(jobs -p) 2> /dev/null || true; wait; rm -rf "$private"' EXIT
 export RAY_ADDRESS="$address:6379"
 # A worker that starts before the head is ready tries again by itself.
 if [ "$SLURM_JOB_NUM_NODES" -gt 1 ]; then
+    # shellcheck disable=SC2016  # the shell of each node fills in what stands in single quotes
     srun --nodes="$((SLURM_JOB_NUM_NODES - 1))" --ntasks="$((SLURM_JOB_NUM_NODES - 1))" \
         --exclude="$SLURMD_NODENAME" --kill-on-bad-exit=0 \
         --cpus-per-task="$SLURM_CPUS_ON_NODE" --cpu-bind=none \

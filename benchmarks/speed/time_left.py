@@ -55,14 +55,16 @@ class Replay:
         lines = [*read_lines(self._folder.journal)]
         self._now = began = next(line["started"] for line in lines if line["event"] == "started")
         pace = SearchPace({}, lambda: self._now)
-        for line in self._with_ends(lines):
+        for at, line in self._with_ends(lines):
+            self._now = max(self._now, at)
             running = Counter(r.spec.budget for r in self._trials.values() if r.outcome is None)
             self._take(line)
             pace.passed(running)
             yield Shown(self._now - began, pace.left(self._done(), self._left()))
 
-    def _with_ends(self, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The journal's lines with the ends of trials, which are in another file, by time."""
+    def _with_ends(self, lines: list[dict[str, Any]]) -> list[tuple[float, dict[str, Any]]]:
+        """The journal's lines with the ends of trials, which are in another file, by time: each
+        with its Unix time."""
         now, timed = 0.0, []
         for order, line in enumerate(lines):
             times = [point["time"] for point in line.get("points", ())]
@@ -72,10 +74,9 @@ class Replay:
             (line["ended"], len(lines), {"event": "ended", **line})
             for line in read_lines(self._folder.records)
         ]
-        return [line | {"at": at} for at, _, line in sorted(timed, key=lambda event: event[:2])]
+        return [(at, line) for at, _, line in sorted(timed, key=lambda event: event[:2])]
 
     def _take(self, line: dict[str, Any]) -> None:
-        self._now = max(self._now, line["at"])
         match line["event"]:
             case "started" | "resumed" | "ended":
                 record = from_json(line)

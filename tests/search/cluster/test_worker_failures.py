@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
-from ray import cloudpickle
 from ray.exceptions import RayActorError
 
 from fathom.search.cluster import worker_failures
@@ -133,7 +133,7 @@ def test_a_start_that_ray_cancels_is_no_death_and_is_tried_again_after_growing_p
 def test_no_trial_is_suggested_during_the_pause_after_a_cancelled_start_and_then_the_same(
     tmp_path: Path, draining: dict[str, int], clock: list[float]
 ) -> None:
-    ray_s = Adapters(new_search(tmp_path, STUDY, 256), tmp_path)
+    ray_s = Adapters(new_search(tmp_path, STUDY, 256))
     for _ in range(8):
         ray_s.lose(CANCELLED)
         assert ray_s.searcher.suggest("1") is None
@@ -154,19 +154,18 @@ class Lost:
     """A trial whose worker died, as Ray shows it to a scheduler."""
 
     config: dict[str, Assignment]
-    pickled_error_file: str
+    temporary_state: SimpleNamespace
 
 
 class Adapters:
     """The adapters given to Ray, and a trial that Ray has started."""
 
-    def __init__(self, search: Scheduler, aside: Path) -> None:
+    def __init__(self, search: Scheduler) -> None:
         failures = WorkerFailures({"CPU": 1.0})
         shared = SharedFailures(search.folder, search.records)
         equal = EqualFailures(lambda: {"here"})
         self.searcher = SearcherAdapter(search, failures, shared, equal, Interrupt())
         self.scheduler = SchedulerAdapter(search, failures, shared, equal, Interrupt())
-        self.path = aside / "error.pkl"
         self.assignment = self.suggest()
 
     def suggest(self) -> Assignment:
@@ -176,8 +175,7 @@ class Adapters:
         return assignment
 
     def lose(self, error: Exception) -> None:
-        self.path.write_bytes(cloudpickle.dumps(error))
-        lost: Any = Lost({"assignment": self.assignment}, str(self.path))
+        lost: Any = Lost({"assignment": self.assignment}, SimpleNamespace(fathom_error=error))
         self.scheduler.on_trial_error(None, lost)
 
 
@@ -186,7 +184,7 @@ def test_a_trial_may_lose_any_number_of_nodes_and_three_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, died: str
 ) -> None:
     search = new_search(tmp_path, STUDY, 256)
-    ray_s = Adapters(search, tmp_path)
+    ray_s = Adapters(search)
     death = ActorDeath(with_node=died == "node")
     monkeypatch.setattr(worker_failures, "death_of_actor", lambda _: death)
     error = RayActorError(error_msg=f"The actor died because its {died} has died.")
@@ -238,7 +236,7 @@ def test_a_trial_killed_for_memory_resumes_once_with_less_and_is_then_out_of_mem
     tmp_path: Path,
 ) -> None:
     search = new_search(tmp_path, STUDY, 256)
-    ray_s = Adapters(search, tmp_path)
+    ray_s = Adapters(search)
     killed = KilledForMemoryError(error_msg="the node was running low on memory")
     ray_s.lose(killed)
     assert ray_s.suggest() == replace(ray_s.assignment, out_of_memory=True)
@@ -259,7 +257,7 @@ def test_a_horizon_that_is_never_evaluated_ends_the_search_at_the_first_trial(
     tmp_path: Path,
 ) -> None:
     search = new_search(tmp_path, STUDY, 256)
-    ray_s = Adapters(search, tmp_path)
+    ray_s = Adapters(search)
     with pytest.raises(HorizonError, match="every 500 tokens"):
         ray_s.lose(horizon_missed())
     assert not search.records
@@ -267,7 +265,7 @@ def test_a_horizon_that_is_never_evaluated_ends_the_search_at_the_first_trial(
 
 def test_once_a_trial_of_the_size_has_finished_it_fails_that_trial_alone(tmp_path: Path) -> None:
     search = new_search(tmp_path, STUDY, 256)
-    ray_s = Adapters(search, tmp_path)
+    ray_s = Adapters(search)
     finished = Report(points=(POINT,), outcome=Outcome.FINISHED)
     search.report(ray_s.assignment.spec.trial, finished)
     ray_s.assignment = ray_s.suggest()
@@ -279,7 +277,7 @@ def test_three_equal_failures_after_losses_end_the_search_once_no_trial_runs(
     tmp_path: Path,
 ) -> None:
     search = new_search(tmp_path, STUDY, 256)
-    ray_s = Adapters(search, tmp_path)
+    ray_s = Adapters(search)
     running = [ray_s.assignment, *(ray_s.suggest() for _ in range(3))]
     for number, assignment in enumerate(running):
         report = Report(points=(POINT,), outcome=Outcome.FAILED, reason=f"no space at {number}")

@@ -24,7 +24,7 @@ from tests.support.optima import not_located, verdict
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Conclusion:
-    config = study(tracking=TrackingConfig(uri="postgresql://me:secret@host/db"))
+    config = study(tracking=TrackingConfig(uri="postgresql://me:hunter2@host/db"))
     search = scheduler(config, tmp_path_factory.mktemp("run"))
     Simulation(search).run()
     return conclude(search.records, config)
@@ -35,7 +35,7 @@ def test_a_shape_comes_back_as_it_was_found_without_the_password(
 ) -> None:
     path = tmp_path / "best.yaml"
     path.write_text(best_yaml(found))
-    assert "secret" not in path.read_text()
+    assert "hunter2" not in path.read_text()
     for optimum, label in zip(found.optima, ("20k", "40k"), strict=True):
         best = read_best(path, label)
         assert best.shape == optimum.shape

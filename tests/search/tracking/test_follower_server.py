@@ -158,6 +158,7 @@ def test_a_trial_that_mlflow_refuses_does_not_hold_up_the_others(place: Place) -
 
 
 def test_credentials_are_neither_printed_nor_stored(remote: Place, server: MlflowServer) -> None:
+    remote.folder.mkdir(parents=True)
     secret = replace(remote, uri=remote.uri.replace("://", "://someone:hunter2@"))
     text = f"study: secret\ntracking: {{uri: '{secret.uri}'}}\n"
     for _ in range(2):  # down, then up

@@ -51,7 +51,7 @@ def test_records_reach_mlflow_through_a_separate_process(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of a file in the working folder nothing is run.
-    place.folder.mkdir(parents=True)
+    place.folder.mkdir(parents=True, exist_ok=True)
     monkeypatch.chdir(place.folder)
     (place.folder / "random.py").write_text("raise SystemExit('run')")
     with tracking(place, searching=True) as tracker:
