@@ -13,6 +13,8 @@ from ray._private import services
 from ray._private.authentication import authentication_token_setup
 from ray.cluster_utils import Cluster
 
+NO_DASHBOARD = {"include_dashboard": False}
+"""Two clusters at a time would want its port."""
 START_SECONDS = 300
 """Longest wait for a node of Ray."""
 
@@ -63,7 +65,7 @@ def cluster_of(*nodes: dict[str, Any]) -> Iterator[str]:
         authentication_token_setup.ensure_token_if_auth_enabled()
         head, *others = nodes
         with patient_start():
-            there = Cluster(initialize_head=True, head_node_args=head)
+            there = Cluster(initialize_head=True, head_node_args=NO_DASHBOARD | head)
         try:
             with patient_start():
                 for settings in others:
