@@ -96,7 +96,11 @@ def plan_change(
 
 def meetable_depths(config: StudyConfig, budget: int, like: Shape) -> tuple[int, ...] | None:
     """Every depth at which the study would have a shape of this budget if `space.depth` allowed
-    them all, ascending; arguments and None as in `plan_change`."""
+    them all, ascending; arguments and None as in `plan_change`.
+
+    Raises:
+        PlanError: if those are too many shapes.
+    """
     every = planned_sizes(changed(config, {"space.depth": EVERY_DEPTH}), budget, like)
     return every.depths if every else None
 

@@ -9,6 +9,7 @@ from fathom.models.shape import Shape
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.verdict import Advice, Lack, NoRemedy, Remedy, TheseDepths, Verdict
 from fathom.search.records import Outcome, TrialRecord
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.plan_change import (
@@ -32,15 +33,19 @@ def with_true_remedy(
     """The verdict on a budget of a study, whose trials are `records`, with a remedy that changes
     its plan for the better, or that says why none does.
 
-    A user's own model is not built for it: there the remedy is as the analysis has it.
+    The remedy is as the analysis has it where no plan tells: of a user's own model, which is not
+    built for it, and where a plan of every depth has too many shapes.
     """
     if verdict.remedy is None or config.model.build:
         return verdict
     spec = records[0].spec
-    planned = planned_sizes(config, spec.budget, spec.shape)
-    if planned is None:  # the budget is not of the study any more
+    try:
+        planned = planned_sizes(config, spec.budget, spec.shape)
+        if planned is None:  # the budget is not of the study any more
+            return verdict
+        return replace(verdict, remedy=_TriedPlan(config, records, planned).remedy(verdict))
+    except ConfigError:
         return verdict
-    return replace(verdict, remedy=_TriedPlan(config, records, planned).remedy(verdict))
 
 
 class _TriedPlan:

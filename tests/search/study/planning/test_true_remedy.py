@@ -32,6 +32,7 @@ from fathom.search.analysis.verdict import (
 from fathom.search.conclusion import conclude
 from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord
 from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.planning import shapes
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan_change import plan_change
 from fathom.search.study.planning.shapes import feasible_shapes
@@ -228,3 +229,14 @@ def test_the_answer_of_a_study_has_the_remedy_that_was_tried() -> None:
     [optimum] = conclusion.optima
     assert optimum.kind is Kind.EDGE
     assert conclusion.reason(optimum).endswith("no deeper shape meets 10k; drop this budget")
+
+
+def test_where_a_plan_of_every_depth_is_refused_the_remedy_is_as_the_analysis_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = study("space: {depth: [1, 3]}")
+    records = trials(config, dict.fromkeys((1, 2, 3), Outcome.FINISHED))
+    planned = feasible_shapes(config, expand_budgets(config)[0], 256)
+    monkeypatch.setattr(shapes, "MOST_SHAPES", len(planned))
+    verdict = Verdict(Kind.EDGE, BestAtEnd(3, deeper=True), Depths(1, 12))
+    assert with_true_remedy(verdict, config, records) == verdict
