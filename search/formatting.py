@@ -62,8 +62,7 @@ def ranges(depths: Sequence[int]) -> str:
 
 def printable(text: str) -> str:
     """The text in one line that can be printed: escapes for control characters and the like."""
-    plain = " ".join(text.split())
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in plain)
+    return visible(" ".join(text.split()))
 
 
 def visible(text: str) -> str:

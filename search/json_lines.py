@@ -12,6 +12,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,7 +44,7 @@ def append_line(
     with path.open("a+b", buffering=0) as file:
         begin = file.seek(0, os.SEEK_END)
         text = json.dumps(line, allow_nan=True).encode()
-        rest = memoryview((_sealed(text, _last_checksum(path, begin)) if sealed else text) + b"\n")
+        rest = memoryview((_sealed(text, _last_checksum(file, begin)) if sealed else text) + b"\n")
         try:
             while rest:
                 rest = rest[file.write(rest) or 0 :]
@@ -92,7 +93,7 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
 
 
 def without_checksums(values: dict[str, Any]) -> dict[str, Any]:
-    """What a line says, without its checksum and that of the line before."""
+    """The values of a line without its checksum and that of the line before."""
     return {name: value for name, value in values.items() if name not in (FOLLOWS, CHECKSUM)}
 
 
@@ -136,16 +137,15 @@ def _crc(text: bytes) -> bytes:
     return b"%08x" % zlib.crc32(text)
 
 
-def _last_checksum(path: Path, size: int) -> bytes:
+def _last_checksum(file: RawIOBase, size: int) -> bytes:
     """The checksum of the last line of a file of this size; of a line that has none, its CRC."""
     if not size:
         return FIRST
-    with path.open("rb") as file:
-        file.seek(max(0, size - SEAL_BYTES - 1))
-        if seal := SEAL.search(file.read().rstrip(b"\n")):
-            return seal[2]
-        file.seek(0)
-        return _crc(file.read().rstrip(b"\n").rpartition(b"\n")[2])
+    file.seek(max(0, size - SEAL_BYTES - 1))
+    if seal := SEAL.search(file.readall().rstrip(b"\n")):
+        return seal[2]
+    file.seek(0)
+    return _crc(file.readall().rstrip(b"\n").rpartition(b"\n")[2])
 
 
 def _checksum_after(line: bytes, before: bytes, *, checked: bool) -> tuple[bytes, bool]:

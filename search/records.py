@@ -36,6 +36,10 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+ENDED_BADLY = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
+"""Outcomes of trials that would not finish if they went on."""
+
+
 class Scale(NamedTuple):
     """Multiples of the study's learning rate and weight decay, by which a trial trains."""
 

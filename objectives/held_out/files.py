@@ -33,7 +33,7 @@ def check_apart(
 
 def contained_error(found: Overlap, held_out_key: str, unit: str, remedy: str) -> ObjectiveError:
     """The error of two splits of which one contains the other."""
-    smaller, larger = ("training", "held-out") if found.of_training else ("held-out", "training")
+    smaller, larger = found.names
     return ObjectiveError(
         f"{held_out_key} must not be trained on, got {smaller} {unit} of which {found.percent} are "
         f"among the {larger} {unit} as well, by windows of {found.window}; {remedy}"

@@ -45,14 +45,18 @@ def named_apart(paths: Iterable[Path]) -> bool:
     return {TRAIN, VALIDATION} <= by_split(paths).keys()
 
 
+def entries_of(folder: Path) -> list[Path]:
+    """The files and folders in a folder that are not hidden, sorted."""
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+
+
 def held_out_names(place: str) -> str:
-    """What a folder holds out by the names in it, in words; empty if they do not say, or the place
-    is no folder."""
+    """The names in a folder that are held out, in words; empty if names do not say which are, or
+    the place is no folder."""
     path = os.path.expanduser(place)
     if not os.path.isdir(path):
         return ""
-    folder = Path(path)
-    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    entries = entries_of(Path(path))
     if not named_apart(entries):
         return ""
     names = [entry.name for entry in by_split(entries)[VALIDATION]]

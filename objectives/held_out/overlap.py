@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.objectives.held_out import CONTAINED, TOLD
+
 WINDOW = 64
 """Ids of a window of tokens."""
 TEXT_WINDOW = 256
@@ -27,12 +29,8 @@ MARKS = 1024
 TABLE_BITS = 20
 ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Odd multipliers, which mix the bits of fingerprints."""
-CONTAINED = 0.95
-"""Share from which on a split is contained in the other; the ends of blocks and files cost some."""
 CONTAINED_IN_A_SAMPLE = 0.7
-"""The same where the larger split was read in part, so that the share is an estimate."""
-TOLD = 0.01
-"""Smallest share that is worth a line; less are licences and other phrases."""
+"""`CONTAINED` where the larger split was read in part, so that the share is an estimate."""
 
 
 class Readable(Protocol):
@@ -78,13 +76,18 @@ class Overlap:
         """A line that tells a share worth telling, with how it was found; else empty."""
         if self.share < TOLD:
             return ""
-        smaller, larger = ("training", "held-out") if self.of_training else ("held-out", "training")
+        smaller, larger = self.names
         sample = "" if self.read == 1 else f" and {self.read:.1%} of the {larger} {unit}"
         return (
             f"{self.percent} of the {smaller} {unit} are among the {larger} {unit} as well (found "
             f"by windows of {self.window} {unit}{sample}), so the held-out loss is too low; take "
             "them out of the training data"
         )
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The smaller and the larger split in words."""
+        return ("training", "held-out") if self.of_training else ("held-out", "training")
 
     @property
     def percent(self) -> str:

@@ -7,13 +7,9 @@ import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.held_out import CONTAINED, TOLD
 
 logger = logging.getLogger(__name__)
-
-CONTAINED = 0.95
-"""Share of the rows of a split from which on the other contains it."""
-TOLD = 0.01
-"""Smallest share that is worth a line."""
 
 
 def shared(rows: Iterable[Hashable], others: Iterable[Hashable]) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.held_out.names import TEST, VALIDATION, by_split, named_apart
+from fathom.objectives.held_out.names import TEST, VALIDATION, by_split, entries_of, named_apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ def named_files(folder: Path) -> NamedFiles | None:
     """The files of a folder by their splits, those for a test left out; None if names do not say
     which are to be trained on and which are held out."""
     try:
-        entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+        entries = entries_of(folder)
     except OSError as error:
         raise unreadable(folder, error) from error
     if not named_apart(entries):

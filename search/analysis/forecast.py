@@ -17,7 +17,7 @@ import numpy as np
 from fathom.search.analysis.curve_fit import Fit, fit, points_of
 from fathom.search.analysis.depth_estimates import Array, ShapeLoss, combine_shapes, seed_noise
 from fathom.search.analysis.rung_value import LOOK_BACK, MEDIAN_OF, median
-from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.records import ENDED_BADLY, Stage, TrialRecord
 
 SHORTEST_LOOK_BACK = 1.5
 """A curve that begins less than this factor earlier has no slope to speak of."""
@@ -34,7 +34,6 @@ SLOPE_SCATTER = (0.1, 3)
 """Prior standard deviation of the extrapolations by the slopes of single curves, as a share of the
 decrease, and the number of trials that this prior is worth: 0.03 among the Gemstones models, 0.12
 to 0.15 among those of 60k."""
-ENDED_BADLY = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,8 @@ from fathom.search.record_json import (
 from fathom.search.records import TrialRecord, with_report
 from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
 from fathom.search.scheduling.trained_depths import Choice
-from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.own_records import Check, record_check
-from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.own_records import Check, check_of
 
 
 class RunningTrials:
@@ -138,11 +136,7 @@ def read_run(folder: RunFolder, config: StudyConfig) -> Past:
     Raises:
         DamagedFileError: at a line that can't be read, or that is not of this study.
     """
-    fingerprint = read_fingerprint(folder)
-    budgets = expand_budgets(config)
-    return past_of(
-        folder, record_check(config, budgets, fingerprint.study if fingerprint else None)
-    )
+    return past_of(folder, check_of(folder, config))
 
 
 def _tokens(value: object) -> int:

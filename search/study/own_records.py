@@ -23,9 +23,13 @@ def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:
     Raises:
         DamagedFileError: at a line that is not of this study.
     """
+    return last_attempts(read_attempts(folder.records, check_of(folder, config)))
+
+
+def check_of(folder: RunFolder, config: StudyConfig) -> Check:
+    """The check of `record_check` for the study and the fingerprint of a run folder."""
     fingerprint = read_fingerprint(folder)
-    check = record_check(config, expand_budgets(config), fingerprint.study if fingerprint else None)
-    return last_attempts(read_attempts(folder.records, check))
+    return record_check(config, expand_budgets(config), fingerprint.study if fingerprint else None)
 
 
 def record_check(config: StudyConfig, budgets: Iterable[Budget], fingerprint: str | None) -> Check:

@@ -1,4 +1,4 @@
-"""Where an SQLite store of MLflow keeps the artifacts of a study: beside itself, or elsewhere.
+"""Finds out whether an SQLite store of MLflow keeps the artifacts of a study beside itself.
 
 A store that lies in a runs folder may be another person's, or a copy, and its addresses lead
 wherever they led there. Read with Python's own SQLite, since MLflow takes seconds to import.

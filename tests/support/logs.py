@@ -9,7 +9,7 @@ from fathom.search.json_lines import append_line, without_checksums
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """What the lines of a file say, unchecked."""
+    """The values of the lines of a file, without a check of them."""
     return [without_checksums(json.loads(line)) for line in path.read_text().splitlines()]
 
 

@@ -73,8 +73,8 @@ def interval_note(config: StudyConfig) -> str:
 
 
 def horizon_remedy(config: StudyConfig, budget: Budget, interval_steps: float) -> str:
-    """What makes the horizon of a budget a multiple of an interval of evaluations: the nearest
-    multiple, or an interval that meets the horizons of all budgets."""
+    """A remedy where the horizon of a budget is no multiple of an interval of evaluations: tokens
+    that are the nearest multiple, or an interval that meets the horizons of all budgets."""
     if config.tokens is not None:
         multiple = max(1, round(budget.steps / interval_steps))
         tokens = round(multiple * interval_steps * budget.tokens_per_step)

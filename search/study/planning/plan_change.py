@@ -21,7 +21,7 @@ EVERY_DEPTH = (1, 1000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSizes:
-    """What a plan has for a budget."""
+    """Numbers of the plan of a budget."""
 
     depths: tuple[int, ...]
     """Depths that have a shape, ascending."""
@@ -128,8 +128,8 @@ def _values_of(group: Any) -> dict[str, Any]:
 
 
 def planned_sizes(config: StudyConfig, params: int, like: Shape) -> PlannedSizes | None:
-    """What the plan of a budget has; None for a user's own model, or a budget that is not of the
-    study."""
+    """The numbers of the plan of a budget; None for a user's own model, or a budget that is not of
+    the study."""
     if config.model.build:
         return None
     budget = next((each for each in expand_budgets(config) if each.params == params), None)

@@ -1,14 +1,14 @@
 """The remedy of a verdict, tried on the plan of its study, so that none is advised in vain."""
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from fathom.models.shape import Shape
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.verdict import Advice, Lack, NoRemedy, Remedy, TheseDepths, Verdict
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import ENDED_BADLY, Outcome, TrialRecord
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
@@ -24,7 +24,6 @@ NEXT = 3
 """Most depths beyond the tested ones that a remedy asks for."""
 NEAR_RATIO = 1.25
 """Factor by which the feed-forward ratios of shapes may differ from a given one."""
-ENDED_BADLY = (Outcome.FAILED, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY)
 
 
 def with_true_remedy(
@@ -86,14 +85,12 @@ class _TriedPlan:
                 return self._more_shapes()
         return verdict.remedy
 
-    def _change(self, **changes: object) -> PlanChange | None:
-        keys = {key.replace("__", "."): value for key, value in changes.items()}
-        return plan_change(self._config, self._budget, self._like, keys)
+    def _change(self, changes: Mapping[str, object]) -> PlanChange | None:
+        return plan_change(self._config, self._budget, self._like, changes)
 
     def _seeds(self, number: int) -> Remedy:
-        """More seeds than the study allows, as far as they add trainings."""
-        more = max(number, self._config.confirm.seeds + 1)
-        return v.Seeds(more)
+        """So many seeds, and in any case more than the study has."""
+        return v.Seeds(max(number, self._config.confirm.seeds + 1))
 
     def _beyond(self, end: int, *, deeper: bool) -> Remedy:
         """Depths beyond the tested ones: some that the study has and did not try, or a range that
@@ -106,23 +103,23 @@ class _TriedPlan:
         if (untried := beyond(self._planned.depths)) and (these := self._ladder(untried[:NEXT])):
             return these
         wanted = beyond(self._meetable)[:NEXT]
+        nothing = NoRemedy(Lack.NO_DEEPER if deeper else Lack.NO_SHALLOWER, self._budget)
         if not wanted:
-            return NoRemedy(Lack.NO_DEEPER if deeper else Lack.NO_SHALLOWER, self._budget)
+            return nothing
         low, high = self._config.space.depth[0], self._config.space.depth[-1]
         narrow = (max(1, end // 2), wanted[-1]) if deeper else (wanted[-1], 2 * end)
         wide = (min(low, wanted[-1]), max(high, wanted[-1]))
         for limits in (narrow, wide):
-            change = self._change(space__depth=list(limits))
+            change = self._change({"space.depth": list(limits)})
             if change and beyond(change.new_depths):
                 return v.Depths(*limits)
-        nothing = NoRemedy(Lack.NO_DEEPER if deeper else Lack.NO_SHALLOWER, self._budget)
         return self._ladder(wanted) or nothing
 
     def _ladder(self, depths: Sequence[int]) -> TheseDepths | None:
         """The remedy to train these depths beside those that finished; None where the plan of such
         a study lacks one of them."""
         every = sorted({*depths, *self._finished})
-        change = self._change(sampler=Sampler.LADDER.value, space__depth=every)
+        change = self._change({"sampler": Sampler.LADDER.value, "space.depth": every})
         if change is None or change.after is None or not {*depths} <= {*change.after.depths}:
             return None
         return TheseDepths(tuple(sorted(depths)), tuple(self._finished))
@@ -143,8 +140,8 @@ class _TriedPlan:
         return NoRemedy(Lack.NO_SUCH_DEPTH, self._budget, tuple(depths))
 
     def _more_depths(self) -> Remedy:
-        """What makes more depths finish: the paused ones or more confirmed ones, else those of the
-        plan that were not tried."""
+        """The remedy by which more depths finish: train the paused ones, or confirm more, or else
+        train those of the plan that were not tried."""
         ended = {
             record.spec.shape.depth: record.outcome
             for record in self._records
@@ -174,12 +171,12 @@ class _TriedPlan:
         """More exploring trials where shapes are left, else shapes of about one ratio."""
         if self._config.sampler is not Sampler.LADDER:
             trials = 2 * self._config.trials
-            change = self._change(trials=trials)
+            change = self._change({"trials": trials})
             if change and change.adds:
                 return v.Keys((("trials", trials),))
         ratio = self._best.ff_ratio
         ratios = [round(ratio / NEAR_RATIO, 2), round(ratio * NEAR_RATIO, 2)]
-        change = self._change(space__ff_ratio=ratios)
+        change = self._change({"space.ff_ratio": ratios})
         if change and change.after:
             return v.Keys((("space.ff_ratio", ratios),))
         return NoRemedy(Lack.ALL_PLANNED, self._budget, self._planned.depths)
