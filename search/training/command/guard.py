@@ -28,7 +28,9 @@ def main() -> None:
         os._exit(0)
     os.setsid()
     try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_hear_signals
+        )
     except OSError as error:
         print(error, flush=True)
         os.write(status, b"127")
@@ -38,6 +40,11 @@ def main() -> None:
     _signal(process.pid, signal.SIGKILL)
     os.write(status, str(code).encode())
     os._exit(0)
+
+
+def _hear_signals() -> None:
+    """Lets the command hear SIGTERM, which Ray's processes and their children have blocked."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _end_with_asker(group: int, grace: float) -> None:

@@ -4,10 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from fathom.search.signals import endings_blocked
 from fathom.search.training.command.process import CommandProcess
 from tests.support.waiting import wait_until
 
@@ -49,12 +52,17 @@ def test_a_command_that_is_silent_yields_empty_lines() -> None:
     process.stop()
 
 
-def test_stop_lets_a_command_save() -> None:
-    process = started(
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: (print('saved'), sys.exit(0)))\n"
-        "print('up'); time.sleep(60)"
-    )
+@pytest.mark.parametrize("where", [nullcontext, endings_blocked])
+def test_stop_lets_a_command_save_also_where_its_worker_blocks_sigterm(
+    where: Callable[[], AbstractContextManager[None]],
+) -> None:
+    with where():  # the processes of Ray on this machine are started so, and inherit it
+        process = started(
+            "import signal, sys, time\n"
+            "signal.signal(signal.SIGTERM, lambda *_: (print('saved'), sys.exit(0)))\n"
+            "print('up'); time.sleep(60)",
+            grace=2.0,
+        )
     assert next(line for line in process.lines(0.2) if line) == b"up\n"
     process.stop()
     assert Path("log").read_text(encoding="utf-8") == "up\nsaved\n"
