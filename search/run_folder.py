@@ -76,6 +76,8 @@ class RunFolder:
     """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
     seconds = PathInside("state/seconds")
     """Seconds that all runs on the folder have taken together."""
+    time_left = PathInside("state/time_left.json")
+    """The time left as the search told it last."""
     ray = PathInside("state/ray")
     """Ray Tune's own files."""
     marker = PathInside(f"state/checkpoints/{MARKER}")

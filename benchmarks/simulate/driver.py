@@ -28,6 +28,7 @@ from fathom.search.study.planning.budget import Budget, evaluation_steps, expand
 from fathom.search.study.planning.shapes import feasible_shapes
 
 VOCAB_SIZE = 256
+STEP_SECONDS = 0.01
 Loss = Callable[[TrialSpec, float], float]
 """Returns the loss of a trial at a share of its horizon, nats; NaN from where it diverges."""
 
@@ -71,7 +72,9 @@ def scheduler_in(
     )
 
 
-def report_evaluation(scheduler: Scheduler, trial: str, step: int, loss: float) -> bool:
+def report_evaluation(
+    scheduler: Scheduler, trial: str, step: int, loss: float, step_seconds: float = STEP_SECONDS
+) -> bool:
     """Report an evaluation as the trial's worker would; True if the trial continues."""
     config, record = scheduler.config, scheduler.live[trial]
     budget = scheduler.budgets[record.spec.budget].budget
@@ -80,7 +83,7 @@ def report_evaluation(scheduler: Scheduler, trial: str, step: int, loss: float) 
         tokens=step * budget.tokens_per_step,
         loss=loss,
         train_loss=loss,
-        train_seconds=0.01 * step,
+        train_seconds=step_seconds * step,
         time=time.time(),
         metrics={"bits_per_byte": loss / math.log(2)},
     )
@@ -108,6 +111,8 @@ class SimulatedWorkers:
     running: set[str] = field(default_factory=set)
     evaluations: dict[str, int] = field(default_factory=dict)
     """Trial -> evaluations that it has reported."""
+    step_seconds: Callable[[TrialSpec], float] = lambda spec: STEP_SECONDS
+    """Returns the time of a training step of a trial, as it is recorded."""
 
     def run(self, *, events: int = 10**9) -> None:
         """Runs until the scheduler has no more trials, or so many evaluations are reported."""
@@ -131,9 +136,8 @@ class SimulatedWorkers:
         index = self.evaluations.get(trial, 0)
         self.evaluations[trial] = index + 1
         step = evaluation_steps(self.scheduler.config, budget)[index]
-        goes_on = report_evaluation(
-            self.scheduler, trial, step, self.loss(spec, step / budget.steps)
-        )
+        loss = self.loss(spec, step / budget.steps)
+        goes_on = report_evaluation(self.scheduler, trial, step, loss, self.step_seconds(spec))
         if not goes_on:
             self.running.discard(trial)
         return goes_on

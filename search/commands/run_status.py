@@ -15,12 +15,22 @@ from fathom.search.formatting import format_count, format_seconds, shell_command
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.terminal.tables import empty_table, print_whole
+from fathom.search.report.time_left import TimeLeft, time_left_text, told_time_left
 from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
 from fathom.search.scheduling.journal import Past, read_run
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.preflight import load_run
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSoFar:
+    """The answer of a budget so far."""
+
+    depth: int | None
+    verdict: str
+    """Empty as long as its search goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,22 @@ class RunStatus:
         return "done" if len(self.settled) == len(self.config.budgets) else "unfinished"
 
     @property
+    def time_left(self) -> TimeLeft | None:
+        """What the running search tells as its time left; None if it does not know it yet."""
+        return told_time_left(self.folder, time.time()) if self.running else None
+
+    @property
+    def answers(self) -> dict[int, AnswerSoFar]:
+        """The answer of each budget with a trial that ended, computed as the report computes it,
+        so that both say the same."""
+        return {
+            optimum.budget: AnswerSoFar(
+                optimum.optimal_depth, optimum.kind if optimum.budget in self.settled else ""
+            )
+            for optimum in find_optima(self.past.ended, seed=self.config.seed)
+        }
+
+    @property
     def idle_seconds(self) -> float:
         """Seconds since anything was written of a trial."""
         files = (self.folder.records, self.folder.journal, self.folder.config)
@@ -66,7 +92,7 @@ def status_of(path: Path) -> RunStatus:
 def print_status(status: RunStatus, console: Console) -> None:
     """Prints a row for each budget, the trials under way, and what to type next."""
     title = f"{status.config.study}: {status.state}"
-    headings = ("budget", "state", "explored", "confirmed", "running", "depth so far")
+    headings = ("budget", "state", "explored", "confirmed", "running", "depth so far", "verdict")
     table = empty_table(title, headings)
     for row in _rows(status):
         table.add_row(*row)
@@ -77,7 +103,8 @@ def print_status(status: RunStatus, console: Console) -> None:
     folder = status.folder
     last = f"last written {idle} ago"
     if status.running:
-        console.print(f"{last}; the search is running", highlight=False)
+        left = time_left_text(status.time_left)
+        console.print(f"{last}; the search is running, {left}", highlight=False)
     elif status.state == "done":
         again = shell_command("fathom", "report", folder.path)
         print_whole(f"{last}; nothing is left to train: {again}", console)
@@ -87,6 +114,7 @@ def print_status(status: RunStatus, console: Console) -> None:
 
 def status_json(status: RunStatus) -> dict[str, Any]:
     """The status as JSON."""
+    left = status.time_left
     return {
         "study": status.config.study,
         "folder": str(status.folder.path),
@@ -96,6 +124,11 @@ def status_json(status: RunStatus) -> dict[str, Any]:
         "trials_ended": len(status.past.ended),
         "trials_running": sorted(status.past.running.records) if status.running else [],
         "idle_seconds": status.idle_seconds,
+        "time_left_seconds": [left.low, left.high] if left else None,
+        "answers": [
+            {"budget": budget, "depth": answer.depth, "verdict": answer.verdict or None}
+            for budget, answer in status.answers.items()
+        ],
     }
 
 
@@ -117,16 +150,18 @@ def all_runs(runs: Path) -> Iterator[RunStatus | tuple[Path, str]]:
 
 def print_runs(runs: Path, console: Console) -> None:
     """Prints a row for each run folder in a folder."""
-    table = empty_table("", ("run", "state", "budgets settled", "trials ended", "last written"))
+    headings = ("run", "state", "budgets settled", "trials ended", "time left", "last written")
+    table = empty_table("", headings)
     problems = []
     for run in all_runs(runs):
         if isinstance(run, RunStatus):
             settled = f"{len(run.settled)} of {len(run.config.budgets)}"
             idle = f"{format_seconds(run.idle_seconds)} ago"
             ended = str(len(run.past.ended))
-            table.add_row(_path(run.folder.path), run.state, settled, ended, idle)
+            left = time_left_text(run.time_left) if run.running else ""
+            table.add_row(_path(run.folder.path), run.state, settled, ended, left, idle)
         else:
-            table.add_row(_path(run[0]), "unreadable", "", "", "")
+            table.add_row(_path(run[0]), "unreadable", "", "", "", "")
             problems.append(run[1])
     if not table.row_count:
         print_whole(f"{runs} holds no run yet; `fathom run STUDY.yaml` makes one", console)
@@ -143,13 +178,12 @@ def _path(path: Path) -> Text:
 def _rows(status: RunStatus) -> Iterator[tuple[str, ...]]:
     """Texts of the table's cells for each budget."""
     config, past = status.config, status.past
-    # Computed as the report computes them, so that both name the same depths.
-    optima = {found.budget: found for found in find_optima(past.ended, seed=config.seed)}
+    answers = status.answers
     ended = Counter((record.spec.budget, record.spec.stage) for record in past.ended)
     live = Counter(record.spec.budget for record in past.running.records.values())
     for budget in config.budgets:
         explored, confirmed = (ended[budget, stage] for stage in (Stage.EXPLORE, Stage.CONFIRM))
-        optimum = optima.get(budget)
+        answer = answers.get(budget)
         most = "" if config.sampler is Sampler.LADDER else f" of {config.trials}"
         if budget in status.settled:
             state, most = "done", ""
@@ -163,7 +197,8 @@ def _rows(status: RunStatus) -> Iterator[tuple[str, ...]]:
             f"{explored}{most}",
             str(confirmed),
             str(live[budget]) if status.running else "-",
-            f"{optimum.optimal_depth}" if optimum and optimum.optimal_depth else "-",
+            f"{answer.depth}" if answer and answer.depth else "-",
+            (answer.verdict if answer else "") or "-",
         )
 
 

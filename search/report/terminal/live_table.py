@@ -60,26 +60,34 @@ class LiveRow:
         return verdict or self.stage
 
     @property
-    def best(self) -> str:
-        """The incumbent depth with its interval where that is known, for example `4 [3-6]`."""
+    def interval(self) -> tuple[int, int] | None:
+        """The interval of a budget that is done and has one: what an interval of an early search
+        leaves out may come back, and the verdict at the end may allow none."""
         answer = self.answer
-        if answer is None:
+        if not self.done or answer is None or answer.low is None or answer.high is None:
+            return None
+        return answer.low, answer.high
+
+    @property
+    def best(self) -> str:
+        """The incumbent depth, at the end with its interval if it has one: `4 [3-6]`."""
+        if self.answer is None:
             return UNKNOWN
-        if answer.low is None or answer.high is None:
-            return str(answer.depth)
-        return f"{answer.depth} [{ranges(range(answer.low, answer.high + 1))}]"
+        if self.interval is None:
+            return str(self.answer.depth)
+        low, high = self.interval
+        return f"{self.answer.depth} [{ranges(range(low, high + 1))}]"
 
     @property
     def picture(self) -> DepthPicture | None:
         """Loss against depth; None before there are losses of three depths."""
         if self.losses is None or self.answer is None:
             return None
-        low, high = self.answer.low, self.answer.high
         return DepthPicture(
             title=f"{format_count(self.plan.budget.params)}: depth {self.best}, {self.result}",
             losses=self.losses.losses,
             curve=self.losses.curve,
-            interval=(low, high) if low and high else None,
+            interval=self.interval,
             best=self.answer.depth,
         )
 
@@ -136,7 +144,10 @@ def summary_line(state: LiveRow) -> str:
     name = format_count(state.plan.budget.params)
     loss = "" if state.loss == UNKNOWN else f", loss {state.loss}"
     if state.done:
-        return f"{name} done: best depth {state.best}, {state.result}{loss}, {state.trials} trials"
+        trials = f"{state.result}{loss}, {state.trials} trials"
+        if state.answer is None or state.interval:
+            return f"{name} done: best depth {state.best}, {trials}"
+        return f"{name} done: not settled, depth {state.best} is lowest, {trials}"
     losses = f", lost {lost}" if lost else ""
     trials = f"{len(state.records)} of at most {state.most}"
     return (

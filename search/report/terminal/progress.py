@@ -18,15 +18,19 @@ from fathom.search.report.terminal.live_table import (
     summary_line,
 )
 from fathom.search.report.terminal.looks_worse import LooksWorse
-from fathom.search.report.terminal.remaining_work import SearchPace, flops_done, flops_left
+from fathom.search.report.terminal.remaining_work import SearchPace, WorkLeft, work_left
 from fathom.search.report.terminal.screen import screen_for
+from fathom.search.report.time_left import TimeLeft, keep_time_left, time_left_text
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import BudgetPlan
 
 LINES_SECONDS = 10.0
 """Least time between two lines of a budget in a file; a new stage is printed at once."""
 QUIET_SECONDS = 900.0
 """Time without a change after which a line says that the search goes on."""
+KEEP_SECONDS = 5.0
+"""Time between two writes of the time left, which `fathom status` reads."""
 
 
 class Progress:
@@ -42,6 +46,7 @@ class Progress:
         self._records: defaultdict[int, dict[str, TrialRecord]] = defaultdict(dict)
         self._running = dict.fromkeys(self._plans, 0.0)
         self._shares: dict[str, float] = {}
+        self._evaluated: dict[str, int] = {}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
         self.answers = AnswerLog(scheduler.folder, planned, seed=scheduler.config.seed)
         self._looks_worse = LooksWorse()
@@ -49,8 +54,8 @@ class Progress:
         for record in (*scheduler.records, *scheduler.live.values()):
             self._take(record)
         scheduler.listeners.append(self.trial)
-        self._pace = SearchPace(self._done())
-        self._began = self._drawn = self._last_line = time.monotonic()
+        self._pace = SearchPace(plans, {plan.budget.params: self._steps(plan) for plan in plans})
+        self._began = self._drawn = self._last_line = self._kept = time.monotonic()
 
     def __enter__(self) -> Self:
         self._screen.draw(self.view())
@@ -58,12 +63,15 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self._screen.close()
+        keep_time_left(self._scheduler.folder, self._left())
         self._update_answers(all_budgets=True)
         self._print_changes(time.monotonic())
 
     def trial(self, record: TrialRecord) -> None:
         """Updates the display with a trial that has changed."""
-        self._pace.passed(self._running)
+        self._pace.passed(sum(self._running.values()))
+        if len(record.curve) > self._evaluated.get(record.spec.trial, 0):
+            self._pace.evaluated()
         self._take(record)
         if record.outcome in LOST:
             self.print_line(f"{_now()}  {record.spec.trial} {record.outcome}: {record.reason}")
@@ -75,9 +83,12 @@ class Progress:
 
     def tick(self) -> None:
         """Computes answers and redraws, but not more often than a person can read."""
-        self._pace.passed(self._running)
+        self._pace.passed(sum(self._running.values()))
         self._update_answers()
         now = time.monotonic()
+        if now - self._kept > KEEP_SECONDS:
+            self._kept = now
+            keep_time_left(self._scheduler.folder, self._left())
         self._print_changes(now)
         if now - self._drawn > self._screen.refresh_seconds:
             self._drawn = now
@@ -95,7 +106,11 @@ class Progress:
 
     def view(self) -> LiveView:
         """Returns the state of all budgets, the running trials and the time left."""
-        done, left = sum(self._done().values()), sum(self._left().values())
+        done = sum(r.train_flops for budget in self._plans for r in self._of(budget))
+        left = sum(
+            (work.least + work.most) / 2 * self._plans[budget].flops_of_a_token
+            for budget, work in self._work_left().items()
+        )
         return LiveView(
             title=self._title,
             states=self._states(),
@@ -140,6 +155,7 @@ class Progress:
         share = self._share(record)
         self._running[budget] += share - self._shares.get(trial, 0.0)
         self._shares[trial] = share
+        self._evaluated[trial] = len(record.curve)
         self._records[budget][trial] = record
         self.answers.mark_changed(budget)
 
@@ -167,37 +183,41 @@ class Progress:
             for budget, plan in self._plans.items()
         ]
 
-    def _done(self) -> dict[int, float]:
-        return {budget: flops_done(self._of(budget)) for budget in self._plans}
+    def _steps(self, plan: BudgetPlan) -> int:
+        return len(evaluation_steps(self._scheduler.config, plan.budget))
 
-    def _left(self) -> dict[int, float]:
-        left = {}
-        for budget, plan in self._plans.items():
-            search = self._scheduler.budgets[budget]
-            waiting, records = len(search.confirmations), self._of(budget)
-            left[budget] = flops_left(plan, records, waiting=waiting, settled=search.settled)
-        return left
+    def _work_left(self) -> dict[int, WorkLeft]:
+        return {
+            budget: work_left(
+                plan,
+                self._of(budget),
+                waiting=len((search := self._scheduler.budgets[budget]).confirmations),
+                explored=search.explored,
+                settled=search.settled,
+                together=self._scheduler.config.confirm.together,
+            )
+            for budget, plan in self._plans.items()
+        }
+
+    def _left(self) -> TimeLeft | None:
+        records = {budget: self._of(budget) for budget in self._plans}
+        return self._pace.left(records, self._work_left())
 
     def _time_left(self) -> str:
-        """Returns the estimated time and cost of the rest of the search."""
+        """Returns the time and cost of the rest of the search, as far as they are known."""
         if self._scheduler.done:
             return f"the search took {self._elapsed()}"
-        to_come = self._left()
-        left = self._pace.left(self._done(), to_come)
-        if left is None and self._scheduler.config.train.command:
-            return "time left not known yet"  # the plan knows Fathom's own speed alone
+        left = self._left()
         if left is None:
-            plans = self._plans.values()
-            planned = sum(plan.hours * to_come[plan.budget.params] / plan.flops for plan in plans)
-            return f"about {format_seconds(3600 * planned)} left, as planned"
-        if not left.busy_seconds:
+            return time_left_text(left)
+        if not left.high_busy:
             return "the last trials are ending"
         resources = self._scheduler.config.resources
         on_gpus = any(r.peak_memory_bytes for budget in self._plans for r in self._of(budget))
         each = resources.gpus_of_trial(1) if on_gpus else resources.cpus_per_trial
-        hours = format_hours(left.busy_seconds / 3600 * each)
-        unit = "GPU-hours" if on_gpus else "core-hours"
-        return f"about {format_seconds(left.seconds)} and {hours} {unit} left"
+        low, high = (format_hours(busy / 3600 * each) for busy in (left.low_busy, left.high_busy))
+        hours = low if low == high else f"{low} to {high}"
+        return f"{time_left_text(left)}, {hours} {'GPU-hours' if on_gpus else 'core-hours'}"
 
     def _elapsed(self) -> str:
         return format_seconds(time.monotonic() - self._began)

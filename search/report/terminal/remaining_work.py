@@ -1,48 +1,69 @@
-"""Estimates of the work that a search has left, and of the time that it takes."""
+"""Estimates of the work that a search has left, as ranges, and of the time that it takes."""
 
 import statistics
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, sqrt
 
+from fathom.search.analysis.interim import ENOUGH_DEPTHS
 from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.report.time_left import TimeLeft
 from fathom.search.study.planning.plan import BudgetPlan
 
-LEAST_SHARE = 0.05
-"""Share of a search that must be done before its remaining time is estimated."""
+LEAST_SHARE, MOST_SHARE = 0.5, 1.25
+"""Least and most work of a budget, as shares of the planned work: 41 of 48 simulated budgets took
+0.7 to 1.2 of it, and 9 of recorded runs 0.5 to 1.2."""
+STILL_OPEN = 0.3
+"""Most work of a budget that has taken all of that and is still not settled, as a share of what it
+has taken."""
+PACE_ERROR, FIRST_PACE_ERROR = 0.1, 0.5
+"""Relative error of the pace after many evaluations, and what one evaluation alone adds to it."""
+SLOWNESS = 0.2
+"""Time in which what is told comes to what is estimated, as a share of the time passed."""
+FEWEST_EVALUATIONS = 8
+"""Evaluations and starts of trials in this run before its pace is known."""
 
 
 @dataclass(frozen=True, slots=True)
-class RemainingTime:
-    """Estimated time that a search still takes."""
+class WorkLeft:
+    """The training that a budget still takes, in tokens, from a least to a most."""
 
-    seconds: float
-    busy_seconds: float
-    """Seconds of training, summed over all workers."""
-
-
-def flops_done(records: Sequence[TrialRecord]) -> float:
-    """Returns the FLOPs that these trials have spent on training."""
-    return sum(record.train_flops for record in records)
+    least: float
+    most: float
+    together: float
+    """Number of its trials that can run at a time."""
 
 
-def flops_left(
-    plan: BudgetPlan, records: Sequence[TrialRecord], *, waiting: int = 0, settled: bool = False
-) -> float:
-    """Returns the FLOPs that a budget will most likely still spend.
+def work_left(
+    plan: BudgetPlan,
+    records: Sequence[TrialRecord],
+    *,
+    waiting: int = 0,
+    explored: bool = False,
+    settled: bool = False,
+    together: int = 1,
+) -> WorkLeft:
+    """Returns the training that a budget still takes.
 
-    These are the planned ones that are not done, but at least those of the trials that run and of
-    the `waiting` ones, confirming trials of the current batch that have not started. Once the
-    confirmation is `settled`, only the trials that run are left.
+    At least what runs, the `waiting` confirming trials of the present batch, and as many whole
+    trainings as a curve needs. How many more the answer takes, the plan tells roughly. Once the
+    budget is `settled`, only the trials that run are left. While it is not `explored`, any number
+    of its trials run at a time; then those of a batch do, `together` or more.
     """
     length = _length(plan, records)
-    tokens = _running_left(plan, records, length)
-    if not settled:
-        planned = plan.expected_tokens * length / plan.budget.tokens
-        done = sum(record.tokens for record in records)
-        tokens = max(tokens + waiting * length, planned - done)
-    return tokens * plan.flops / plan.expected_tokens
+    running = [record for record in records if record.outcome is None]
+    sure = _running_left(plan, running, length)
+    at_a_time = float(max(len(running) + waiting, together)) if explored else inf
+    if settled:
+        return WorkLeft(sure, sure, at_a_time)
+    planned = plan.expected_tokens * length / plan.budget.tokens
+    done = sum(record.tokens for record in records)
+    finished = sum(record.outcome is Outcome.FINISHED for record in records)
+    missing = 0.0 if explored else length * max(0, ENOUGH_DEPTHS - finished - len(running))
+    least = max(sure + waiting * length, sure + missing, LEAST_SHARE * planned - done)
+    most = max(MOST_SHARE * planned - done, least + max(2 * length, STILL_OPEN * done))
+    return WorkLeft(least, most, at_a_time)
 
 
 def _length(plan: BudgetPlan, records: Sequence[TrialRecord]) -> float:
@@ -51,48 +72,160 @@ def _length(plan: BudgetPlan, records: Sequence[TrialRecord]) -> float:
     return statistics.fmean(finished) if finished else float(plan.budget.tokens)
 
 
-def _running_left(plan: BudgetPlan, records: Sequence[TrialRecord], length: float) -> float:
+def _running_left(plan: BudgetPlan, running: Sequence[TrialRecord], length: float) -> float:
     """Returns the tokens that running trials still take: an exploring one to its next rung."""
     left = 0.0
-    for record in records:
-        if record.outcome is None:
-            rungs = plan.rungs if record.spec.stage is Stage.EXPLORE else ()
-            ends = (rung.tokens for rung in rungs if rung.tokens > record.tokens)
-            left += max(0.0, next(ends, length) - record.tokens)
+    for record in running:
+        rungs = plan.rungs if record.spec.stage is Stage.EXPLORE else ()
+        ends = (rung.tokens for rung in rungs if rung.tokens > record.tokens)
+        left += max(0.0, next(ends, length) - record.tokens)
     return left
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the trials of a budget have taken in some time."""
+
+    flops: float = 0.0
+    train_seconds: float = 0.0
+    """Seconds of training steps."""
+    others: int = 0
+    """Starts of trials and evaluations, which take the rest of a worker's time."""
+
+
+def spent_since(records: Iterable[TrialRecord], since: float) -> Spent:
+    """Returns what these trials have taken up to their evaluations after the Unix time `since`."""
+    flops = seconds = 0.0
+    others = 0
+    for record in records:
+        points = record.curve
+        others += record.started > since
+        for index in range(len(points)):
+            if points[index].time > since:
+                before = points[index - 1] if index else None
+                tokens = points[index].tokens - (before.tokens if before else 0)
+                flops += record.spec.shape.train_flops_per_token * tokens
+                seconds += points[index].train_seconds - (before.train_seconds if before else 0.0)
+                others += 1
+    return Spent(flops, seconds, others)
+
+
+def steady_clock() -> Callable[[], float]:
+    """Returns a clock of Unix time that nobody sets while it runs."""
+    offset = time.time() - time.monotonic()
+    return lambda: offset + time.monotonic()
+
+
 class SearchPace:
-    """Training time of the trials of this run, by budget."""
+    """The pace of a run by budget, as it measures it itself, and the time left that follows.
+
+    The clock starts at the first evaluation of this run: before, workers load PyTorch. The later
+    half of the time since tells how fast training is: other programs come and go, and the trials of
+    the end are of other depths than those of the beginning.
+    """
 
     def __init__(
-        self, done: Mapping[int, float], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Starts the clock; `done` maps each budget to the FLOPs that earlier runs have spent."""
-        self._before, self._clock = done, clock
-        self._began = self._last = clock()
-        self._busy: defaultdict[int, float] = defaultdict(float)
+        self, plans: Iterable[BudgetPlan], evaluations: Mapping[int, int],
+        clock: Callable[[], float] | None = None,
+    ) -> None:  # fmt: skip
+        """`evaluations` maps each budget to the evaluations of a whole training."""
+        self._plans = {plan.budget.params: plan for plan in plans}
+        self._evaluations, self._clock = evaluations, clock or steady_clock()
+        self._began: float | None = None
+        self._last = self._clock()
+        self._busy = 0.0
+        self._told: tuple[float, float, float] | None = None
 
-    def passed(self, running: Mapping[int, float]) -> None:
-        """Adds the time since the last call; `running` maps each budget to its busy workers."""
+    def evaluated(self) -> None:
+        """Starts the clock at the first evaluation of this run."""
+        if self._began is None:
+            self._began = self._last = self._clock()
+
+    def passed(self, busy_workers: float) -> None:
+        """Adds the time since the last call, in which so many workers were busy."""
         now = self._clock()
-        for budget, workers in running.items():
-            self._busy[budget] += workers * (now - self._last)
+        if self._began is not None:
+            self._busy += busy_workers * max(0.0, now - self._last)
         self._last = now
 
-    def left(self, done: Mapping[int, float], left: Mapping[int, float]) -> RemainingTime | None:
-        """Returns the remaining time; None before enough is done to estimate it.
+    def left(
+        self, records: Mapping[int, Sequence[TrialRecord]], left: Mapping[int, WorkLeft]
+    ) -> TimeLeft | None:
+        """Returns the time left; None before this run has measured its pace.
 
-        `done` and `left` map each budget to its FLOPs. Each budget has a pace of its own, since a
-        FLOP of a small model takes longer than one of a large model.
+        What is told is the part of the range before that the new one has in common with it, so that
+        it narrows; where they have none in common, the new one.
         """
-        if not sum(left.values()):
-            return RemainingTime(0.0, 0.0)
-        spent = {budget: flops - self._before.get(budget, 0.0) for budget, flops in done.items()}
-        total, busy = sum(spent.values()), sum(self._busy.values())
-        # A search whose trials all failed has nothing done, however long they were busy.
-        if not (busy and total) or total < LEAST_SHARE * (total + sum(left.values())):
+        if self._began is None:
             return None
-        pace = {budget: self._busy[budget] / flops for budget, flops in spent.items() if flops}
-        to_come = sum(flops * pace.get(budget, busy / total) for budget, flops in left.items())
-        return RemainingTime(to_come * (self._last - self._began) / busy, to_come)
+        run = spent_since((r for of_budget in records.values() for r in of_budget), self._began)
+        # A search whose trials all failed has nothing done, however long they were busy.
+        if run.others < FEWEST_EVALUATIONS or not (self._busy > 0 and run.flops > 0):
+            return None
+        a_token = self._seconds_of_a_token(records, run, self._began)
+        error = PACE_ERROR + FIRST_PACE_ERROR / sqrt(run.others)
+        least = {
+            budget: a_token[budget] * work.least / (1 + error) for budget, work in left.items()
+        }
+        most = {budget: a_token[budget] * work.most * (1 + error) for budget, work in left.items()}
+        at_a_time = {budget: work.together for budget, work in left.items()}
+        workers = self._busy / (self._last - self._began)
+        low, high = self._without_jumps(
+            self._began,
+            _wall_seconds(least, workers, at_a_time),
+            _wall_seconds(most, workers, at_a_time),
+        )
+        return TimeLeft(low, high, sum(least.values()), sum(most.values()))
+
+    def _seconds_of_a_token(
+        self, records: Mapping[int, Sequence[TrialRecord]], run: Spent, began: float
+    ) -> dict[int, float]:
+        """Returns a worker's seconds for a training token of each budget, with the evaluations and
+        the start of its trial."""
+        half = began + (self._last - began) / 2
+        beside = max(0.0, self._busy - run.train_seconds) / run.others
+        found = {}
+        for budget, plan in self._plans.items():
+            training = _training_seconds(records[budget], began, half)
+            if training is None:
+                training = run.train_seconds / run.flops * plan.flops_of_a_token
+            others = (1 + self._evaluations[budget]) / plan.budget.tokens
+            found[budget] = training + beside * others
+        return found
+
+    def _without_jumps(self, began: float, low: float, high: float) -> tuple[float, float]:
+        """Returns the seconds left that are told: both ends move to the new ones by and by, the
+        slower the longer the run."""
+        now = self._last
+        at, *ends = self._told or (now, now + low, now + high)
+        least = low
+        share = min(1.0, (now - at) / (SLOWNESS * (now - began)))
+        low, high = (
+            end + share * (now + new - end) for end, new in zip(ends, (low, high), strict=True)
+        )
+        self._told = now, low, high
+        return max(0.0, low - now, least), max(0.0, high - now, least)
+
+
+def _training_seconds(records: Iterable[TrialRecord], began: float, half: float) -> float | None:
+    """Returns the seconds of a training token, the mean over the depths that trained since the Unix
+    time `half`, each as fast as its last trial; None where none did since `began`."""
+    rates: dict[int, tuple[float, float]] = {}
+    for record in records:
+        here = spent_since([record], began)
+        if here.flops and here.train_seconds:
+            rate = here.train_seconds / here.flops * record.spec.shape.train_flops_per_token
+            depth = record.spec.shape.depth
+            rates[depth] = max(rates.get(depth, (0.0, 0.0)), (record.curve[-1].time, rate))
+    lately = [rate for at, rate in rates.values() if at > half]
+    known = lately or [rate for _, rate in rates.values()]
+    return statistics.fmean(known) if known else None
+
+
+def _wall_seconds(
+    busy: Mapping[int, float], workers: float, at_a_time: Mapping[int, float]
+) -> float:
+    """Returns the time of so many seconds of training by budget, on so many workers: a budget takes
+    no more of them than it has trials at a time."""
+    longest = max((seconds / at_a_time[budget] for budget, seconds in busy.items()), default=0.0)
+    return max(sum(busy.values()) / workers, longest)

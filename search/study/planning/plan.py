@@ -72,6 +72,11 @@ class BudgetPlan:
         return tuple(sorted({shape.depth for shape in self.shapes}))
 
     @property
+    def flops_of_a_token(self) -> float:
+        """Operations of a training token."""
+        return self.flops / self.expected_tokens
+
+    @property
     def worst_count_error(self) -> float:
         """Largest relative difference between a shape's size and the budget."""
         return max(abs(self.budget.count_error(shape)) for shape in self.shapes)

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from benchmarks.speed.time_left import Replay
+import pytest
+
+from benchmarks.speed.time_left import Told, jumps, moments, replayed
+from fathom.search.report.time_left import TimeLeft
 from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, scheduler, study
 
@@ -12,9 +15,24 @@ def test_at_the_end_of_a_replayed_run_nothing_is_left(tmp_path: Path) -> None:
     search = scheduler(config, tmp_path)
     Simulation(search).run()
     search.folder.config.write_text(dump(config))
-    shown = [*Replay(search.folder).shown()]
-    assert shown[0].left is None, "too early to say"
-    assert [line.at for line in shown] == sorted(line.at for line in shown)
-    last = shown[-1].left
+    told = [*replayed(str(tmp_path)).told()]
+    assert told[0].left is None, "too early to say"
+    assert [moment.at for moment in told] == sorted(moment.at for moment in told)
+    last = told[-1].left
     assert last
-    assert last.seconds == 0
+    assert last.high_busy == 0
+    later = [*replayed(f"{tmp_path}@{told[-1].at / 2}").told()]
+    assert later[-1].at == pytest.approx(told[-1].at / 2), "a run that was resumed there"
+
+
+def test_moments_are_those_of_a_run_of_twelve_minutes() -> None:
+    told = [Told(float(at), None) for at in range(0, 121, 10)]
+    assert [(moment.at, left) for moment, left in moments(told)] == [
+        (10, 110), (20, 100), (40, 80), (80, 40),
+    ]  # fmt: skip
+
+
+def test_ranges_that_have_no_end_in_common_are_a_jump() -> None:
+    ranges = [TimeLeft(low, low + 10, 0, 0) for low in (50, 45, 20, 30)]
+    told = [Told(10.0 * at, left) for at, left in enumerate(ranges)]
+    assert jumps(told) == 2

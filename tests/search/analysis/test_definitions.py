@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.analysis.verdict import Kind
-from fathom.search.commands.run_status import print_status, status_of
+from fathom.search.commands.run_status import print_status, status_json, status_of
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.formatting import format_count, ranges
 from fathom.search.report.data import report_json
@@ -41,11 +41,14 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Scheduler:
 def places(run: Scheduler, conclusion: Conclusion) -> Iterator[dict[str, dict[str, str]]]:
     """Yields for each budget: place -> name of a fact -> its text there."""
     status = printed(partial(print_status, status_of(run.folder.path)))
+    states = {s["budget"]: s for s in status_json(status_of(run.folder.path))["answers"]}
+    unfinished = [budget for budget, search in run.budgets.items() if not search.done]
     csv = {row["budget"]: row for row in rows(run.folder.path, "optima")}
     plain = report_json(conclusion)["budgets"]
     for optimum, values in zip(conclusion.optima, plain, strict=True):
         size, row = format_count(optimum.budget), csv[str(optimum.budget)]
         cells, tags = optimum_cells(optimum), budget_tags(optimum, ())
+        state = states[optimum.budget]
         [line] = re.findall(rf"^ *{size} .*$", status, re.MULTILINE)
         yield {
             "terminal": {
@@ -72,7 +75,14 @@ def places(run: Scheduler, conclusion: Conclusion) -> Iterator[dict[str, dict[st
                 "not ruled out": ranges(values["plateau"]),
                 "stopped": str(values["trials"]["stopped"]),
             },
-            "status": {"depth": line.split()[-1].replace("-", "")},
+            "status": {
+                "depth": line.split()[-2].replace("-", ""),
+                **({} if optimum.budget in unfinished else {"verdict": line.split()[-1]}),
+            },
+            "status --json": {
+                "depth": str(state["depth"] or ""),
+                **({} if optimum.budget in unfinished else {"verdict": state["verdict"]}),
+            },
         }
 
 

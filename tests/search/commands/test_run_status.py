@@ -16,6 +16,7 @@ from fathom.search.commands.run_status import (
     status_json,
     status_of,
 )
+from fathom.search.report.time_left import TimeLeft, keep_time_left
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import dump
@@ -91,7 +92,13 @@ def test_a_search_that_another_process_holds_is_running(runs: Path) -> None:
         status = status_of(folder.path)
         assert status.state == "running"
         assert len(status_json(status)["trials_running"]) == 2
-        assert "the search is running" in said(folder.path)
+        assert "the search is running, time left not known yet" in said(folder.path)
+        assert status_json(status)["time_left_seconds"] is None
+        keep_time_left(folder, TimeLeft(200.0, 320.0, 200.0, 320.0))
+        assert "the search is running, 3 to 5 min left" in said(folder.path)
+        assert "3 to 5 min left" in printed(partial(print_runs, runs))
+        assert status_json(status)["time_left_seconds"] == pytest.approx([200, 320], abs=10)
+    assert status_json(status_of(folder.path))["time_left_seconds"] is None, "it does not run"
     assert status_of(folder.path).state == "unfinished"
 
 

@@ -1,10 +1,8 @@
 """The output of a running search: `search/report/terminal/`."""
 
 import io
-import itertools
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,21 +12,15 @@ from rich.console import Console
 from benchmarks.simulate.driver import Loss
 from fathom.search.conclusion import conclude
 from fathom.search.formatting import format_count
-from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.records import Outcome
 from fathom.search.report.answer_log import read_answers
 from fathom.search.report.terminal import progress
 from fathom.search.report.terminal.live_table import summary_line
 from fathom.search.report.terminal.progress import Progress
-from fathom.search.report.terminal.remaining_work import (
-    RemainingTime,
-    SearchPace,
-    flops_done,
-    flops_left,
-)
 from fathom.search.report.terminal.screen import Terminal, as_text
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.run_folder import read_records
-from fathom.search.study.planning.plan import BudgetPlan, plan_study
+from fathom.search.study.planning.plan import plan_study
 from tests.support.dry_run import MACHINE, Simulation, best_at_four, scheduler, study
 from tests.support.optima import located
 
@@ -93,7 +85,6 @@ def test_in_a_terminal_it_fits_80_columns(tmp_path: Path, monkeypatch: pytest.Mo
     assert "20k" in table
     assert "left" in table
     assert "…" not in table
-    assert "[" in table.splitlines()[2], "the best depth has its interval"
 
 
 @pytest.mark.parametrize(("width", "columns", "drawn"), [(50, 6, 1), (80, 10, 2), (120, 10, 2)])
@@ -118,7 +109,7 @@ def test_in_a_file_a_search_without_news_says_now_and_then_that_it_goes_on(
 ) -> None:
     monkeypatch.setattr(progress, "QUIET_SECONDS", -1.0)
     _, text = watched(tmp_path, events=2)
-    assert "trials over or paused; about" in text
+    assert "trials over or paused; time left not known yet" in text
 
 
 @pytest.mark.parametrize("width", [20, 50, 80, 120])
@@ -194,10 +185,15 @@ def test_the_last_lines_say_what_the_table_says(
     assert "left" not in text.splitlines()[-1]
 
 
-def test_an_answer_of_a_search_that_goes_on_is_called_one_so_far(tmp_path: Path) -> None:
-    shown, _ = watched(tmp_path, events=EVENTS_TO_AN_INTERVAL)
-    lines = [summary_line(state) for state in shown._states()]
-    assert any("best so far" in line and "[" in line for line in lines)
+def test_an_answer_of_a_search_that_goes_on_is_called_one_so_far_and_has_no_interval(
+    tmp_path: Path,
+) -> None:
+    shown, text = watched(tmp_path, events=EVENTS_TO_AN_INTERVAL)
+    states = shown._states()
+    lines = [summary_line(state) for state in states]
+    assert any(state.answer and state.answer.low for state in states), "the analysis has one"
+    assert "[" not in text + as_text(shown.view()) + "".join(lines)
+    assert not any(state.picture and state.picture.interval for state in states)
     assert all("best so far" in line and "best depth" not in line for line in lines)
     assert "best depths so far" in as_text(shown.view())
 
@@ -212,74 +208,11 @@ def test_the_first_output_says_that_little_is_known(tmp_path: Path) -> None:
     progress, _ = watched(tmp_path, events=2)
     rows = as_text(progress.view()).splitlines()[2:4]
     assert all(" - " in row and "[" not in row for row in rows)
-    assert "left, as planned" in as_text(progress.view())
-
-
-def test_the_time_of_a_users_own_trainer_is_not_known_before_some_of_it_has_passed(
-    tmp_path: Path,
-) -> None:
-    progress, _ = watched(tmp_path, events=2, command=("python", "train.py"))
-    shown = as_text(progress.view())
-    assert "time left not known yet" in shown
-    assert "as planned" not in shown
-
-
-def ended_search(path: Path) -> tuple[BudgetPlan, list[TrialRecord]]:
-    """The plan of the smallest budget, and its trials at the end of the search."""
-    search = scheduler(study(), path)
-    plan = plan_study(study(), 256, MACHINE)[0]
-    Simulation(search).run()
-    return plan, [r for r in search.records if r.spec.budget == plan.budget.params]
+    assert "time left not known yet" in as_text(progress.view())
 
 
 def test_a_search_whose_trials_all_fail_still_shows_its_state(tmp_path: Path) -> None:
     shown, text = watched(tmp_path, loss=lambda spec, share: math.nan)
     assert shown._scheduler.done
     assert "done: best depth -, done" in text
-    pace = SearchPace({1: 0.0, 2: 0.0}, itertools.count().__next__)
-    pace.passed({1: 1, 2: 1})
-    assert pace.left({1: 0.0, 2: 0.0}, {1: 0.0, 2: 0.0}) == RemainingTime(0.0, 0.0)
-    assert pace.left({1: 0.0, 2: 0.0}, {1: 0.0, 2: 1.0}) is None
-
-
-def test_nothing_is_left_of_a_search_at_its_end(tmp_path: Path) -> None:
-    plan, of_these = ended_search(tmp_path)
-    assert flops_left(plan, []) == pytest.approx(plan.flops)
-    assert flops_left(plan, of_these, settled=True) == 0
-    assert flops_done(of_these) > 0
-
-
-def test_what_is_planned_and_not_done_is_left_of_an_open_stage(tmp_path: Path) -> None:
-    plan, of_these = ended_search(tmp_path)
-    whole = [record for record in of_these if record.outcome is Outcome.FINISHED][:2]
-    a_token = plan.flops / plan.expected_tokens
-    assert flops_left(plan, whole) == pytest.approx(plan.flops - 2 * plan.budget.tokens * a_token)
-    running = replace(whole[-1], outcome=None, curve=whole[-1].curve[:1])
-    to_the_end = a_token * (plan.budget.tokens - running.tokens)
-    stage = replace(running, spec=replace(running.spec, stage=Stage.CONFIRM))
-    assert flops_left(plan, [*of_these, stage], settled=True) == pytest.approx(to_the_end)
-    twice = [*of_these, *of_these]
-    assert flops_left(plan, twice) == 0, "more was done than planned"
-    assert flops_left(plan, twice, waiting=2) == pytest.approx(2 * plan.budget.tokens * a_token)
-
-
-def test_trials_that_end_before_the_horizon_shorten_the_expected_rest(tmp_path: Path) -> None:
-    plan, of_these = ended_search(tmp_path)
-    patient = [replace(record, curve=record.curve[: len(record.curve) // 2]) for record in of_these]
-    finished = [r.tokens for r in patient if r.outcome is Outcome.FINISHED]
-    share = sum(finished) / len(finished) / plan.budget.tokens
-    assert share < 0.9
-    whole = flops_left(plan, of_these)
-    assert flops_left(plan, patient) == pytest.approx(share * whole)
-
-
-def test_each_budget_has_a_pace_of_its_own() -> None:
-    now = 0.0
-    pace = SearchPace({1: 100.0, 2: 0.0}, lambda: now)
-    assert pace.left({1: 100.0, 2: 0.0}, {1: 10.0, 2: 10.0}) is None, "nothing is known yet"
-    now = 10.0
-    pace.passed({1: 1, 2: 2})
-    left = pace.left({1: 110.0, 2: 80.0}, {1: 10.0, 2: 40.0})
-    assert left
-    assert left.busy_seconds == pytest.approx(10.0 + 10.0), "a second a FLOP, and a quarter"
-    assert left.seconds == pytest.approx(20 / 3), "three trials ran at a time"
+    assert "time left not known yet" not in as_text(shown.view())
