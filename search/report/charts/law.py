@@ -1,7 +1,9 @@
 """The chart of depth against budget: the study's optima, its laws, and published ones."""
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,15 +23,19 @@ from fathom.search.report.text import question_across
 
 MARGIN = 2.5
 """Factor by which the chart reaches beyond the study's budgets."""
+LEAST_DEPTH = 0.9
+"""Lowest depth of the scale: no model has less than one layer."""
 WIDEST = 5
 """Factor in depth above which a band does not widen the scale."""
+LEVINE, COMPLETEP = "Levine et al. 2020", "CompleteP within 1 %"
+CONSTANT = f"width {ASPECT_RATIO} x depth"
 NOT_FOR_THE_LAW = (Kind.EDGE, Kind.INSUFFICIENT, Kind.UNFINISHED)
 
 
 def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> chart.Chart | None:
     """Returns the chart of best depths, intervals and laws; None without a best depth."""
-    known = [optimum for optimum in optima if optimum.optimal_depth is not None]
-    if not known or not known[0].count.of_parameters:
+    known = [optimum for optimum in optima if optimum.lowest_depth is not None]
+    if not any(optimum.optimal_depth for optimum in known) or not known[0].count.of_parameters:
         return None
     ends = (min(o.budget for o in known) / MARGIN, max(o.budget for o in known) * MARGIN)
     grid = chart.log_grid(*ends)
@@ -38,7 +44,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> char
         key="depth-against-budget",
         title="Best depth against budget",
         question=question_across(known),
-        caption=_caption(known, laws),
+        caption=_caption(known, laws, {mark.name for mark in marks}),
         x=chart.params_axis(known[0].count.label, *ends),
         y=_depth_scale(marks),
         marks=marks,
@@ -46,25 +52,35 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> char
     )
 
 
-def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
-    sentences = ["Points are the lowest points of the fitted curves with their 95 % intervals."]
+def _caption(known: Sequence[Optimum], laws: Sequence[Law], drawn: Collection[str]) -> str:
+    sentences = ["Points are the best depths with their 95 % intervals, in whole layers."]
     if any(optimum.kind in NOT_FOR_THE_LAW for optimum in known):
-        sentences.append("Hollow ones are at the edge, short of data or unfinished.")
+        sentences.append(
+            "Hollow ones are at the edge, short of data or unfinished; without a bar, the depth is"
+            " the lowest so far."
+        )
     if laws:
         sentences.append(
-            "The band holds the best depth of a new budget, as far as the law holds; a law is"
-            " dashed where it leaves the budgets it was fitted to."
+            "Laws are fitted to the lowest points of the curves, before rounding. The band holds"
+            " the best depth of a new budget, as far as the law holds; a law is dashed where it"
+            " leaves the budgets it was fitted to."
         )
     narrow, wide = COMPLETEP_WIDTHS
-    sentences.append(
-        "Levine et al. 2020 (dashed outside the sizes they fitted), nanochat's constant width of"
-        f" {ASPECT_RATIO} per layer, and the {narrow} to {wide} per layer that CompleteP's authors"
-        " report within 1 % of the best count parameters without embeddings, as 12 depth d_model²;"
-    )
-    if known[0].count is Count.TOTAL:
-        sentences.append("they are drawn at the total that the study's best shapes have.")
-    else:
-        sentences.append("they are other models on other data, for comparison.")
+    references = {
+        LEVINE: "Levine et al. 2020 (dashed outside the sizes they fitted)",
+        CONSTANT: f"nanochat's constant width of {ASPECT_RATIO} per layer",
+        COMPLETEP: f"the {narrow} to {wide} per layer that CompleteP's authors report within 1 %"
+        " of the best",
+    }
+    if shown := [text for name, text in references.items() if name in drawn]:
+        listed = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+        counted = "they are other models on other data, for comparison."
+        if known[0].count is Count.TOTAL:
+            counted = "they are drawn at the total that the study's best shapes have."
+        sentences.append(
+            f"For {listed}, parameters are counted without embeddings, as 12 depth d_model²;"
+            f" {counted}"
+        )
     return " ".join(sentences)
 
 
@@ -84,11 +100,10 @@ def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
 
 
 def _place(optimum: Optimum) -> tuple[float, tuple[float, float]]:
-    """Returns the lowest point of the curve with its interval; without them the best depth."""
-    if isinstance(optimum, Located):
-        return optimum.curve_minimum, optimum.curve_minimum_interval
-    depth = float(optimum.optimal_depth or 0)
-    return depth, (depth, depth)
+    """Returns the best depth with its interval; without one the lowest depth so far."""
+    depth = float(optimum.optimal_depth or optimum.lowest_depth or 0)
+    low, high = optimum.interval if isinstance(optimum, Located) else (depth, depth)
+    return depth, (low, high)
 
 
 def _laws(laws: Sequence[Law], grid: Sequence[float]) -> list[chart.Mark]:
@@ -120,13 +135,12 @@ def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[chart.M
         tuple(depth_at_width_per_layer(size, width) for size in sizes)
         for width in (COMPLETEP_WIDTHS[0], ASPECT_RATIO, COMPLETEP_WIDTHS[1])
     )
-    name = f"width {ASPECT_RATIO} x depth"
     return [
-        chart.Band(
-            name="CompleteP within 1 %", x=tuple(grid), low=shallow, high=deep, hue=colours.MUTED
+        chart.Band(name=COMPLETEP, x=tuple(grid), low=shallow, high=deep, hue=colours.MUTED),
+        *_dashed_outside(LEVINE, curve, colours.PINK),
+        chart.Line(
+            name=CONSTANT, x=tuple(grid), y=constant, hue=colours.GREEN, hover=CONSTANT, width=1.5
         ),
-        *_dashed_outside("Levine et al. 2020", curve, colours.PINK),
-        chart.Line(name=name, x=tuple(grid), y=constant, hue=colours.GREEN, hover=name, width=1.5),
     ]
 
 
@@ -179,5 +193,9 @@ def _depth_scale(marks: Sequence[chart.Mark]) -> chart.Axis:
         elif isinstance(mark, chart.Band):
             ends = zip(mark.low, mark.high, strict=True)
             values += (end for low, high in ends if high < WIDEST * low for end in (low, high))
-    low, high = min(values) / 1.2, max(values) * 1.2
-    return chart.log_axis("depth (layers)", low, high, quantity="depth")
+    low, high = max(LEAST_DEPTH, min(values) / 1.2), max(values) * 1.2
+    ticks = chart.spread_ticks(range(1, math.ceil(high) + 1), low, high)
+    return replace(
+        chart.log_axis("depth (layers)", low, high, quantity="depth"),
+        ticks=tuple((tick, str(tick)) for tick in ticks),
+    )

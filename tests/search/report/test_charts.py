@@ -13,6 +13,7 @@ from PIL import Image
 
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.papers.findings import find_paper_findings
+from fathom.search.analysis.verdict import Kind
 from fathom.search.report import page as page_module
 from fathom.search.report.charts.chart import (
     Band,
@@ -42,6 +43,8 @@ from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.trials import apart, describe
 from fathom.search.report.writer import make_charts
 from tests.support.colours import EYES, contrast, distance
+from tests.support.optima import not_located
+from tests.support.optima import verdict as verdict_of
 from tests.support.reporting import BUDGETS, Optima, Records, conclusion_of, of_budget
 
 APART = 14.0
@@ -236,7 +239,7 @@ def test_bars_are_inside_the_scale(study: Records, optima: Optima) -> None:
     assert all(chart.y.low <= low for low, _ in means.bars)
 
 
-def test_best_depths_are_the_lowest_points_beside_published_curves(optima: Optima) -> None:
+def test_best_depths_are_those_of_the_answer_beside_published_curves(optima: Optima) -> None:
     laws = fit_laws(optima)
     chart = depth_against_budget(optima, laws)
 
@@ -244,8 +247,10 @@ def test_best_depths_are_the_lowest_points_beside_published_curves(optima: Optim
     marks = {mark.name: mark for mark in chart.marks}
     points = marks["best depth"]
     assert isinstance(points, Points)
-    assert points.y == tuple(optimum.curve_minimum for optimum in optima)
-    assert points.bars == tuple(optimum.curve_minimum_interval for optimum in optima)
+    assert points.y == tuple(optimum.optimal_depth for optimum in optima)
+    assert points.bars == tuple(optimum.interval for optimum in optima)
+    assert all(tick == round(tick) for tick, _ in chart.y.ticks), "whole layers"
+    assert chart.y.low >= 0.9
     band = marks["CompleteP within 1 %"]
     constant = marks["width 64 x depth"]
     assert isinstance(band, Band)
@@ -259,6 +264,27 @@ def test_best_depths_are_the_lowest_points_beside_published_curves(optima: Optim
     assert sure.high[middle] / sure.low[middle] < 1.5, "three budgets make a band of use"
     ends = {mark.dash for mark in chart.marks if isinstance(mark, Line) and "power" in mark.name}
     assert ends == {True, False}, "dashed where it is extrapolated"
+
+
+def test_a_size_that_is_not_settled_has_its_lowest_depth_so_far_without_a_bar(
+    optima: Optima,
+) -> None:
+    unsettled = replace(not_located(optima[1], 5), verdict=verdict_of(Kind.INSUFFICIENT))
+    chart = depth_against_budget([optima[0], unsettled, optima[2]], ())
+    assert chart
+    [point] = [mark for mark in chart.marks if mark.name == "best depth, not settled"]
+    assert isinstance(point, Points)
+    assert (point.x, point.y, point.bars) == ((unsettled.budget,), (5,), ((5, 5),))
+    assert depth_against_budget([unsettled], ()) is None
+
+
+def test_a_caption_speaks_of_no_curve_that_is_not_drawn(optima: Optima) -> None:
+    chart = depth_against_budget(optima, ())
+    assert chart
+    assert "Levine et al." in chart.caption
+    without = depth_against_budget([replace(optimum, shape=None) for optimum in optima], ())
+    assert without
+    assert "Levine et al." not in without.caption
 
 
 @pytest.mark.parametrize("against", ["step-time", "flops"])
