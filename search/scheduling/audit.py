@@ -263,8 +263,11 @@ def _regret_text(audit: RungAudit) -> str:
 
 def _advice(audit: RungAudit) -> str:
     if audit.trusted is not False:
-        few = audit.finished < FEWEST_TRIALS and audit.stopped
-        return "raise `stopping.always_finish`" if few else ""
+        if audit.finished >= FEWEST_TRIALS or not audit.stopped:
+            return ""
+        # Where all that stopped would not be enough either, more of them finishing is no remedy.
+        enough = audit.finished + audit.stopped >= FEWEST_TRIALS
+        return f"raise `{'stopping.always_finish' if enough else 'trials'}`"
     if not audit.stopped:
         return "no trial was stopped here"
     remedy = f"set {audit.remedy}, or continue with `fathom run --extend`"

@@ -193,7 +193,9 @@ def _memory(node: Node, needs: Needs) -> Finding | None:
     on_cpu = not node.gpus or needs.gpus_per_trial == 0
     if on_cpu and node.cpus >= needs.cpus_per_trial and size - used < needs.trial_memory:
         text += f"; the largest model takes {decimal(needs.trial_memory)} to train"
-        return failure("memory", text, "lower `budgets`, or use a larger machine")
+        fits = needs.least_memory < needs.trial_memory and size - used >= needs.least_memory
+        less = "drop the largest of the `budgets`" if fits else "end what else runs there"
+        return failure("memory", text, f"{less}, or use a larger machine")
     copies = 0 if on_cpu else needs.saved_state * _trials_on_gpus(node, needs)
     if size - used < copies:
         text += f"; copies of its trials' states, while they are saved, take {decimal(copies)}"

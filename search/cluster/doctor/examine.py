@@ -31,6 +31,7 @@ from fathom.search.study import store_uri
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.planning.memory_remedy import memory_remedy
 from fathom.search.study.planning.plan import (
     BudgetPlan,
     largest_state,
@@ -131,6 +132,7 @@ def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan], slots: 
         cpus_per_trial=resources.cpus_per_trial,
         checkpoints=search_disk(config, plans, slots) if config else 0,
         trial_memory=max((plan.step.memory for plan in plans), default=0),
+        least_memory=min((plan.step.memory for plan in plans), default=0),
         saved_state=largest_state(config, plans) if config else 0,
     )
 
@@ -139,11 +141,13 @@ def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tupl
     """A finding for each budget: what its largest trial takes of the memory that it gets."""
     if config is None or config.train.command:  # which takes what Fathom does not know
         return ()
-    memory, found = this_machine(config).memory, []
+    machine, found = this_machine(config), []
     for plan in plans:
-        text = f"{plan.budget.label}: {plan.step.text(memory)}"
-        remedy = "lower `objective.context` or `budgets`, or use a device with more memory"
-        found.append(ok("trial", text) if plan.step.enough else failure("trial", text, remedy))
+        text = f"{plan.budget.label}: {plan.step.text(machine.memory)}"
+        if plan.step.enough:
+            found.append(ok("trial", text))
+        else:
+            found.append(failure("trial", text, memory_remedy(config, plan, plans, machine)))
     return tuple(found)
 
 

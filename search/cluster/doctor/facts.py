@@ -168,6 +168,8 @@ class Needs:
     """Largest number of bytes of the checkpoints kept at a time."""
     trial_memory: int
     """Bytes of the training that takes most memory."""
+    least_memory: int
+    """Bytes of the training of the budget that takes least."""
     saved_state: int
     """Bytes of the largest state, which a trial on a GPU copies to its node's memory to save it."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from fathom.models.memory import step_memory
+from fathom.models.memory import Execution, step_memory
 from fathom.models.shape import Shape
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
@@ -154,7 +154,7 @@ def largest_step(
     """
     sequences = budget.batch_size // config.resources.processes_per_trial
     how = execution(config, shapes[0], bfloat16=machine.bfloat16, gpu=machine.device == "GPU")
-    largest = max(shapes, key=lambda shape: step_memory(shape, sequences=sequences, how=how).total)
+    largest = largest_shape(shapes, sequences, how)
     fit = fit_step(largest, sequences, machine.memory, how)
     if fit.shards and not may_shard(config):
         whole = fit_step(largest, sequences, machine.memory, how, may_shard=False)
@@ -165,6 +165,11 @@ def largest_step(
             key="train.optimizer",
         )
     return fit
+
+
+def largest_shape(shapes: Sequence[Shape], sequences: int, how: Execution) -> Shape:
+    """The shape whose step on so many sequences takes most memory."""
+    return max(shapes, key=lambda shape: step_memory(shape, sequences=sequences, how=how).total)
 
 
 def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:

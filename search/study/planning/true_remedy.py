@@ -32,11 +32,13 @@ def with_true_remedy(
     """The verdict on a budget of a study, whose trials are `records`, with a remedy that changes
     its plan for the better, or that says why none does.
 
-    The remedy is as the analysis has it where no plan tells: of a user's own model, which is not
-    built for it, and where a plan of every depth has too many shapes.
+    The remedy is as the analysis has it where a plan of every depth has too many shapes. A user's
+    own model is not built for it: only what needs no count of its shapes is tried.
     """
-    if verdict.remedy is None or config.model.build:
+    if verdict.remedy is None:
         return verdict
+    if config.model.build:
+        return replace(verdict, remedy=_uncounted(verdict, config, records))
     spec = records[0].spec
     try:
         planned = planned_sizes(config, spec.budget, spec.shape)
@@ -47,6 +49,42 @@ def with_true_remedy(
         return verdict
 
 
+def _uncounted(
+    verdict: Verdict, config: StudyConfig, records: Sequence[TrialRecord]
+) -> Remedy | None:
+    """The remedy for a user's own model, by the depths of its trials: seeds and trainings that the
+    study does not have yet, the key that it has for tokens, depths outside its range."""
+    match verdict.remedy:
+        case v.Seeds(number):
+            return more_seeds(config, number)
+        case Advice.MORE_SEEDS:
+            return more_seeds(config, v.FEWEST_SEEDS)
+        case v.MoreTokens() as tokens if config.tokens_per_parameter is not None:
+            return replace(tokens, key="tokens_per_parameter")
+        case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
+            end, deeper = verdict.cause.end, verdict.cause.deeper
+            beyond = [d for d in config.space.depths if (d > end if deeper else d < end)]
+            if beyond:  # which the study has and did not train to the end
+                nearest = beyond[:NEXT] if deeper else beyond[-NEXT:]
+                return TheseDepths(tuple(nearest), _finished_depths(records))
+        case Advice.MORE_DEPTHS | Advice.TRAIN_TO_THE_END:
+            finished = _finished_depths(records)
+            stopped = {r.spec.shape.depth for r in records if r.outcome is Outcome.STOPPED}
+            if paused := sorted(stopped.difference(finished))[:NEXT]:
+                return TheseDepths(tuple(paused), finished)
+    return verdict.remedy
+
+
+def _finished_depths(records: Sequence[TrialRecord]) -> tuple[int, ...]:
+    finished = {r.spec.shape.depth for r in records if r.outcome is Outcome.FINISHED}
+    return tuple(sorted(finished))
+
+
+def more_seeds(config: StudyConfig, number: int) -> v.Seeds:
+    """So many seeds, and in any case more than the study has."""
+    return v.Seeds(max(number, config.confirm.seeds + 1))
+
+
 class _TriedPlan:
     """The plan of a budget, on which remedies are tried."""
 
@@ -55,9 +93,7 @@ class _TriedPlan:
     ) -> None:
         self._config, self._records, self._planned = config, records, planned
         self._budget, self._like = records[0].spec.budget, records[0].spec.shape
-        self._finished = sorted(
-            {r.spec.shape.depth for r in records if r.outcome is Outcome.FINISHED}
-        )
+        self._finished = _finished_depths(records)
 
     @cached_property
     def _meetable(self) -> tuple[int, ...]:
@@ -68,7 +104,7 @@ class _TriedPlan:
         """The remedy that helps."""
         match verdict.remedy:
             case v.Seeds(number):
-                return self._seeds(number)
+                return more_seeds(self._config, number)
             case v.MoreTokens() as tokens if self._config.tokens_per_parameter is not None:
                 return replace(tokens, key="tokens_per_parameter")
             case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
@@ -76,7 +112,7 @@ class _TriedPlan:
             case TheseDepths(depths):
                 return self._these(depths, verdict.cause)
             case Advice.MORE_SEEDS:
-                return self._seeds(v.FEWEST_SEEDS)
+                return more_seeds(self._config, v.FEWEST_SEEDS)
             case Advice.MORE_DEPTHS:
                 return self._more_depths()
             case Advice.TRAIN_TO_THE_END if isinstance(verdict.cause, v.NoneFinishedBeyond):
@@ -87,10 +123,6 @@ class _TriedPlan:
 
     def _change(self, changes: Mapping[str, object]) -> PlanChange | None:
         return plan_change(self._config, self._budget, self._like, changes)
-
-    def _seeds(self, number: int) -> Remedy:
-        """So many seeds, and in any case more than the study has."""
-        return v.Seeds(max(number, self._config.confirm.seeds + 1))
 
     def _beyond(self, end: int, *, deeper: bool) -> Remedy:
         """Depths beyond the tested ones: some that the study has and did not try, or a range that
@@ -122,7 +154,7 @@ class _TriedPlan:
         change = self._change({"sampler": Sampler.LADDER.value, "space.depth": every})
         if change is None or change.after is None or not {*depths} <= {*change.after.depths}:
             return None
-        return TheseDepths(tuple(sorted(depths)), tuple(self._finished))
+        return TheseDepths(tuple(sorted(depths)), self._finished)
 
     def _these(self, depths: Sequence[int], cause: v.Cause) -> Remedy:
         """Those of the depths that have a shape; else others between the same tested ones."""
@@ -136,7 +168,7 @@ class _TriedPlan:
         if chosen and (these := self._ladder(chosen)):
             return these
         if isinstance(cause, v.NoCurveFits):
-            return self._seeds(v.FEWEST_SEEDS)
+            return more_seeds(self._config, v.FEWEST_SEEDS)
         return NoRemedy(Lack.NO_SUCH_DEPTH, self._budget, tuple(depths))
 
     def _more_depths(self) -> Remedy:

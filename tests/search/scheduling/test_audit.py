@@ -172,10 +172,16 @@ def test_no_rung_fails_for_an_order_that_is_mostly_chance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
-    [(0, "no trial finished"), (1, "1 trial finished"), (5, "5 trials finished")],
+    ("number", "words", "key"),
+    [
+        (0, "no trial finished", "trials"),  # with the stopped one there are too few as well
+        (1, "1 trial finished", "trials"),
+        (5, "5 trials finished", "stopping.always_finish"),
+    ],
 )
-def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
+def test_too_few_finished_trials_say_so_and_which_key_gives_more(
+    number: int, words: str, key: str
+) -> None:
     at_the_rate = [r for r in finished_trials(slow_start=0.0) if r.spec.rate_scale == 1]
     records = with_one_stopped(at_the_rate)
     audit = audited([*records[:number], records[-1]])[0]
@@ -183,7 +189,7 @@ def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
     assert audit.trusted is audit.rank_correlation is audit.depth_bias is None
     assert not audit.failed
     assert f"{words}, too few to compare" in audit.sentence
-    assert "raise `stopping.always_finish`" in audit.sentence
+    assert f"raise `{key}`" in audit.sentence
 
 
 def test_the_audit_lists_stopped_trials_and_depths() -> None:

@@ -54,8 +54,9 @@ FACTS = Facts(
 )
 L4 = Gpu("NVIDIA L4", 24 * GB, "580.1")
 NEEDS = Needs(
-    gpus_per_trial="auto", cpus_per_trial=1, checkpoints=3 * GB, trial_memory=GB, saved_state=GB
-)
+    gpus_per_trial="auto", cpus_per_trial=1, checkpoints=3 * GB, trial_memory=GB,
+    least_memory=GB, saved_state=GB,
+)  # fmt: skip
 PROBE = ClusterProbe("/shared", ".doctor", "content")
 ROOMY = Disk("/shared", 100 * GB, 50 * GB)
 
@@ -185,7 +186,10 @@ FINDINGS: list[tuple[Any, Severity, str, str, str]] = [
     (judged(node(), node(SECOND, skew=6.0)), WARNING, "clocks", "10.0.0.2 is 6 s ahead", ""),
     (judged(node(), node(SECOND, skew=-60.0)), WARNING, "clocks", "is 60 s behind", ""),
     (judged(node(memory_used=31 * GB)), FAILURE, "memory", "Ray kills workers", ""),
-    (judged(node(), needs=needs(trial_memory=25 * GB)), FAILURE, "memory", "25.0 GB", ""),
+    (judged(node(), needs=needs(trial_memory=25 * GB)), FAILURE, "memory", "25.0 GB",
+     "drop the largest of the `budgets`"),
+    (judged(node(), needs=needs(trial_memory=25 * GB, least_memory=25 * GB)),
+     FAILURE, "memory", "25.0 GB", "end what else runs there, or use a larger machine"),
     (judged(node(gpus=8), needs=needs(saved_state=12 * GB)),
      FAILURE, "memory", "while they are saved, take 96.0 GB", ""),
     (judged(node(shared_memory=SMALL)), WARNING, "/dev/shm", "", "9.6 GB"),

@@ -240,3 +240,27 @@ def test_where_a_plan_of_every_depth_is_refused_the_remedy_is_as_the_analysis_ha
     monkeypatch.setattr(shapes, "MOST_SHAPES", len(planned))
     verdict = Verdict(Kind.EDGE, BestAtEnd(3, deeper=True), Depths(1, 12))
     assert with_true_remedy(verdict, config, records) == verdict
+
+
+@pytest.mark.parametrize(
+    ("rest", "cause", "remedy", "true"),
+    [
+        ("confirm: {seeds: 4}", NoiseHidesDepth(0.1), Seeds(3), Seeds(5)),
+        (
+            "tokens_per_parameter: 20", NoiseHidesDepth(0.1), MoreTokens(40, "tokens"),
+            MoreTokens(40, "tokens_per_parameter"),
+        ),
+        (
+            "space: {depth: [1, 9]}", BestAtEnd(3, True), Depths(1, 6),
+            TheseDepths((4, 5, 6), (1, 2, 3)),
+        ),
+        ("space: {depth: [1, 3]}", BestAtEnd(3, True), Depths(1, 6), Depths(1, 6)),
+        ("", TooFewDepths((1, 2)), Advice.MORE_DEPTHS, TheseDepths((4,), (1, 2, 3))),
+    ],
+)  # fmt: skip
+def test_of_a_users_own_model_what_needs_no_count_is_tried(
+    rest: str, cause: Cause, remedy: Remedy, true: Remedy
+) -> None:
+    own = f"model: {{build: 'tests.support.own_models:build'}}\n{rest}"
+    others = {4: Outcome.STOPPED}
+    assert remedy_of(cause, remedy, rest=own, finished=(1, 2, 3), others=others) == true

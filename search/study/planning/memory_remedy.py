@@ -1,0 +1,45 @@
+"""The remedy where a trial of a budget does not fit into memory, tried on the plan."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fathom.search.formatting import format_count
+from fathom.search.study.hardware.fit import execution, fit_step
+from fathom.search.study.hardware.machine import Machine
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.plan import BudgetPlan, largest_shape
+
+SHORTEST = 16
+"""Shortest context that is tried."""
+OWN_LENGTH = ("language", "tokens")
+"""Objectives whose context may be any; that of others is the length of their rows."""
+
+
+def memory_remedy(
+    config: StudyConfig, plan: BudgetPlan, plans: Sequence[BudgetPlan], machine: Machine
+) -> str:
+    """The change with which a trial of a budget, or the study without this budget, fits: a shorter
+    context, computed; the budgets that fit; else only another device does."""
+    device = "use a device with more memory"
+    if context := _context_that_fits(config, plan, machine):
+        return f"set `objective.context: {context}`, or {device}"
+    if fitting := [other.budget.params for other in plans if other.step.enough]:
+        sizes = ", ".join(format_count(size) for size in fitting)
+        return f"keep the `budgets` that fit, {sizes}, or {device}"
+    return f"no context and no budget of the study fits: {device}, or lower `budgets`"
+
+
+def _context_that_fits(config: StudyConfig, plan: BudgetPlan, machine: Machine) -> int | None:
+    if config.objective.name not in OWN_LENGTH:
+        return None
+    gpu = machine.device == "GPU"
+    sequences = plan.budget.batch_size // config.resources.processes_per_trial
+    how = execution(config, plan.shapes[0], bfloat16=machine.bfloat16, gpu=gpu)
+    shape = largest_shape(plan.shapes, sequences, how)
+    context = shape.context // 2
+    while context >= SHORTEST:
+        shorter = replace(shape, context=context)
+        if fit_step(shorter, sequences, machine.memory, how).enough:
+            return context
+        context //= 2
+    return None
