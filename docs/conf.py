@@ -1,6 +1,8 @@
 """How the pages are built: `make docs`. Warnings are errors, and nothing comes from a network."""
 
+import os
 import sys
+from html import escape
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ extensions = [
 
 html_theme = "furo"
 html_title = f"Fathom {release}"
+# The address of the site with a slash at its end, where it is known: what shows a link to a page
+# needs the whole address of its picture.
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 html_favicon = "static/favicon.svg"
 html_search_scorer = str(Path(__file__).parent / "search_order.js")
 html_copy_source = False
@@ -65,9 +70,28 @@ nitpick_ignore_regex = [
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-signature", readable)
+    app.connect("html-page-context", add_preview)
 
 
 def readable(*event: Any) -> tuple[str | None, str | None]:
     """A signature that parses: a dataclass writes the default of a dict as no Python has it."""
     *_, signature, returns = event
     return (signature.replace("<factory>", "...") if signature else signature), returns
+
+
+def add_preview(app: Sphinx, page: str, _: str, context: dict[str, Any], *_more: Any) -> None:
+    """Adds what others show of a link to a page: its title, the question and a picture."""
+    base = app.config.html_baseurl
+    if not base:
+        return
+    said = {
+        "og:type": "article",
+        "og:title": f"{context.get('title', page)} | Fathom",
+        "og:description": "How deep should a transformer be, for this many parameters?",
+        "og:url": f"{base}{page}.html",
+        "og:image": f"{base}_images/answer.png",
+        "twitter:card": "summary_large_image",
+    }
+    context["metatags"] = context.get("metatags", "") + "".join(
+        f'<meta property="{name}" content="{escape(text)}" />' for name, text in said.items()
+    )

@@ -111,6 +111,21 @@ def flat(site: Path) -> str:
     return (site / "config.html").read_text(encoding="utf-8")
 
 
+def test_a_figure_at_the_beginning_of_a_line_ends_no_paragraph(site: Path) -> None:
+    text = " ".join(text_of(site / "quickstart.html").split())
+    assert re.search(r"which took \d+ minutes on two CPU cores in the run of this page", text)
+    paragraphs = re.findall(r"<p>(.*?)</p>", (site / "quickstart.html").read_text("utf-8"), re.S)
+    assert not [text for text in paragraphs if text.endswith("which took")]
+
+
+def test_each_report_of_the_gallery_has_a_picture_that_leads_to_it(site: Path) -> None:
+    page = (site / "gallery.html").read_text(encoding="utf-8")
+    shown = re.findall(r'<a href="reports/(\w+)\.html"><img [^>]*src="reports/(\w+)\.png"', page)
+    made = {path.stem for path in (site / "reports").glob("*.png")}
+    assert {report for report, _ in shown} == {picture for _, picture in shown} == made
+    assert len(made) >= 4
+
+
 FOLLOW = """[...document.querySelectorAll(".sidebar-tree a")]
     .find((link) => link.getAttribute("href") === "%s").click()"""
 SEEN = """(() => ({
@@ -119,9 +134,14 @@ SEEN = """(() => ({
     pictures: [...document.images].filter((image) => !image.naturalWidth).map((image) => image.src),
     formulas: [...document.querySelectorAll("svg[role=img]")]
         .filter((formula) => formula.getBoundingClientRect().width < 2).length,
+    cut: innerWidth < 500 ? [...document.querySelectorAll(".highlight pre")]
+        .filter((block) => block.scrollWidth > block.clientWidth).length : 0,
+    uncopied: [...document.querySelectorAll(".highlight pre")]
+        .filter((block) => !block.parentElement.querySelector("button.copybtn")).length,
 }))()"""
-"""What a reader sees of a page: a formula that is not drawn has no width."""
-GOOD = {"overflow": 0, "pictures": [], "formulas": 0}
+"""What a reader sees of a page: a formula that is not drawn has no width, commands are whole on a
+telephone, and each block has a button that copies it."""
+GOOD = {"overflow": 0, "pictures": [], "formulas": 0, "cut": 0, "uncopied": 0}
 
 
 @pytest.mark.browser

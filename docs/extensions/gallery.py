@@ -1,4 +1,4 @@
-"""The reports that `gallery.md` links, made by the commands that it shows."""
+"""The reports that `gallery.md` links and their pictures, made by the commands that it shows."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def write_reports(app: Sphinx, error: Exception | None) -> None:
-    """Writes `reports/TABLE.html` for the table of each command."""
+    """Writes `reports/TABLE.html` and `reports/TABLE.png` for the table of each command."""
     if error is not None or app.builder.name != "html":
         return
     page = (Path(app.srcdir) / "gallery.md").read_text(encoding="utf-8")
@@ -32,3 +32,5 @@ def write_reports(app: Sphinx, error: Exception | None) -> None:
             asked = [*command, table, "--report", made]
             subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
             shutil.copyfile(Path(made) / "report.html", reports / f"{Path(table).stem}.html")
+            picture = Path(made) / "figures" / "answer.png"
+            shutil.copyfile(picture, reports / f"{Path(table).stem}.png")

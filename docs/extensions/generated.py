@@ -3,6 +3,7 @@
 A page has a comment where the generated part goes, and is read with it.
 """
 
+import re
 import subprocess
 import sys
 
@@ -22,6 +23,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def read(_app: Sphinx, page: str, source: list[str]) -> None:
     """Puts in what is generated; what GitHub finds outside of `docs/` is a page here."""
     source[0] = source[0].replace(RESULTS, "](results.md")
+    # A comment at the beginning of a line would end the paragraph.
+    source[0] = re.sub(r"(?<=\S)\n(?=<!-- figure: )", " ", source[0])
     parts = {"cli": ("<!-- verbs -->", all_verbs), "config": ("<!-- keys -->", all_keys)}
     if page in parts:
         comment, generate = parts[page]
