@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fathom.search.analysis.interim import DepthLosses, InterimAnswer
+from fathom.search.analysis.verdict import Kind
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.terminal.picture import (
@@ -64,7 +65,9 @@ class LiveRow:
         """The interval of a budget that is done and has one: what an interval of an early search
         leaves out may come back, and the verdict at the end may allow none."""
         answer = self.answer
-        if not self.done or answer is None or answer.low is None or answer.high is None:
+        if not self.done or answer is None or answer.verdict is Kind.INSUFFICIENT:
+            return None
+        if answer.low is None or answer.high is None:
             return None
         return answer.low, answer.high
 

@@ -3,6 +3,7 @@
 import io
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.simulate.driver import Loss
+from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import conclude
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome
@@ -196,6 +198,18 @@ def test_an_answer_of_a_search_that_goes_on_is_called_one_so_far_and_has_no_inte
     assert not any(state.picture and state.picture.interval for state in states)
     assert all("best so far" in line and "best depth" not in line for line in lines)
     assert "best depths so far" in as_text(shown.view())
+
+
+def test_a_budget_that_ends_without_a_settled_depth_says_so_and_has_no_interval(
+    tmp_path: Path,
+) -> None:
+    progress, _ = watched(tmp_path)
+    state = progress._states()[0]
+    assert state.answer
+    assert state.interval, "the verdict allows one"
+    unsettled = replace(state, answer=replace(state.answer, verdict=Kind.INSUFFICIENT))
+    assert unsettled.interval is None
+    assert "done: not settled, depth 4 is lowest, insufficient" in summary_line(unsettled)
 
 
 def test_before_enough_depths_are_confirmed_a_depth_has_no_interval(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ space: {depth: [2, 4]}
 
 
 def planned(text: str, memory: float) -> tuple[str, tuple[BudgetPlan, ...], Machine]:
-    """The remedy for the largest budget on a machine with so much memory, and what it is tried on."""
+    """The remedy for the largest budget on a machine with so much memory, and the plans."""
     machine, config = replace(MACHINE, memory=memory), parse(text)
     plans = plan_study(config, 256, machine)
     assert not plans[-1].step.enough
