@@ -54,8 +54,16 @@ BOXES_WIDTH = 72
 
 
 class Command(TyperCommand):
-    """A command whose help is plain lines on a narrow terminal, on which boxes would cut options
-    off."""
+    """A command whose help has no type of a flag, and plain lines on a narrow terminal, on which
+    boxes would cut options off."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Returns the arguments and options; flags have no type to show."""
+        params = super().get_params(ctx)
+        for option in params:
+            if getattr(option, "is_flag", False) and option.metavar is None:
+                option.metavar = ""
+        return params
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Writes the help."""

@@ -42,13 +42,8 @@ def serve(runs: Path, uri: str, *, port: int, say: Callable[[str], None] = print
         return ""
 
     with live_reports(runs, port=port + 1, study_page=study_page) as address:
-        waiting = [f"reports: {address}"]
-
-        def say_all(text: str) -> None:
-            say("\n".join([*waiting, text]))
-            waiting.clear()
-
-        open_ui(uri, port=port, say=say_all)
+        say(f"reports: {address}\nMLflow's pages take some seconds to start")
+        open_ui(uri, port=port, say=say)
         if remote:  # MLflow has its own server, and the reports have none
             with terminated_as_interrupted(), suppress(KeyboardInterrupt):
                 threading.Event().wait()

@@ -180,6 +180,14 @@ def test_quick_verbs_import_no_framework(arguments: tuple[str, ...], needed: lis
     assert done.stdout.splitlines()[-1] == str(needed)
 
 
+@pytest.mark.parametrize("columns", ["60", "100"])
+def test_a_flag_has_no_type_in_the_help(columns: str) -> None:
+    text = fathom("run", "--help", COLUMNS=columns).stdout
+    assert "--extend" in text
+    assert "bool" not in text.lower()
+    assert "<float" in text.lower() or "FLOAT" in text, "an option with a value has one"
+
+
 def test_predict_and_plan_print_the_contracts_json() -> None:
     prediction = json.loads(here("predict", "--params", "174e9", "--json").stdout)
     assert set(prediction) == {"params", "law", "depth", "d_model", "interval", "extrapolated"}
