@@ -63,7 +63,10 @@ class Replay:
         self._plans = {plan.budget.params: plan for plan in plans}
         self._folder, self._since, self._now = folder, since, 0.0
         self._evaluations = {
-            plan.budget.params: len(evaluation_steps(config, plan.budget)) for plan in plans
+            plan.budget.params: 0
+            if config.train.command
+            else len(evaluation_steps(config, plan.budget))
+            for plan in plans
         }
         self._together = config.confirm.together
         self._batches: dict[int, set[str]] = {}

@@ -184,7 +184,8 @@ class Progress:
         ]
 
     def _steps(self, plan: BudgetPlan) -> int:
-        return len(evaluation_steps(self._scheduler.config, plan.budget))
+        config = self._scheduler.config
+        return 0 if config.train.command else len(evaluation_steps(config, plan.budget))
 
     def _work_left(self) -> dict[int, WorkLeft]:
         return {

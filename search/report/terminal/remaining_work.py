@@ -89,25 +89,31 @@ class Spent:
     flops: float = 0.0
     train_seconds: float = 0.0
     """Seconds of training steps."""
-    others: int = 0
-    """Starts of trials and evaluations, which take the rest of a worker's time."""
+    starts: int = 0
+    """Trials that were started."""
+    evaluations: int = 0
+
+    @property
+    def others(self) -> int:
+        """Starts of trials and evaluations, which take the rest of a worker's time."""
+        return self.starts + self.evaluations
 
 
 def spent_since(records: Iterable[TrialRecord], since: float) -> Spent:
     """Returns what these trials have taken up to their evaluations after the Unix time `since`."""
     flops = seconds = 0.0
-    others = 0
+    starts = evaluations = 0
     for record in records:
         points = record.curve
-        others += record.started > since
+        starts += record.started > since
         for index in range(len(points)):
             if points[index].time > since:
                 before = points[index - 1] if index else None
                 tokens = points[index].tokens - (before.tokens if before else 0)
                 flops += record.spec.shape.train_flops_per_token * tokens
                 seconds += points[index].train_seconds - (before.train_seconds if before else 0.0)
-                others += 1
-    return Spent(flops, seconds, others)
+                evaluations += 1
+    return Spent(flops, seconds, starts, evaluations)
 
 
 def steady_clock() -> Callable[[], float]:
@@ -128,7 +134,8 @@ class SearchPace:
         self, plans: Iterable[BudgetPlan], evaluations: Mapping[int, int],
         clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        """`evaluations` maps each budget to the evaluations of a whole training."""
+        """`evaluations` maps each budget to the evaluations of a whole training that stop it: none
+        of a command of the user's own, whose time has them in it."""
         self._plans = {plan.budget.params: plan for plan in plans}
         self._evaluations, self._clock = evaluations, clock or steady_clock()
         self._began: float | None = None
@@ -183,14 +190,15 @@ class SearchPace:
         """Returns a worker's seconds for a training token of each budget, with the evaluations and
         the start of its trial."""
         half = began + (self._last - began) / 2
-        beside = max(0.0, self._busy - run.train_seconds) / run.others
+        others = run.others if any(self._evaluations.values()) else max(1, run.starts)
+        beside = max(0.0, self._busy - run.train_seconds) / others
         found = {}
         for budget, plan in self._plans.items():
             training = _training_seconds(records[budget], began, half)
             if training is None:
                 training = run.train_seconds / run.flops * plan.flops_of_a_token
-            others = (1 + self._evaluations[budget]) / plan.budget.tokens
-            found[budget] = training + beside * others
+            stops = (1 + self._evaluations[budget]) / plan.budget.tokens
+            found[budget] = training + beside * stops
         return found
 
     def _without_jumps(self, began: float, low: float, high: float) -> tuple[float, float]:
