@@ -16,8 +16,8 @@ from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
 from fathom.search.cluster.early_end import DiskSpace, TimeLimit
 from fathom.search.cluster.interrupt import Interrupt
-from fathom.search.cluster.ray_session import cluster_address, start_ray
-from fathom.search.cluster.secrets import COPIED_BY_TUNE, hidden
+from fathom.search.cluster.session.ray_session import cluster_address, start_ray
+from fathom.search.cluster.session.secrets import COPIED_BY_TUNE, hidden
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml

@@ -139,7 +139,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = SimpleNamespace(vocab_size=256)
     monkeypatch.setattr("fathom.search.pipeline.run_trials", simulate)
     monkeypatch.setattr("fathom.search.pipeline.prepare", lambda *_: objective)
-    monkeypatch.setattr("fathom.search.cluster.ray_session.start_ray", lambda *_: None)
+    monkeypatch.setattr("fathom.search.cluster.session.ray_session.start_ray", lambda *_: None)
     monkeypatch.setattr("fathom.search.pipeline.start_ray", lambda *_: None)
     monkeypatch.setattr("fathom.search.pipeline.Tracker", Nowhere)
     monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())

@@ -21,7 +21,7 @@ from fathom.search.formatting import format_count
 CPU_SIZES = ((2, 32), (2, 64), (5, 128))
 """Depth and width: about 25k, 100k and 1M parameters beside the embedding."""
 GPU_SIZES = ((5, 128),)
-# As search/cluster/ray_session.py gives them to workers; glibc reads them when a process starts.
+# As search/cluster/session/local.py gives them to workers; glibc reads them when a process starts.
 ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 
 

@@ -18,7 +18,7 @@ from ray.train.torch import TorchConfig, TorchTrainer, get_device
 from ray.util.queue import Empty, Queue
 
 from fathom.objectives.contract import Objective
-from fathom.search.cluster.ray_session import all_nodes_but
+from fathom.search.cluster.session.ray_session import all_nodes_but
 from fathom.search.cluster.tune_internals import PlacementGroupCleanerCallback
 from fathom.search.cluster.worker import TrialActor
 from fathom.search.records import Report

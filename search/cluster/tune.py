@@ -20,10 +20,10 @@ from ray.tune.search import Searcher
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
-from fathom.search.cluster import ray_session
 from fathom.search.cluster.equal_failures import EqualFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
+from fathom.search.cluster.session import ray_session
 from fathom.search.cluster.tune_internals import (
     error_of,
     errors_kept_in_memory,

@@ -12,8 +12,8 @@ from typing import Any
 
 import ray
 
-from fathom.search.cluster.connect import last_line
 from fathom.search.cluster.ray_internals import ActorDeath, death_of_actor, draining_nodes
+from fathom.search.cluster.session.connect import last_line
 from fathom.search.cluster.tune_internals import KilledForMemoryError
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder

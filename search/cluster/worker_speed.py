@@ -8,7 +8,7 @@ from ray.exceptions import GetTimeoutError
 
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
-from fathom.search.cluster.ray_session import cluster_address, join_cluster
+from fathom.search.cluster.session.ray_session import cluster_address, join_cluster
 from fathom.search.cluster.worker import granted_gpus
 from fathom.search.study.hardware.device_speed import Rate, binned, keep_speeds
 from fathom.search.study.hardware.gpus import recognised

@@ -130,7 +130,7 @@ def _search(
     with locked(ready.folder), Steps(console) as steps:
         steps.begin(f"Study {ready.config.study}")
         if extend or not ready.has_report:
-            from fathom.search.cluster.ray_session import start_ray
+            from fathom.search.cluster.session.ray_session import start_ray
 
             steps.begin("starting Ray")
             with ThreadPoolExecutor(1) as aside:  # torch takes seconds to import, Ray to start

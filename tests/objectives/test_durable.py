@@ -110,7 +110,7 @@ def test_one_function_renames_files() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and _renames(node.func, len(node.args))
     ]
-    lock = ("search/cluster/ray_folder.py", "new.rename")
+    lock = ("search/cluster/session/folder.py", "new.rename")
     assert sorted(found) == [("objectives/durable.py", "os.replace"), lock]
 
 

@@ -29,8 +29,8 @@ train: {batch_size: 8, evaluations: 2}
 """
 KEEPS_LOGS = """
 from fathom.search import cli
-from fathom.search.cluster import ray_folder
-ray_folder._delete = lambda *_: None
+from fathom.search.cluster.session import folder
+folder._delete = lambda *_: None
 cli.main()
 """
 

@@ -24,7 +24,7 @@ from fathom.search.cluster.doctor.facts import (
 from fathom.search.cluster.doctor.gather import disk, output_of
 from fathom.search.cluster.doctor.nodes import alone, ask_nodes
 from fathom.search.cluster.doctor.storage import planted
-from fathom.search.cluster.ray_session import NotJoinedError
+from fathom.search.cluster.session.ray_session import NotJoinedError
 from fathom.search.run_folder import PARTS, RunFolder, default_tracking_uri
 from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study import store_uri

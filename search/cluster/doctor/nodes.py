@@ -10,12 +10,12 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fathom.search.cluster import ray_internals
-from fathom.search.cluster.connect import last_line
 from fathom.search.cluster.doctor.facts import ClusterFacts, Facts, Node, NodeQuestion
 from fathom.search.cluster.doctor.gather import gather
 from fathom.search.cluster.doctor.storage import is_answered
-from fathom.search.cluster.ray_folder import places
-from fathom.search.cluster.ray_session import cluster_address, join_cluster
+from fathom.search.cluster.session.connect import last_line
+from fathom.search.cluster.session.folder import places
+from fathom.search.cluster.session.ray_session import cluster_address, join_cluster
 
 ANSWER_SECONDS = 300.0
 """Longest wait for all nodes: PyTorch alone can take minutes to load, on a busy machine or from a

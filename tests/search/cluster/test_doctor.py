@@ -36,7 +36,7 @@ from fathom.search.cluster.doctor.gather import (
     service_of,
 )
 from fathom.search.cluster.doctor.storage import is_answered, planted
-from fathom.search.cluster.ray_session import NotJoinedError, cluster_address, join_cluster
+from fathom.search.cluster.session.ray_session import NotJoinedError, cluster_address, join_cluster
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import load, parse

@@ -15,7 +15,7 @@ from ray.air.execution._internal.event_manager import RayEventManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 
 from fathom.search.cluster import ray_internals, tune_internals
-from fathom.search.cluster.ray_session import start_ray
+from fathom.search.cluster.session.ray_session import start_ray
 from fathom.search.study.keys.groups import ResourcesConfig
 
 
@@ -100,7 +100,8 @@ def test_no_node_is_drained_and_memory_is_counted() -> None:
 
 def test_ray_can_start_before_tune_and_torch_are_imported() -> None:
     heavy = {"pandas", "ray.air", "ray.tune", "torch"}
-    code = f"import fathom.search.cluster.ray_session, sys; print({heavy} & sys.modules.keys())"
+    module = "fathom.search.cluster.session.ray_session"
+    code = f"import {module}, sys; print({heavy} & sys.modules.keys())"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
 from fathom.search.cluster.interrupt import Interrupt
-from fathom.search.cluster.ray_session import join_cluster, start_ray
+from fathom.search.cluster.session.ray_session import join_cluster, start_ray
 from fathom.search.cluster.tune import run_trials
 from fathom.search.cluster.worker import StorageError
 from fathom.search.cluster.worker_failures import AllTrialsFailError, AllWorkersDieError

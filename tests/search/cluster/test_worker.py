@@ -12,7 +12,7 @@ import ray
 import torch
 
 from fathom.objectives.contract import Batch
-from fathom.search.cluster.connect import QUIET
+from fathom.search.cluster.session.connect import QUIET
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome
 from fathom.search.training.assignment import Assignment

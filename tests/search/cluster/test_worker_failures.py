@@ -13,7 +13,7 @@ from fathom.search.cluster import worker_failures
 from fathom.search.cluster.equal_failures import EqualFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_internals import ActorDeath
-from fathom.search.cluster.ray_session import all_nodes_but
+from fathom.search.cluster.session.ray_session import all_nodes_but
 from fathom.search.cluster.tune import SchedulerAdapter, SearcherAdapter
 from fathom.search.cluster.tune_internals import KilledForMemoryError
 from fathom.search.cluster.worker_failures import (

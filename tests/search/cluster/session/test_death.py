@@ -1,4 +1,4 @@
-"""The head of a joined cluster that dies: `search/cluster/ray_death.py`."""
+"""The head of a joined cluster that dies: `search/cluster/session/death.py`."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 JOINED = """
 import socket, sys, time
 import ray
-from fathom.search.cluster.ray_death import end_with_head
+from fathom.search.cluster.session.death import end_with_head
 
 ray.is_initialized = lambda: True
 server = socket.create_server(("127.0.0.1", 0))

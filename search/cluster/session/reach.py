@@ -10,7 +10,7 @@ import grpc
 from ray._private.grpc_utils import init_grpc_channel
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 
-from fathom.search.cluster.cluster_address import is_reachable
+from fathom.search.cluster.session.address import is_reachable
 
 log = logging.getLogger(__name__)
 

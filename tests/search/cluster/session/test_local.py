@@ -16,14 +16,14 @@ from typing import Any
 import psutil
 import pytest
 
-from fathom.search.cluster import local_ray
-from fathom.search.cluster.local_ray import start_here
+from fathom.search.cluster.session import local
+from fathom.search.cluster.session.local import start_here
 from tests.support.places import ROOT
 
 AGAIN = "fathom run study.yaml"
 WAITS = f"""
 import sys, time
-from fathom.search.cluster.ray_session import start_ray
+from fathom.search.cluster.session.ray_session import start_ray
 from fathom.search.study.keys.groups import ResourcesConfig
 start_ray(ResourcesConfig(gpus_per_trial=0), {AGAIN!r})
 print("started", flush=True)
@@ -110,15 +110,15 @@ def attempts(monkeypatch: pytest.MonkeyPatch, *, fail: int) -> list[dict[str, An
         if len(tried) <= fail:
             raise RuntimeError("The current node timed out during startup.")
 
-    monkeypatch.setattr(local_ray, "connect", connect)
-    monkeypatch.setattr(local_ray, "end_with_ray", lambda *_: threading.Event())
+    monkeypatch.setattr(local, "connect", connect)
+    monkeypatch.setattr(local, "end_with_ray", lambda *_: threading.Event())
     return tried
 
 
 def test_a_start_that_takes_too_long_is_tried_once_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(local_ray, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(local, "SLOW_SECONDS", 0.0)
     tried = attempts(monkeypatch, fail=1)
     start_here(AGAIN)
     assert len(tried) == 2
@@ -128,7 +128,7 @@ def test_a_start_that_takes_too_long_is_tried_once_more(
 
 
 def test_a_machine_that_stays_too_busy_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_ray, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(local, "SLOW_SECONDS", 0.0)
     tried = attempts(monkeypatch, fail=2)
     with pytest.raises(OSError, match=rf"this machine is busy .* go on with: {AGAIN}") as refused:
         start_here(AGAIN)
@@ -156,7 +156,7 @@ def test_too_little_address_space_is_refused_before_ray_starts(
 def test_a_process_of_ray_that_is_killed_during_the_start_ends_the_run() -> None:
     code = """
 import subprocess, time
-from fathom.search.cluster.ray_death import end_with_ray
+from fathom.search.cluster.session.death import end_with_ray
 started = [subprocess.Popen(["sleep", "600"])]
 end_with_ray(started, "fathom run study.yaml")
 started[0].kill()

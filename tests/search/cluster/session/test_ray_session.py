@@ -1,4 +1,4 @@
-"""Ray started on this machine, where it can't be: `search/cluster/ray_session.py`."""
+"""Ray started on this machine, where it can't be: `search/cluster/session/ray_session.py`."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.simulate.study import TWO_BUDGETS
-from fathom.search.cluster.ray_session import start_ray
+from fathom.search.cluster.session.ray_session import start_ray
 from fathom.search.study.keys.groups import ResourcesConfig
 from tests.support.places import ROOT
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import ray
 
 from fathom.search.cluster import ray_internals
-from fathom.search.cluster.cluster_address import is_reachable
 from fathom.search.cluster.ray_internals import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
+from fathom.search.cluster.session.address import is_reachable
 
 POLL_SECONDS = 0.2
 HEAD_POLL_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""Whether the head of a cluster answers, or something else does: `search/cluster/reach.py`."""
+"""Whether a head of Ray answers, or something else: `search/cluster/session/reach.py`."""
 
 import socket
 import threading
@@ -11,8 +11,8 @@ import grpc
 import pytest
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 
-from fathom.search.cluster import reach
-from fathom.search.cluster.ray_session import NotJoinedError, join_cluster
+from fathom.search.cluster.session import reach
+from fathom.search.cluster.session.ray_session import NotJoinedError, join_cluster
 
 
 class Head(gcs_service_pb2_grpc.NodeInfoGcsServiceServicer):

@@ -15,7 +15,7 @@ import importlib, os, shutil, sys
 import ray
 from ray.cluster_utils import Cluster
 from fathom.objectives.user_code import CHECKOUT, named, own_modules
-from fathom.search.cluster.ray_session import join_cluster
+from fathom.search.cluster.session.ray_session import join_cluster
 
 # Another checkout of Fathom may be installed here.
 others = [place for place in sys.path if os.path.isdir(os.path.join(place, "objectives"))]

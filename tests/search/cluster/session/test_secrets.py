@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from fathom.search.cluster import ray_session
-from fathom.search.cluster.secrets import SECRETS
+from fathom.search.cluster.session import ray_session
+from fathom.search.cluster.session.secrets import SECRETS
 from fathom.search.study.keys.groups import ResourcesConfig
 
 KEY, TOKEN = "AWS_SECRET_ACCESS_KEY", "MLFLOW_TRACKING_TOKEN"

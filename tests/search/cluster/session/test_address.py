@@ -1,4 +1,4 @@
-"""Which cluster's address is believed: `search/cluster/cluster_address.py`."""
+"""Which cluster's address is believed: `search/cluster/session/address.py`."""
 
 import os
 import socket
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.cluster import cluster_address
-from fathom.search.cluster.cluster_address import named_cluster
+from fathom.search.cluster.session import address
+from fathom.search.cluster.session.address import named_cluster
 
 STRANGER = 65534
 """Number of another user, on most systems `nobody`."""
@@ -35,7 +35,7 @@ def as_another(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = os.getuid()
     monkeypatch.setattr("os.getuid", lambda: STRANGER)
     if mine == 0:  # root is believed, so that files and sockets of root are not another's
-        monkeypatch.setattr(cluster_address, "BELIEVED", set())
+        monkeypatch.setattr(address, "BELIEVED", set())
 
 
 def test_the_file_of_an_own_ray_start_is_believed(file: Path) -> None:
@@ -75,9 +75,9 @@ def test_an_own_file_is_believed_as_long_as_nobody_else_listens_there(
     """A `ray start` that is gone leaves its file, and its port to everybody."""
     file.write_text(listener)
     assert named_cluster().address == listener
-    owner = cluster_address._listeners(listener)
+    owner = address._listeners(listener)
     assert owner == {os.getuid()}
-    monkeypatch.setattr(cluster_address, "_listeners", lambda _: {STRANGER})
+    monkeypatch.setattr(address, "_listeners", lambda _: {STRANGER})
     found = named_cluster()
     assert found.address is None
     assert f"what listens at {listener}, which it names, belongs to" in found.doubt

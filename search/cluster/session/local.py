@@ -14,9 +14,6 @@ from typing import Any
 
 import ray
 
-from fathom.search.cluster.connect import connect, last_line
-from fathom.search.cluster.ray_death import end_with_ray
-from fathom.search.cluster.ray_folder import private_folder
 from fathom.search.cluster.ray_internals import (
     loopback,
     private_token,
@@ -24,6 +21,9 @@ from fathom.search.cluster.ray_internals import (
     processes_started_by,
     silent,
 )
+from fathom.search.cluster.session.connect import connect, last_line
+from fathom.search.cluster.session.death import end_with_ray
+from fathom.search.cluster.session.folder import private_folder
 from fathom.search.signals import endings_blocked
 
 log = logging.getLogger(__name__)

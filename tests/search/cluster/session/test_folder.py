@@ -1,4 +1,4 @@
-"""The private folder of Ray on this machine: `search/cluster/ray_folder.py`."""
+"""The private folder of Ray on this machine: `search/cluster/session/folder.py`."""
 
 import errno
 import os
@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from fathom.search.cluster.ray_folder import RAY, base_folder, private_folder
+from fathom.search.cluster.session.folder import RAY, base_folder, private_folder
 from tests.support.places import ROOT
 
-MAKES = "from fathom.search.cluster.ray_folder import private_folder; print(private_folder())"
+MAKES = "from fathom.search.cluster.session.folder import private_folder; print(private_folder())"
 KILLED = f"{MAKES}; import os, signal; os.sys.stdout.flush(); os.kill(os.getpid(), signal.SIGKILL)"
 
 

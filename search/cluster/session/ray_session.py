@@ -15,12 +15,12 @@ import ray
 from ray.exceptions import AuthenticationError, RuntimeEnvSetupError
 
 from fathom.objectives.user_code import CHECKOUT, own_modules
-from fathom.search.cluster.cluster_address import NamedCluster, named_cluster
-from fathom.search.cluster.connect import connect, last_line
-from fathom.search.cluster.local_ray import WORKER_ENVIRONMENT, start_here
-from fathom.search.cluster.ray_death import end_with_head
 from fathom.search.cluster.ray_internals import silent
-from fathom.search.cluster.secrets import SECRETS, hidden
+from fathom.search.cluster.session.address import NamedCluster, named_cluster
+from fathom.search.cluster.session.connect import connect, last_line
+from fathom.search.cluster.session.death import end_with_head
+from fathom.search.cluster.session.local import WORKER_ENVIRONMENT, start_here
+from fathom.search.cluster.session.secrets import SECRETS, hidden
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import ResourcesConfig
 
@@ -100,7 +100,7 @@ def join_cluster(*, own_code: bool = False) -> str | None:
             return None
         error = ConnectionError("it names no cluster")
         raise NotJoinedError(replace(cluster, address="auto"), error, NO_HEAD)
-    reach: Any = import_module("fathom.search.cluster.reach")
+    reach: Any = import_module("fathom.search.cluster.session.reach")
     try:
         reach.wait_for_head(cluster.address)
         with silent():  # of a host that was cut off, Ray would print pages of its state
