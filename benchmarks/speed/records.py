@@ -88,9 +88,9 @@ def main() -> None:
         trials = len(simulated(config, folder.path).records)
     costs = {}
     for file in (folder.records, folder.journal, folder.optuna):
-        seconds = waits.seconds[file.name]
+        seconds = waits.seconds.get(file.name, [])
         number = len(seconds) / trials
-        costs[file] = number, 1000 * number * statistics.median(seconds)
+        costs[file] = number, 1000 * number * statistics.median(seconds or [0.0])
         table.add(file.name, *costs[file])
     number, ms = (costs[folder.records][at] + costs[folder.journal][at] for at in (0, 1))
     table.figure("waits", number, "waits a trial", ".1f")

@@ -17,7 +17,7 @@ from typing import Any
 import optuna
 from optuna.exceptions import OptunaError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -256,6 +256,25 @@ def _reason(error: Exception) -> str:
     return first_line(cause if isinstance(cause, SQLAlchemyError) else error)
 
 
+class UnsyncedFile(JournalFileBackend):
+    """Optuna's file, whose lines nobody waits for: what a power cut takes of them is written anew
+    from the records. Optuna itself would wait for the disk 4 times a trial."""
+
+    def __init__(self, path: Path) -> None:
+        self._place, self._writing = path, JournalFileSymlinkLock(str(path))
+        super().__init__(str(path), self._writing)
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """Appends lines, as Optuna does, while another program may do so too."""
+        lines = "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in logs)
+        self._writing.acquire()
+        try:
+            with self._place.open("ab") as file:
+                file.write(lines.encode())
+        finally:
+            self._writing.release()
+
+
 def open_file(path: Path) -> BaseStorage:
     """Optuna's file; one that can't be read is put aside, and a new one made.
 
@@ -281,7 +300,7 @@ def open_file(path: Path) -> BaseStorage:
 
 def _read(path: Path) -> BaseStorage:
     truncate_torn_line(path)
-    storage = JournalStorage(JournalFileBackend(str(path)))
+    storage = JournalStorage(UnsyncedFile(path))
     # Optuna passes over a last line that is not JSON, and fails at it once another follows.
     if content := path.read_bytes():
         json.loads(content[:-1].rpartition(b"\n")[-1])

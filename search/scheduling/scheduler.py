@@ -109,11 +109,12 @@ class Scheduler:
         if goes_on and report.rung and report.rung[0] not in judged:
             goes_on = search.explored or not search.rule.pauses(record, report.rung[0])
         # The rung at which a trial pauses is not noted before its end is: should a kill come in
-        # between, the trial comes by again and is judged again. Nor is the line waited for: what a
-        # power cut takes, the trial reports again from its checkpoint.
+        # between, the trial comes by again and is judged again. A line without a rung is not waited
+        # for: what a power cut takes, the trial reports again from its checkpoint, but for a rung
+        # that it has passed before.
         noted = report if goes_on else replace(report, rung=None)
         line = {"event": "report", "trial": trial, **to_values(noted)}
-        append_line(self.folder.journal, line, wait=False)
+        append_line(self.folder.journal, line, wait=noted.rung is not None)
         self._notify(record)
         if report.outcome is not None:
             self.end(trial, report.outcome, report.reason)

@@ -5,13 +5,14 @@ import math
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.analysis.optimum import Located, find_optima
-from fathom.search.json_lines import read_lines
+from fathom.search.json_lines import append_line, read_lines
 from fathom.search.records import Outcome, Stage, TrialSpec
 from fathom.search.run_folder import read_records
 from fathom.search.study.keys.config import StudyConfig, parse
@@ -148,6 +149,22 @@ def test_a_line_cut_short_by_a_crash_is_dropped_and_the_trial_runs_again(tmp_pat
     assert cut in second.live
     Simulation(second).run()
     assert Counter(r.spec.trial for r in second.records)[cut] == 1
+
+
+def test_a_rung_that_a_trial_passes_is_on_the_disk_before_the_trial_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoint may be later than the rung, so that the trial does not report it again."""
+    waits = list[tuple[bool, bool]]()
+
+    def noted(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
+        if line.get("event") == "report":
+            waits.append((line["rung"] is not None, wait))
+        append_line(path, line, wait=wait)
+
+    monkeypatch.setattr("fathom.search.scheduling.scheduler.append_line", noted)
+    Simulation(scheduler(study(), tmp_path)).run()
+    assert {*waits} == {(True, True), (False, False)}
 
 
 def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
