@@ -143,7 +143,8 @@ class RunFolder:
         Through a link, files elsewhere would be written or deleted; reading a pipe would never end.
 
         Raises:
-            RunFolderError: names the first that is a link, a pipe or of the other kind.
+            RunFolderError: names the first that is a link, a pipe or of the other kind, or locks
+                that are one file.
         """
         paths = {
             value.__get__(self, RunFolder)
@@ -152,7 +153,8 @@ class RunFolder:
         }
         tables = self.path / "tables"
         folders = {self.state, self.marker.parent, self.ray, self.figures, tables}
-        files = paths - folders | {self.state / "lock", self.state / "report.lock"}
+        locks = self.state / "lock", self.state / "report.lock"
+        files = paths - folders | {*locks}
         files |= {*tables.glob("*.csv"), *self.figures.glob("*.*")}
         for path in sorted(files | folders):
             kind, is_kind = ("folder", path.is_dir) if path in folders else ("file", path.is_file)
@@ -161,6 +163,12 @@ class RunFolder:
                     f"{path} must be a plain {kind} of the run itself, and is a link or something "
                     "else; move it away (the run folder as a whole may be a link)"
                 )
+        if all(lock.exists() for lock in locks) and locks[0].samefile(locks[1]):
+            lock, report = locks
+            raise RunFolderError(
+                f"{lock} and {report} must be two files, and are two names of one, for which a "
+                f"report would wait for ever; delete {report}"
+            )
 
     def create(self) -> None:
         """Makes the folders of the run."""

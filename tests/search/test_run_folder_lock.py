@@ -1,11 +1,12 @@
 """One search at a time on a run folder: `locked` in `search/run_folder.py`."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from fathom.search.pipeline import report_study
-from fathom.search.run_folder import InUseError, RunFolder, locked
+from fathom.search.run_folder import InUseError, RunFolder, RunFolderError, locked
 from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 
@@ -32,3 +33,15 @@ def test_a_report_can_be_written_while_a_search_has_the_folder(tmp_path: Path) -
         assert report_study(search.folder.path).conclusion.optima
     assert search.folder.report.exists()
     assert not (tmp_path / "runs" / "mlflow.db").exists(), "the search itself writes to MLflow"
+
+
+def test_locks_that_are_one_file_are_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs" / "mine")
+    folder.create()
+    lock = folder.state / "lock"
+    lock.touch()
+    os.link(lock, folder.state / "report.lock")
+    with pytest.raises(RunFolderError, match=r"must be two files.*delete .*report\.lock"):
+        folder.check_files()
+    (folder.state / "report.lock").unlink()
+    folder.check_files()
