@@ -32,7 +32,10 @@ def main() -> None:
     seed_all, save = torch.manual_seed, torch.save
 
     def save_whole(state: object, path: str) -> None:
-        save(state, f"{path}.new")
+        with open(f"{path}.new", "wb") as file:
+            save(state, file)
+            file.flush()
+            os.fsync(file.fileno())  # or a power cut may leave the name with an empty file
         os.replace(f"{path}.new", path)
 
     torch.manual_seed = lambda seed: seed_all(seed + int(number))
