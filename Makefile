@@ -19,12 +19,13 @@ install = $(if $(UV),$(UV_INSTALL) $(2) $(1) 2>/dev/null || )$(PIP) $(1)
 PYTEST := $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-.PHONY: help quickstart test drill checks docs
+.PHONY: help quickstart test drill siege checks docs
 
 help:
 	@echo "make quickstart   environment and a complete search on an embedded corpus: CPU, minutes"
 	@echo "make test         environment, linter, type checker and the tests that decide on a change"
 	@echo "make drill        environment and the tests that take long: clusters over time, kills, ..."
+	@echo "make siege        environment and attacks by the hundred on what a search keeps: an hour"
 	@echo "make checks       environment, linter and type checker"
 	@echo "make docs         environment and the documentation as a site, in build/docs"
 
@@ -37,11 +38,14 @@ quickstart: $(STAMP)
 test: $(STAMP)
 	@found=$$(mktemp); { $(CHECKS); } > $$found 2>&1 & checks=$$!; \
 	trap 'kill $$checks 2>/dev/null; rm -f $$found' EXIT; \
-	$(PYTEST) -m 'not drill'; tests=$$?; \
+	$(PYTEST) -m 'not drill and not siege'; tests=$$?; \
 	wait $$checks || { cat $$found; exit 1; }; exit $$tests
 
 drill: $(STAMP)
 	@$(PYTEST) -m drill
+
+siege: $(STAMP)
+	@$(PYTEST) -m siege
 
 checks: $(STAMP)
 	@$(CHECKS)

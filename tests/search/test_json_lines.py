@@ -99,8 +99,15 @@ DAMAGES: Sequence[Damage] = (
 )
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    "seeds", [range(60), pytest.param(range(60, 1000), marks=pytest.mark.drill)], ids=len
+    "seeds",
+    [
+        range(60),
+        pytest.param(range(60, 1000), marks=pytest.mark.drill),
+        pytest.param(range(1000, 6000), marks=pytest.mark.siege),
+    ],
+    ids=len,
 )
 def test_damaged_lines_give_the_same_answer_or_a_refusal_or_an_unfinished_search(
     folder: RunFolder, seeds: range
@@ -125,6 +132,7 @@ def test_damaged_lines_give_the_same_answer_or_a_refusal_or_an_unfinished_search
             if changed != content:
                 assert content.startswith(changed), (seed, damage.__name__)
         path.write_bytes(content)
+    print(f"{len(seeds)} damages: {refused} refused, {same} with the same answer, others cut off")
     assert refused > len(seeds) / 2
     assert refused + same < len(seeds), "some were cut off"
 

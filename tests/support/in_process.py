@@ -1,5 +1,7 @@
 """A whole search in this process: the scheduler's trials, one after another, without Ray."""
 
+from collections.abc import Callable
+
 from fathom.objectives.contract import Objective
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.training.assignment import Assignment
@@ -7,8 +9,14 @@ from fathom.search.training.trial import RunningTrial
 from tests.support.toy import CPU
 
 
-def search_in_process(scheduler: Scheduler, objective: Objective) -> None:
-    """Trains every trial that the scheduler asks for, as one worker would, until it is done."""
+def search_in_process(
+    scheduler: Scheduler, objective: Objective, stops: Callable[[], bool] = lambda: False
+) -> None:
+    """Trains every trial that the scheduler asks for, as one worker would, until it is done.
+
+    Raises:
+        KeyboardInterrupt: when `stops` is true after a report.
+    """
     while spec := scheduler.next_trial():
         budget = scheduler.budgets[spec.budget].budget
         checkpoint = scheduler.folder.checkpoint(spec.trial)
@@ -18,4 +26,6 @@ def search_in_process(scheduler: Scheduler, objective: Objective) -> None:
         for report in trial.reports():
             if not scheduler.report(spec.trial, report):
                 break
+            if stops():
+                raise KeyboardInterrupt
     assert scheduler.done

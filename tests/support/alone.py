@@ -1,0 +1,58 @@
+"""`fathom run` in this process, its trials one after another: without Ray, MLflow or a report."""
+
+import io
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from rich.console import Console
+
+from fathom.objectives.contract import Objective
+from fathom.search import pipeline
+from fathom.search.report.terminal.steps import Steps
+from fathom.search.run_folder import RunFolder, locked
+from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.keys.config import load
+from fathom.search.study.preflight import check_ready
+from fathom.search.training.saving.trial_log import ReportSchedule
+from tests.support.in_process import search_in_process
+
+
+class Stop:
+    """An interrupt of the search at the n-th look of its trials for one, after which they save."""
+
+    def __init__(self, look: int) -> None:
+        self._look, self.looks = look, 0
+
+    def interrupted(self) -> bool:
+        """Counts a look; True from the n-th on."""
+        self.looks += 1
+        return self.came()
+
+    def came(self) -> bool:
+        """True once the n-th look was taken."""
+        return self.looks >= self._look
+
+
+def run_alone(study: Path, runs: Path, stop: Stop | None = None) -> RunFolder:
+    """Begins or resumes the search of a study file; returns its run folder.
+
+    Raises:
+        KeyboardInterrupt: at the interrupt `stop`; the trial under way has saved.
+    """
+    stop = stop or Stop(10**9)
+
+    def trials(scheduler: Scheduler, objective: Objective, *_: Any) -> None:
+        search_in_process(scheduler, objective, stop.came)
+
+    ready = check_ready(load(study), runs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "run_trials", trials)
+        patch.setattr(pipeline, "start_ray", lambda *_: None)
+        patch.setattr(pipeline, "Tracker", MagicMock())
+        patch.setattr(pipeline, "write_report", lambda *_: None)
+        patch.setattr(ReportSchedule, "interrupted", lambda _: stop.interrupted())
+        with locked(ready.folder), Steps(Console(file=io.StringIO())) as steps:
+            pipeline.run_study(ready, steps)
+    return ready.folder
