@@ -34,6 +34,8 @@ resources: {gpus_per_trial: 0}
 """
 SAMPLE = [pytest.param(12, marks=pytest.mark.drill), pytest.param(10**9, marks=pytest.mark.siege)]
 """Most places of each kind at which a search is disturbed."""
+BOUNDARIES = ("begin", "rename", "write journal", "sync journal", "write records", "sync records")
+"""Changes after which a sample disturbs it."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,10 @@ def ends(folder: RunFolder) -> list[str]:
 def states(disk: RecordedFolder, what: Left, place: Path, most: int) -> Iterator[tuple[int, Path]]:
     """Numbers of changes, and a folder with what is left after so many, each once."""
     seen = set[str]()
-    for number in some(len(disk.changes) + 1, most):
+    whole = most > len(disk.changes)
+    after = ["begin", *disk.words]
+    numbers = [n for n, word in enumerate(after) if whole or word.startswith(BOUNDARIES)]
+    for number in map(numbers.__getitem__, some(len(numbers), most)):
         runs = place / f"{number}"
         disk.left(number, what, runs)
         digest = hashlib.sha256(repr(contents(runs)).encode()).hexdigest()
