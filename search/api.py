@@ -17,7 +17,7 @@ from fathom.search.commands.export_folder import export_folder
 from fathom.search.commands.plan_tables import plan_json
 from fathom.search.commands.train_best import train_best
 from fathom.search.conclusion import Conclusion, best_law
-from fathom.search.export.best import BestShape, best_yaml, no_answer
+from fathom.search.export.best import BestShape, best_yaml
 from fathom.search.formatting import format_count
 from fathom.search.pipeline import conclude_run, run_study
 from fathom.search.report.charts.paper_figures import ShownFigure, static
@@ -114,7 +114,7 @@ class Study:
         Raises:
             ConfigError: if the study has none at this budget.
         """
-        return self._best(budget, anyway=True).shape
+        return self._best(budget).shape
 
     def plan(self, gpu: str | None = None) -> pd.DataFrame:
         """A row for each budget: shapes, depths, trials, rungs, FLOPs and hours on this machine, or
@@ -137,23 +137,20 @@ class Study:
         tokens: str | int | None = None,
         corpus: str | None = None,
         out: str | Path = "trained",
-        anyway: bool = False,
         say: Callable[[str], None] = print,
     ) -> Path:
         """Trains the best shape of a budget as `fathom train` does; a second call resumes it.
 
         Returns the file of its weights, `out/weights.pt`, or the folder in which `train.command`
-        keeps its checkpoints. `say` gets a line for each evaluation. With `anyway`, a budget
-        without a best depth gives the shape with the lowest measured loss.
+        keeps its checkpoints. `say` gets a line for each evaluation.
 
         Raises:
-            ConfigError: if the study has no shape at this budget, no best depth without
-                `anyway`, can't be trained with these `tokens` or this `corpus`, or names an
-                objective that is not trusted.
+            ConfigError: if the study has no shape at this budget, can't be trained with these
+                `tokens` or this `corpus`, or names an objective that is not trusted.
         """
         check_trusted(self.config, self.folder.config, trust=self._trust)
         horizon = None if tokens is None else str(tokens)
-        best = self._best(budget, anyway=anyway)
+        best = self._best(budget)
         cache = token_cache(self.folder.path.parent)
         return train_best(best, tokens=horizon, corpus=corpus, out=Path(out), cache=cache, say=say)
 
@@ -165,19 +162,17 @@ class Study:
         out: str | Path,
         weights: str | Path | None = None,
         nearest: bool = False,
-        anyway: bool = False,
     ) -> Path:
         """Writes the best shape of a budget as `fathom export` does, and returns where.
 
         `format` is `yaml` for a file, or `hf`, `litgpt`, `nanogpt`, `torchtitan` for a folder.
-        `weights` is a folder of `train`. With `nearest`, RMSNorm may stand for another norm; with
-        `anyway`, a budget without a best depth gives the shape with the lowest measured loss.
+        `weights` is a folder of `train`. With `nearest`, RMSNorm may stand for another norm.
 
         Raises:
-            ConfigError: if the study has no shape at this budget, no best depth without
-                `anyway`, or the format can't hold the shape.
+            ConfigError: if the study has no shape at this budget, or the format can't hold the
+                shape.
         """
-        best, folder = self._best(budget, anyway=anyway), Path(out)
+        best, folder = self._best(budget), Path(out)
         if format == "yaml" and weights is None and not nearest:
             alone = replace(self.conclusion, optima=(self._optimum(best.budget),))
             write_atomically(folder, best_yaml(alone))
@@ -192,13 +187,9 @@ class Study:
             f"Study {self.config.study} in {self.folder.path}\n{answers or '  no trial has ended'}"
         )
 
-    def _best(self, budget: str | int, *, anyway: bool) -> BestShape:
+    def _best(self, budget: str | int) -> BestShape:
         optimum = self._optimum(budget)
         assert optimum.shape is not None
-        if optimum.optimal_depth is None and not anyway:
-            raise ConfigError(
-                no_answer(format_count(optimum.budget), self.conclusion.reason(optimum))
-            )
         # As in best.yaml: where the search was tracked does not matter to a training.
         config = self.config.model_copy(update={"tracking": TrackingConfig()})
         return BestShape(config, optimum.budget, optimum.shape)

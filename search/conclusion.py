@@ -13,7 +13,7 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.analysis.rates import Factor, brackets
 from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
@@ -24,7 +24,7 @@ from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.true_remedy import with_true_remedy
-from fathom.search.words import study_reason
+from fathom.search.words import probabilities_text, study_reason
 
 Audits = Mapping[int, tuple[RungAudit, ...]]
 """Budget -> audit of each of its rungs."""
@@ -36,7 +36,7 @@ SIZES = (
 OPTIMUM_ROW = (
     *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict", "shape"),
     *("loss", "trials", "reason", "lowest_depth", "shallowest_depth"),
-    *("curve_minimum", "curve_minimum_interval"),
+    *("probabilities", "chance_of_cost", "curve_minimum", "curve_minimum_interval"),
     *("family_disagreement", "share_without_minimum", "noise", "params_slope", "best_ff_ratio"),
 )
 """Names of the values of an optimum, as tables and files list them; those of its interval and its
@@ -231,12 +231,14 @@ def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
     `reason` of the verdict is that for a study unless another is given.
     """
     possible = not_ruled_out(optimum)
+    likely = dict(optimum.probabilities) if isinstance(optimum, Located) else None
     values = {
         "plateau": list(possible),
         "shallowest_depth": min(possible, default=None),
         "verdict": optimum.kind.value,
         "shape": shape_row(optimum.shape) if optimum.shape else None,
         "reason": study_reason(optimum.verdict) if reason is None else reason,
+        "probabilities": likely,
     }
     return {name: _plain(getattr(optimum, name, None)) for name in OPTIMUM_ROW} | values
 
@@ -249,6 +251,8 @@ def flat_optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, A
         match name:
             case "interval" | "curve_minimum_interval":
                 flat[f"{name}_low"], flat[f"{name}_high"] = value or (None, None)
+            case "probabilities":
+                flat[name] = probabilities_text(optimum)
             case "shape":
                 flat |= shape_row(optimum.shape)
             case "trials":

@@ -1,6 +1,7 @@
 """The reason of a verdict and its remedy in words: for a study, and for a table of runs."""
 
 from fathom.search.analysis import verdict as v
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Advice, Verdict
 from fathom.search.formatting import format_count
 
@@ -85,8 +86,8 @@ def cause_text(cause: v.Cause) -> str:
             )
         case v.FlatInterval((low, high), difference):
             return (
-                f"the 95 % interval, {low} to {high}, is too wide to name a depth, and none of its "
-                f"depths is worse than the best by more than {difference:.3f} nats (95 %)"
+                f"any depth of the 95 % interval, {low} to {high}, may be the best, and none of "
+                f"them is worse than the best by more than {difference:.3f} nats (95 %)"
             )
         case v.BetweenTested(interval, below, above):
             return (
@@ -98,17 +99,16 @@ def cause_text(cause: v.Cause) -> str:
         case v.TooFewDepths(finished):
             depths = ", ".join(map(str, finished)) or "none"
             return f"a curve needs three depths that finished, got {depths}"
-        case v.NoiseUnknown(repeats):
-            number = f"only {repeats} trials repeat" if repeats else "no trial repeats"
-            return f"{number} a shape with another seed, so depth can't be told from noise"
+        case v.NoiseUnknown():
+            return "no trial repeats a shape with another seed, so depth can't be told from noise"
         case v.NoiseHidesDepth(noise):
             return f"seeds differ by {noise:.4f} nats, which hides the effect of depth"
         case v.RatioHidesDepth():
             return "the feed-forward ratio changes the loss by as much as depth does"
-        case v.NoCurveFits(lowest):
+        case v.MayCostMore(depth, chance, rivals):
             return (
-                "the losses have more than one minimum over depth, or a step: no curve fits them; "
-                f"depth {lowest} is lowest so far"
+                f"depth {depth} may cost more than {v.PLATEAU_WIDTH} nats against another, such as "
+                f"{', '.join(map(str, rivals))} (probability {100 * chance:.0f} %)"
             )
         case v.SearchUnfinished(ended):
             return f"the search has not ended, and only {ended} of its trials have"
@@ -143,6 +143,12 @@ def _nothing_text(nothing: v.NoRemedy) -> str:
 
 def _train_too(depths: tuple[int, ...]) -> str:
     return f"train depth{'' if len(depths) == 1 else 's'} {', '.join(map(str, depths))} too"
+
+
+def probabilities_text(optimum: Optimum) -> str:
+    """Returns the probabilities of depths to be the best, `3: 71 %, 4: 22 %`; empty without any."""
+    likely = optimum.probabilities if isinstance(optimum, Located) else ()
+    return ", ".join(f"{depth}: {100 * share:.0f} %" for depth, share in likely)
 
 
 def both_ends(interval: tuple[int, int]) -> str:

@@ -16,6 +16,7 @@ from numpy.random import Generator
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.study import search
 from benchmarks.worlds.planted import (
+    BEST_RATIO,
     Curve,
     World,
     asymmetric,
@@ -27,6 +28,7 @@ from benchmarks.worlds.planted import (
     symmetric,
     two_humps,
 )
+from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.study.keys.config import StudyConfig, parse
@@ -124,11 +126,44 @@ def heavy_tails(generator: Generator) -> Planted:
     return replace(planted, world=replace(planted.world, tails=3.0))
 
 
+def stalls(generator: Generator) -> Planted:
+    """One hump, and 10 to 20 % of the trainings stall."""
+    planted = one_hump(symmetric)(generator)
+    return replace(planted, world=replace(planted.world, stalls=generator.uniform(0.1, 0.2)))
+
+
 def growing_noise(generator: Generator) -> Planted:
     """One hump, with noise between seeds that grows like the root of depth up to depth itself."""
     planted = one_hump(symmetric)(generator)
     growth = generator.uniform(0.5, 1.0)
     return replace(planted, world=replace(planted.world, noise_growth=growth))
+
+
+def noisy_when_deep(generator: Generator) -> Planted:
+    """One hump, with noise between seeds that is five times as large at 32 layers as at 6."""
+    planted = one_hump(symmetric)(generator)
+    return replace(planted, world=replace(planted.world, noise_growth=log(5) / log(32 / 6)))
+
+
+def two_decimals(generator: Generator) -> Planted:
+    """One hump, with losses of two decimals."""
+    planted = one_hump(symmetric)(generator)
+    return replace(planted, world=replace(planted.world, decimals=2))
+
+
+def unlucky_shape(generator: Generator) -> Planted:
+    """One hump; at one depth near the best, shapes of a lower ratio than 4 lose 0.01 to 0.03."""
+    planted = one_hump(symmetric)(generator)
+    assert planted.depth is not None, "a hump has a lowest point"
+    unlucky, lost = (
+        round(planted.depth * 2 ** generator.uniform(-1, 1)),
+        generator.uniform(0.01, 0.03),
+    )
+
+    def effect(shape: Shape) -> float:
+        return lost if shape.depth == unlucky and shape.ff_ratio < BEST_RATIO else 0.0
+
+    return replace(planted, world=replace(planted.world, shape_effect=effect))
 
 
 def moving_rates(generator: Generator) -> Planted:
@@ -177,7 +212,11 @@ CASES: dict[str, tuple[Callable[[Generator], Planted], Kind, str]] = {
     "narrow notch": (notch(0.3, 1.0), Kind.INSUFFICIENT, ""),
     "plateau and cliff": (cliff, Kind.INSUFFICIENT, ""),
     "heavy tails": (heavy_tails, Kind.IDENTIFIED, ""),
+    "stalls": (stalls, Kind.IDENTIFIED, ""),
     "growing noise": (growing_noise, Kind.IDENTIFIED, ""),
+    "deep ones noisy": (noisy_when_deep, Kind.IDENTIFIED, ""),
+    "two decimals": (two_decimals, Kind.IDENTIFIED, ""),
+    "an unlucky shape": (unlucky_shape, Kind.IDENTIFIED, ""),
     "moving rates": (moving_rates, Kind.IDENTIFIED, ""),
     "starved": (one_hump(symmetric), Kind.INSUFFICIENT, STARVED),
 }  # fmt: skip

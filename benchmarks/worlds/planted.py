@@ -88,6 +88,8 @@ class World:
     """Degrees of freedom of Student's t from which the noise is drawn, of the same deviation."""
     noise_growth: float = 0.0
     """Exponent by which the noise grows with depth; `noise` is that of 6 layers."""
+    stalls: float = 0.0
+    """Chance of a training to stall: it then ends 0.02 to 0.15 nats too high."""
     ratio_effect: float = 0.01
     """Effect of the ratio: nats for each squared unit of ln(ff_ratio / 4)."""
     params_slope: float = -0.2
@@ -105,6 +107,10 @@ class World:
     """Chance of an evaluation before the end to come out 0.1 nats too high."""
     divergence: float = 0.0
     """Chance of a trial of the deepest quarter (in ln depth, to 64) to diverge."""
+    shape_effect: Callable[[Shape], float] = lambda shape: 0.0
+    """What a shape loses beside the effects of depth, ratio and size, nats."""
+    decimals: int = 16
+    """Decimals to which final losses are rounded, as people's tables are."""
 
     @property
     def floor(self) -> float:
@@ -139,6 +145,7 @@ class World:
             + self.ratio_effect * log(shape.ff_ratio / BEST_RATIO) ** 2
             + self.params_slope * log(shape.size(self.count) / self.budget)
             + self.rate_effect * off_rate**2
+            + self.shape_effect(shape)
         )
 
     def lag(self, depth: int) -> float:
@@ -151,7 +158,9 @@ class World:
             drawn = generator.normal()
         else:
             drawn = generator.standard_t(self.tails) * sqrt(1 - 2 / self.tails)
-        return float(self.noise * (depth / 6) ** self.noise_growth * drawn)
+        stalled = self.stalls > 0 and generator.random() < self.stalls
+        lost = generator.uniform(0.02, 0.15) if stalled else 0.0
+        return float(self.noise * (depth / 6) ** self.noise_growth * drawn) + lost
 
     def diverges(self, depth: int, generator: Generator) -> bool:
         """Draws whether a trial of a depth diverges."""
@@ -163,6 +172,7 @@ class World:
         """A trial's losses at these shares of the horizon; NaN from where it diverges."""
         final = self.expected_loss(shape, rate_scale) + self.seed_noise(shape.depth, generator)
         lag = self.lag(shape.depth)
+        final = round(final, self.decimals)
         found = [final + lag * (share**-self.fall - 1) for share in shares]
         for index, share in enumerate(shares):
             if share < 1 and generator.random() < self.spikes:
@@ -198,10 +208,8 @@ class World:
     def record(self, spec: TrialSpec, generator: Generator) -> TrialRecord:
         """The record of a trial that trained to the horizon or diverged."""
         depth = spec.shape.depth
-        noise = self.seed_noise(depth, generator)
-        record = finished(
-            spec, self.expected_loss(spec.shape, spec.rate_scale) + noise, lag=self.lag(depth)
-        )
+        final = self.expected_loss(spec.shape, spec.rate_scale) + self.seed_noise(depth, generator)
+        record = finished(spec, round(final, self.decimals), lag=self.lag(depth))
         if self.diverges(depth, generator):
             half = record.curve[: EVALUATIONS // 2]
             return replace(record, outcome=Outcome.DIVERGED, curve=half, rungs={})

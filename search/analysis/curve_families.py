@@ -55,6 +55,16 @@ class DepthPoints:
     depths: NDArray[np.int64]
     losses: Array
     covariance: Array
+    noise: float = 0.0
+    """Noise between seeds, nats, that `covariance` was computed with."""
+    by_seeds: Array | None = None
+    """The part of the covariance due to seeds, for a noise of 1; None where it is not known."""
+
+    def covariance_for(self, noise: float) -> Array:
+        """Covariance of the losses if the noise between seeds were another, nats."""
+        if self.by_seeds is None:
+            return self.covariance
+        return self.covariance + (noise**2 - self.noise**2) * self.by_seeds
 
     @cached_property
     def errors(self) -> Array:
@@ -69,8 +79,10 @@ class DepthPoints:
     def at(self, places: NDArray[np.intp]) -> "DepthPoints":
         """The points at these places, in this order."""
         depths, losses = self.depths[places], self.losses[places]
-        covariance = self.covariance[np.ix_(places, places)]
-        return replace(self, depths=depths, losses=losses, covariance=covariance)
+        square = np.ix_(places, places)
+        by_seeds = None if self.by_seeds is None else self.by_seeds[square]
+        covariance = self.covariance[square]
+        return replace(self, depths=depths, losses=losses, covariance=covariance, by_seeds=by_seeds)
 
     def height(self, errors: float) -> Array:
         """Height of each loss above the lowest one beyond `errors` standard errors of the
@@ -112,13 +124,14 @@ class PowerFit:
         # The middle of the range: far from 1, powers of depth would swamp one another.
         self._scale = exp(sum(self._ends) / 2)
         self._weighted = white @ (points.losses[:, None] if losses is None else losses)
-        design = white @ self._design(points.depths)
+        design = white @ self.design(points.depths)
         self.coefficients, self.squares = self._solve(design, (0, 1, 2))
         self.inside = (self.coefficients[:, 0] > 0) & (self.coefficients[:, 1] > 0)
         if not self.inside.all():
             self._leave_a_side_out(design)
 
-    def _design(self, depths: NDArray[np.int64]) -> Array:
+    def design(self, depths: NDArray[np.int64]) -> Array:
+        """The terms of each curve at the depths, (pairs, depths, 3)."""
         z = depths / self._scale
         falling, rising = z**-self._p, z**self._q
         return np.stack([falling, rising, np.ones_like(falling)], axis=-1)
@@ -162,7 +175,7 @@ class PowerFit:
 
     def losses(self, depths: NDArray[np.int64]) -> Array:
         """Losses at the depths; (pairs, draws, depths)."""
-        found: Array = np.swapaxes(self._design(depths) @ self.coefficients, 1, 2)
+        found: Array = np.swapaxes(self.design(depths) @ self.coefficients, 1, 2)
         return found
 
     @property

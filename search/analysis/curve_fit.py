@@ -73,37 +73,14 @@ class Fit:
         return self.parabola.lowest(self.points.ends)
 
 
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """Bootstrap draws of the best depth: results of other seeds and other shapes."""
-
-    shallowest: int
-    """The shallowest tested depth."""
-    optima: Array
-    """Best depth of each draw, kept inside the tested range; (draws,)."""
-    heights: Array
-    """Loss above the lowest of the draw's curve; (draws, whole depths of the range), nats."""
-    share_without_minimum: float
-    """Share of the draws whose curve has no lowest point inside; they count for the lower end."""
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 % interval of the best depth, before rounding."""
-        low, high = np.quantile(self.optima, [0.025, 0.975]).tolist()
-        return low, high
-
-    def worst(self, first: int, last: int) -> float:
-        """Nats by which the worst of these whole depths may be worse than the best (95 %)."""
-        heights = self.heights[:, first - self.shallowest : last - self.shallowest + 1]
-        return float(np.quantile(heights.max(axis=1), 0.95))
-
-
 def points_of(estimates: DepthEstimates) -> DepthPoints:
     """Depth estimates as points (depth, loss, covariance) to fit curves to."""
     return DepthPoints(
         depths=np.array([estimate.depth for estimate in estimates.depths], dtype=np.int64),
         losses=np.array([estimate.loss for estimate in estimates.depths], dtype=np.float64),
         covariance=estimates.covariance,
+        noise=estimates.noise,
+        by_seeds=estimates.by_seeds,
     )
 
 
@@ -139,27 +116,6 @@ def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
         squares=least,
         fits=fits,
     )
-
-
-def draw(found: Fit, generator: Generator, *, draws: int, degrees_of_freedom: int) -> Draws:
-    """Draws from a nested parametric bootstrap: each draw has its own noise, losses, shapes and
-    exponents. `misfit` is what other shapes of a depth would change."""
-    points = found.points
-    noise = draw_noise(points, generator, draws=draws, degrees_of_freedom=degrees_of_freedom)
-    shapes = found.misfit[:, None] * generator.standard_normal(noise.shape)
-    losses = points.losses[:, None] + noise + shapes
-    white = _whitening(points.covariance, found.misfit)
-    whole = np.arange(points.depths[0], points.depths[-1] + 1)
-    optima, heights = np.empty(draws), np.empty((draws, len(whole)))
-    dropped = 0
-    chosen = generator.choice(len(EXPONENTS), draws, p=found.plausible)
-    for pair in np.unique(chosen):
-        mine = chosen == pair
-        curves = PowerFit(points, white, [EXPONENTS[pair]], losses[:, mine])
-        lowest, inside = curves.lowest()
-        optima[mine], heights[mine] = lowest[0], curves.heights(whole, lowest)[0]
-        dropped += int((~inside).sum())
-    return Draws(int(whole[0]), np.exp(optima), heights, dropped / draws)
 
 
 def draw_noise(

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.noise import STATED_NOISE, UNKNOWN, Repeats, rounding_error
 from fathom.search.analysis.rates import (
     Factor,
     brackets,
     losses_by_seed,
     mean_at_best,
 )
+from fathom.search.analysis.stalls import without_stalled
 from fathom.search.records import Scale, Stage, TrialRecord
 
 Array = NDArray[np.float64]
@@ -39,16 +41,10 @@ of the best the loss changes by well under 1 %)."""
 FAR = 0.5
 """Share of its height above the best by which a shape may differ from the effects of size and ratio
 near the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03."""
-NOISE_FLOOR = 0.01
-"""Smallest noise between seeds, nats, while fewer than `KNOWN_NOISE` degrees of freedom measure it.
-Models of 20k to 80k parameters showed 0.010 to 0.016 (benchmarks/RESULTS.md)."""
 KNOWN_NOISE = 3
-STATED_NOISE = 1000
-"""Degrees of freedom of a noise that a person states: it is taken as known."""
+"""Degrees of freedom from which on the noise counts as measured."""
 CLOSE = 1e-6
 """Excess of a sum of squared residuals below which a variance has converged."""
-SMALLEST_NOISE = 1e-6
-"""Smallest noise, nats: it keeps weights finite when replicates agree to the last bit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +66,13 @@ class DepthEstimates:
     """Estimates of all depths with a finished trial, ascending, and the noise between seeds."""
 
     noise: float
-    """Standard deviation between seeds, nats."""
-    degrees_of_freedom: int
-    """Degrees of freedom of the noise; 0 when no trial was repeated."""
+    """Standard deviation between seeds, nats, by the repeats and what is usual, or as stated."""
+    repeats: Repeats
     depths: tuple[DepthEstimate, ...] = ()
     covariance: Array = field(default_factory=lambda: np.zeros((0, 0)))
     """Covariance of the errors of the losses; (depths, depths), squared nats."""
+    by_seeds: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    """The part of the covariance that is due to seeds, for a noise of 1; (depths, depths)."""
     params_slope: float = PARAMS_SLOPE[0]
     """Slope by which the losses were corrected for size, nats for each unit of ln(parameters)."""
     best_ratio: float = 1.0
@@ -105,41 +102,42 @@ def estimate_depths(records: Sequence[TrialRecord], noise: float | None = None) 
     exploration trials were selected for having come out low. They still help to estimate the
     effects of ratio and size.
     """
-    noise, degrees_of_freedom = seed_noise(records) if noise is None else (noise, STATED_NOISE)
-    shapes = list(_shape_losses(records, noise))
-    return combine_shapes(shapes, noise=noise, degrees_of_freedom=degrees_of_freedom)
+    repeats = seed_noise(records) if noise is None else Repeats(noise, STATED_NOISE)
+    kept = without_stalled(records)
+    return combine_shapes(list(_shape_losses(kept, repeats.likely_noise)), repeats)
 
 
-def combine_shapes(
-    shapes: Sequence[ShapeLoss], *, noise: float = 0.0, degrees_of_freedom: int = 0
-) -> DepthEstimates:
+def combine_shapes(shapes: Sequence[ShapeLoss], repeats: Repeats = UNKNOWN) -> DepthEstimates:
     """The depth estimates of shapes whose losses are known."""
+    noise = repeats.likely_noise
     if not shapes:
-        return DepthEstimates(noise=noise, degrees_of_freedom=0)
+        return DepthEstimates(noise=noise, repeats=repeats)
     model = _Regression(shapes)
     kept = [index for index, group in enumerate(model.groups) if group[1] is model.stage[group[0]]]
     return DepthEstimates(
         noise=noise,
-        degrees_of_freedom=degrees_of_freedom,
+        repeats=repeats,
         depths=tuple(model.depth(index) for index in kept),
         covariance=model.covariance[np.ix_(kept, kept)],
+        by_seeds=model.by_seeds[np.ix_(kept, kept)] / noise**2,
         params_slope=float(model.slopes[0]),
         best_ratio=model.best_ratio(),
     )
 
 
-def seed_noise(records: Sequence[TrialRecord]) -> tuple[float, int]:
-    """Returns the pooled standard deviation between seeds of a shape at a rate and decay, in nats,
-    and its degrees of freedom, from the finished trials."""
+def seed_noise(records: Sequence[TrialRecord]) -> Repeats:
+    """Returns what the finished trials that repeat a shape at a rate and decay with other seeds
+    show of the noise, at least what the decimals of the losses hide."""
     repeats: dict[tuple[Shape, Scale], list[float]] = defaultdict(list)
-    for record in records:
+    for record in without_stalled(records):
         if record.loss is not None:
             repeats[record.spec.shape, record.spec.scale].append(record.loss)
     degrees_of_freedom = sum(len(losses) - 1 for losses in repeats.values())
     squares = sum(float(np.var(losses)) * len(losses) for losses in repeats.values())
-    measured = sqrt(squares / degrees_of_freedom) if degrees_of_freedom else 0.0
-    floor = SMALLEST_NOISE if degrees_of_freedom >= KNOWN_NOISE else NOISE_FLOOR
-    return max(measured, floor), degrees_of_freedom
+    if not degrees_of_freedom:
+        return UNKNOWN
+    hidden = rounding_error([loss for losses in repeats.values() for loss in losses])
+    return Repeats(max(hidden, sqrt(squares / degrees_of_freedom)), degrees_of_freedom)
 
 
 def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
@@ -182,7 +180,7 @@ class _Regression:
         local = noise + (FAR * np.maximum(0.0, above)) ** 2
         self.between = self._between(local)
         self.slopes, self._slope_covariance = self._fit_slopes(local + self.between)
-        self.levels, self.covariance = self._fit_levels(noise + self.between)
+        self.levels, self.covariance, self.by_seeds = self._fit_levels(noise)
 
     def depth(self, group: int) -> DepthEstimate:
         """The estimate of one group of trials; its best shape is chosen by losses shrunk towards
@@ -227,18 +225,20 @@ class _Regression:
         covariance = np.linalg.inv(rows.T @ rows)
         return (covariance @ rows.T @ values)[-3:], covariance[-3:, -3:]
 
-    def _fit_levels(self, variance: Array) -> tuple[Array, Array]:
-        """Returns the mean loss of each group, corrected for size and ratio, and the covariance of
-        these means."""
-        covariates = self._design[:, -3:]
+    def _fit_levels(self, noise: Array) -> tuple[Array, Array, Array]:
+        """Returns the mean loss of each group, corrected for size and ratio, the covariance of
+        these means, and the part of it that is due to the noise, (shapes,), of the losses."""
+        covariates, variance = self._design[:, -3:], noise + self.between
         # A shape far from the common ratio says less about its depth than one that is near.
         moves = np.einsum("sk,kl,sl->s", covariates, self._slope_covariance, covariates)
         weights = self._design[:, :-3] / (variance + moves)[:, None]
         weights /= weights.sum(axis=0)
         moved = weights.T @ covariates
         by_slopes = moved @ self._slope_covariance @ moved.T
-        covariance = weights.T @ (weights * variance[:, None]) + by_slopes
-        return weights.T @ (self._losses - covariates @ self.slopes), covariance
+        by_seeds = weights.T @ (weights * noise[:, None])
+        by_shapes = weights.T @ (weights * self.between)
+        levels = weights.T @ (self._losses - covariates @ self.slopes)
+        return levels, by_seeds + by_shapes + by_slopes, by_seeds
 
     def _between(self, noise: Array) -> float:
         """Variance between shapes of a depth beyond noise and covariates.
@@ -307,7 +307,7 @@ def best_loss(estimates: DepthEstimates, *, confidence: float = 0.95) -> BestLos
     depths = estimates.depths
     if not depths:
         return None
-    freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
+    freedom = max(estimates.repeats.degrees_of_freedom, KNOWN_NOISE)
     errors = float(stdtrit(freedom, 1 - (1 - confidence) / (2 * len(depths))))
     best = min(depths, key=lambda estimate: estimate.loss)
     return BestLoss(

@@ -14,8 +14,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from fathom.search.analysis.curve_fit import Fit, fit, points_of
-from fathom.search.analysis.depth_estimates import Array, ShapeLoss, combine_shapes, seed_noise
+from fathom.search.analysis.depth_estimates import Array, ShapeLoss, seed_noise
 from fathom.search.analysis.rung_value import LOOK_BACK, MEDIAN_OF, median
 from fathom.search.records import ENDED_BADLY, Stage, TrialRecord
 
@@ -55,12 +54,6 @@ def forecastable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     return [r for r in records if r.spec.stage is Stage.EXPLORE or r.loss is not None]
 
 
-def fit_forecasts(shapes: Sequence[ShapeLoss]) -> Fit | None:
-    """The curves fitted to the forecasts over depth; None with fewer than three depths."""
-    points = points_of(combine_shapes(shapes))
-    return fit(points) if len(points.depths) >= 3 else None
-
-
 def forecasts(
     records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()
 ) -> list[ShapeLoss]:
@@ -69,7 +62,7 @@ def forecasts(
     Trials that trained furthest are forecast first, as their forecasts inform those of the others.
     So do `others`, finished trials that are not part of the result.
     """
-    noise, _ = seed_noise(records)
+    noise = seed_noise(records).likely_noise
     trials = [_Trial(r) for r in records if r.curve and r.outcome not in ENDED_BADLY]
     ends = [(_Trial(other), other.loss) for other in others if other.loss is not None]
     found = []

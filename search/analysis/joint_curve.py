@@ -6,6 +6,7 @@ side. The paused ones show it, and cost nothing more.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -19,6 +20,9 @@ from fathom.search.records import UNSCALED, Stage, TrialRecord
 
 RULED_OUT = 3
 """Standard errors of a forecast's difference from the best from which on a paused depth is out."""
+FORECAST_MISFIT = 0.15
+"""Share of its height above the best by which a forecast beyond the finished depths may be off: a
+model that starts slowly is forecast too high."""
 LEVEL = 0.02
 """Standard deviation, nats, of a common offset of the paused depths beside the finished ones:
 their forecasts share an error."""
@@ -48,11 +52,11 @@ def fit_joint_curve(records: Sequence[TrialRecord], estimates: DepthEstimates) -
     return fit(points, certain=certain) if len(set(points.depths.tolist())) >= 3 else None
 
 
-def with_ruled_out_ends(finished: DepthPoints, joint: Fit) -> tuple[DepthPoints, Flags]:
+def with_ruled_out_ends(finished: DepthPoints, joint: Fit) -> DepthPoints:
     """The finished depths, and those beyond them whose forecasts are certainly worse than the best.
 
-    Returns the points and flags of the finished ones. What was paused early costs little and shows
-    how steep the curve is; the best depth lies short of it.
+    What was paused early costs little and shows how steep the curve is. The best depth lies short
+    of it.
     """
     low, high = finished.depths[[0, -1]].tolist()
     depths = joint.points.depths
@@ -60,7 +64,9 @@ def with_ruled_out_ends(finished: DepthPoints, joint: Fit) -> tuple[DepthPoints,
     taken = np.isin(depths, finished.depths) & joint.certain
     worse = ~inside & (joint.points.height(RULED_OUT) > 0)
     places = np.flatnonzero(taken | worse)
-    return joint.points.at(places), joint.certain[places]
+    points = joint.points.at(places)
+    off = np.where(worse[places], FORECAST_MISFIT * points.height(1), 0.0)
+    return replace(points, covariance=points.covariance + np.diag(off**2))
 
 
 def _leading(records: Sequence[TrialRecord]) -> int | None:
@@ -88,10 +94,13 @@ def _join(
     where none finished. `rate_variance` is added to the variance of each forecast."""
     error = forecast_points.covariance + LEVEL**2
     error += rate_variance * np.eye(len(forecast_points.depths))
+    zeros = np.zeros_like(error)
     both = DepthPoints(
         depths=np.concatenate([finished.depths, forecast_points.depths]),
         losses=np.concatenate([finished.losses, forecast_points.losses]),
         covariance=block_diag(finished.covariance, error),
+        noise=finished.noise,
+        by_seeds=None if finished.by_seeds is None else block_diag(finished.by_seeds, zeros),
     )
     count = len(finished.depths) or len(both.depths)
     order = np.argsort(both.depths, kind="stable")

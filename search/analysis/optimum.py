@@ -1,40 +1,27 @@
 """The best depth of one budget, located with its interval and plateau or not, and the verdict.
 
-From records alone: `depth_estimates.py` estimates the loss of each depth, `curve_fit.py` fits
-curves over depth, `verdict.py` turns the result into a verdict.
+From records alone: `depth_estimates.py` estimates the loss of each depth, `posterior.py` draws what
+the losses of all depths may be, `verdict.py` turns the result into a verdict.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from fathom.models.shape import Count, Shape
-from fathom.search.analysis.curve_check import (
-    better_measured,
-    fits,
-    informative_depths,
-    uncontradicted,
-)
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
-from fathom.search.analysis.curve_fit import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
-from fathom.search.analysis.depth_estimates import (
-    KNOWN_NOISE,
-    DepthEstimate,
-    DepthEstimates,
-    estimate_depths,
-)
+from fathom.search.analysis.curve_fit import Fit, fit, points_of
+from fathom.search.analysis.depth_estimates import DepthEstimate, DepthEstimates, estimate_depths
 from fathom.search.analysis.joint_curve import fit_joint_curve, with_ruled_out_ends
+from fathom.search.analysis.posterior import DRAWS, Posterior, find_posterior
 from fathom.search.analysis.verdict import (
-    CERTAIN,
     PLATEAU_WIDTH,
     Kind,
     Location,
     Verdict,
     judge,
-    no_curve,
     too_few_depths,
 )
 from fathom.search.records import Outcome, TrialRecord, by_budget, in_order_of_names
@@ -42,6 +29,8 @@ from fathom.search.records import Outcome, TrialRecord, by_budget, in_order_of_n
 PLATEAU_PROBABILITY = 0.1
 """Smallest probability of lying within `PLATEAU_WIDTH` of the best at which a depth belongs to the
 plateau."""
+MENTIONED = 0.01
+"""Smallest probability of being the best at which a depth is listed with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +80,20 @@ class BudgetAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located(BudgetAnswer):
-    """The best depth of a budget, from a curve that fits its losses."""
+    """The best depth of a budget with three finished depths or more."""
 
     optimal_depth: int
+    """The depth that is expected to cost least against the best."""
     lowest_depth: int
     """The tested depth with the lowest measured loss."""
     loss: float
-    """Fitted (or mean) loss at `optimal_depth`, nats per token."""
+    """Expected loss at `optimal_depth`, nats per token."""
     interval: tuple[int, int]
     """95 % interval in whole depths."""
+    probabilities: tuple[tuple[int, float], ...]
+    """Depths with their probability to be the best, the likeliest first, from `MENTIONED` on."""
+    chance_of_cost: float
+    """Probability that `optimal_depth` costs more than `PLATEAU_WIDTH` against the best."""
     curve_minimum: float
     """Depth where the curve is lowest, before rounding."""
     curve_minimum_interval: tuple[float, float]
@@ -110,8 +104,8 @@ class Located(BudgetAnswer):
     family_disagreement: float
     """Factor, at least 1, between the depths that the two families call best."""
     share_without_minimum: float
-    """Share of the bootstrap draws without a lowest point inside the tested range; they are not
-    thrown away but count for the end that is lower."""
+    """Probability that the loss has no lowest point inside the tested range, but falls on to an
+    end of it."""
 
     @property
     def shallowest_depth(self) -> int:
@@ -121,17 +115,19 @@ class Located(BudgetAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotLocated(BudgetAnswer):
-    """A budget with fewer than three finished depths, or with losses that no curve fits."""
+    """A budget with fewer than three finished depths."""
 
     lowest_depth: int | None
     """The tested depth with the lowest measured loss; None when no trial finished."""
-    curves: Curves | None
-    """The likeliest curves, which do not fit the losses; None with fewer than three depths."""
 
     @property
     def optimal_depth(self) -> int | None:
-        """The best of fewer than three depths; None where none finished, or no curve fits."""
-        return None if self.curves else self.lowest_depth
+        """The best of fewer than three depths; None where none finished."""
+        return self.lowest_depth
+
+    @property
+    def curves(self) -> None:
+        """None: a curve takes three depths."""
 
     @property
     def loss(self) -> float | None:
@@ -163,7 +159,7 @@ def find_optima(
 
 
 def find_optimum(
-    records: Sequence[TrialRecord], *, seed: int, draws: int = 2000, noise: float | None = None
+    records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None
 ) -> Optimum:
     """Returns the optimum of the one budget that the records are of; the same for the same seed,
     whatever the order of the records.
@@ -173,51 +169,57 @@ def find_optimum(
     Raises:
         ValueError: when the records are of no budget or of several.
     """
-    spec = _only_budget(records).spec
+    return find_with_posterior(records, seed=seed, draws=draws, noise=noise)[0]
+
+
+def find_with_posterior(
+    records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None
+) -> tuple[Optimum, Posterior | None]:
+    """Returns the optimum, and the posterior from which it is read: None with fewer than three
+    finished depths."""
+    budget = _only_budget(records).spec.budget
     records = in_order_of_names(records)
     estimates = estimate_depths(records, noise)
-    fitted = _fit_curves(records, estimates)
-    if fitted is None or not fitted.holds:
-        return _not_located(records, estimates, fitted)
-    generator = np.random.default_rng([seed, spec.budget])
-    freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
-    drawn = draw(fitted.curves, generator, draws=draws, degrees_of_freedom=freedom)
-    location = _locate(fitted, drawn, float(stdtrit(freedom, CERTAIN)))
+    points = _points(records, estimates)
+    if points is None:
+        return _not_located(records, estimates), None
+    generator = np.random.default_rng([seed, budget])
+    posterior = find_posterior(points, estimates.repeats, generator, draws=draws)
+    return _located(records, estimates, points, posterior), posterior
+
+
+def _located(
+    records: Sequence[TrialRecord],
+    estimates: DepthEstimates,
+    points: DepthPoints,
+    posterior: Posterior,
+) -> Located:
+    location, curves = _locate(points, posterior), fit(points)
     return Located(
         **_measured(records, estimates),
         verdict=judge(records, estimates, location),
-        **_best(fitted, location, estimates),
-        lowest_depth=_lowest(fitted.curves.points),
+        optimal_depth=location.depth,
+        lowest_depth=int(points.depths[points.best]),
+        loss=float(posterior.losses[:, location.depth - points.depths[0]].mean()),
+        shape=_trained_shape(posterior, estimates, location),
         interval=location.interval,
-        curve_minimum=location.minimum,
-        curve_minimum_interval=location.minimum_interval,
-        plateau=tuple(location.plateau),
-        curves=Curves(power=fitted.curves.power, parabola=fitted.curves.parabola),
-        family_disagreement=_factor(fitted.curves.optimum, fitted.curves.parabola_optimum),
-        share_without_minimum=drawn.share_without_minimum,
+        probabilities=_likeliest_first(posterior),
+        chance_of_cost=location.chance_of_cost,
+        **_lowest_point(posterior),
+        plateau=location.plateau,
+        curves=Curves(power=curves.power, parabola=curves.parabola),
+        family_disagreement=_disagreement(curves),
+        share_without_minimum=location.shallow_share + location.deep_share,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    """The curves of a budget with three finished depths or more."""
-
-    curves: Fit
-    """Through the finished depths, and those beyond them that forecasts rule out."""
-    joint: Fit
-    """Through the finished depths and the forecasts of all paused ones."""
-    holds: bool
-    """Whether what was measured lies on a curve; forecasts of paused depths refute none."""
-
-
-def _fit_curves(records: Sequence[TrialRecord], estimates: DepthEstimates) -> _Fitted | None:
-    """Returns the curves; None with fewer than three finished depths."""
+def _points(records: Sequence[TrialRecord], estimates: DepthEstimates) -> DepthPoints | None:
+    """The finished depths, and those beyond them that forecasts rule out; None with fewer than
+    three finished ones."""
     measured, joint = points_of(estimates), fit_joint_curve(records, estimates)
     if joint is None or len(measured.depths) < 3:
         return None
-    points, finished = with_ruled_out_ends(measured, joint)
-    holds = fits(fit(measured), estimates.degrees_of_freedom)
-    return _Fitted(fit(points, certain=finished), joint, holds)
+    return with_ruled_out_ends(measured, joint)
 
 
 def _measured(records: Sequence[TrialRecord], estimates: DepthEstimates) -> dict[str, Any]:
@@ -236,125 +238,78 @@ def _measured(records: Sequence[TrialRecord], estimates: DepthEstimates) -> dict
     }
 
 
-def _not_located(
-    records: Sequence[TrialRecord], estimates: DepthEstimates, fitted: _Fitted | None
-) -> NotLocated:
-    measured = points_of(estimates)
-    curves = fitted and fitted.curves
-    lowest = _lowest(curves.points if curves else measured) if len(measured.depths) else None
+def _not_located(records: Sequence[TrialRecord], estimates: DepthEstimates) -> NotLocated:
+    best = min(estimates.depths, key=lambda estimate: estimate.loss, default=None)
     return NotLocated(
         **_measured(records, estimates),
-        verdict=too_few_depths(estimates)
-        if curves is None or lowest is None
-        else no_curve(estimates, lowest, informative_depths(measured)),
-        shape=next((known.shape for known in estimates.depths if known.depth == lowest), None),
-        lowest_depth=lowest,
-        curves=Curves(power=curves.power, parabola=curves.parabola) if curves else None,
+        verdict=too_few_depths(estimates),
+        shape=best.shape if best else None,
+        lowest_depth=best.depth if best else None,
     )
 
 
-def _best(fitted: _Fitted, location: Location, estimates: DepthEstimates) -> dict[str, Any]:
-    """The best depth, its loss, and the best finished shape at or near it."""
-    depth, tested = location.depth, {known.depth: known for known in estimates.depths}
-    on_curve = whole_depth(location.lowest) == depth
-    if depth in tested or not on_curve:
-        nearest = depth
-    else:
-        low, high = location.interval
-        inside = [known for known in tested if low <= known <= high]
-        nearest = fitted.joint.best_of(inside or list(tested))
-    loss = fitted.curves.power(depth) if on_curve else tested[nearest].loss
-    return {"optimal_depth": depth, "loss": loss, "shape": tested[nearest].shape}
-
-
-def _lowest(points: DepthPoints) -> int:
-    return int(points.depths[points.best])
-
-
-def decide(points: DepthPoints, minimum: float, certain: float) -> int:
-    """Returns the whole depth at the lowest point, unless the losses contradict it.
-
-    It may not lie at or beyond a tested depth that is worse than the best tested one by so many
-    standard errors; then the best tested depth stands.
-    """
-    turn = whole_depth(minimum)
-    shallowest, deepest = _possible(points, certain)
-    return turn if shallowest <= turn <= deepest else _lowest(points)
-
-
-def _possible(points: DepthPoints, errors: float) -> tuple[int, int]:
-    """Shallowest and deepest depth that can be the best, when the curve has a single minimum.
-
-    Both lie short of the tested depths that are worse than the best tested one by that many
-    standard errors.
-    """
-    best = int(points.depths[points.best])
-    worse = points.depths[points.height(errors) > 0].tolist()
-    below = max((depth + 1 for depth in worse if depth < best), default=int(points.depths[0]))
-    above = min((depth - 1 for depth in worse if depth > best), default=int(points.depths[-1]))
-    return below, above
-
-
-def _interval(
-    curves: Fit, depth: int, drawn: Draws, certain: float
-) -> tuple[tuple[int, int], tuple[float, float]]:
-    """The 95 % interval of the best depth in whole depths, which holds `depth`, and the same before
-    rounding."""
-    points = curves.points
-    shallowest, deepest = _possible(points, certain)
-    # A depth that is out is out with all that rounds to it.
-    inner = np.clip(drawn.interval, shallowest - 0.5, deepest + 0.5)
-    low, high = uncontradicted(curves, tuple(np.clip(inner, *points.depths[[0, -1]]).tolist()))
-    return (min(whole_depth(low), depth), max(whole_depth(high), depth)), (low, high)
-
-
-def _locate(fitted: _Fitted, drawn: Draws, certain: float) -> Location:
-    """The best depth with its interval, how often it falls on an end of the range, and how much
-    worse the depths of the plateau and of the interval may be."""
-    points = fitted.curves.points
-    # The finished depths have the last word: the curve's lowest point is kept in their interval.
-    lowest = float(np.clip(fitted.joint.optimum, *drawn.interval))
-    depth = decide(points, lowest, certain)
-    interval, exact = _interval(fitted.curves, depth, drawn, certain)
-    depth = better_measured(fitted.curves, depth, interval)
-    plateau = _plateau(points, drawn, depth)
-    shallow, deep = (np.isclose(drawn.optima, end).mean() for end in points.depths[[0, -1]])
+def _locate(points: DepthPoints, posterior: Posterior) -> Location:
+    """The best depth with its interval, and what choosing it may cost."""
+    depth = posterior.cheapest(posterior.depths)
+    interval, plateau = _interval(posterior, depth), _plateau(posterior, depth)
+    ends = points.depths[[0, -1]]
+    shallow, deep = (float(np.isclose(posterior.lowest, end).mean()) for end in ends)
     return Location(
         depth=depth,
-        lowest=lowest,
         interval=interval,
-        minimum=min(max(lowest, exact[0]), exact[1]),
-        minimum_interval=exact,
         plateau=plateau,
-        shallow_share=float(shallow),
-        deep_share=float(deep),
-        difference=drawn.worst(plateau[0], plateau[-1]),
-        interval_difference=drawn.worst(*interval),
+        shallow_share=shallow,
+        deep_share=deep,
+        difference=posterior.worst(plateau[0], plateau[-1]),
+        interval_difference=posterior.worst(*interval),
+        chance_of_cost=posterior.chance_of_cost(depth, PLATEAU_WIDTH),
+        rivals=posterior.rivals(depth, PLATEAU_WIDTH),
         tested=points.depths.tolist(),
     )
 
 
-def _plateau(points: DepthPoints, drawn: Draws, depth: int) -> tuple[int, ...]:
-    """Depths within `PLATEAU_WIDTH` of the lowest point in enough of the draws.
+def _interval(posterior: Posterior, depth: int) -> tuple[int, int]:
+    """The central 95 % of the best whole depths, widened to hold `depth`."""
+    low, high = np.quantile(posterior.best, [0.025, 0.975], method="inverted_cdf").tolist()
+    return min(low, depth), max(high, depth)
 
-    By the curves, of which each draw has its own, so that depths between the tested ones count too.
-    A depth that was tested must also be close as measured, since far from the best no curve holds.
-    On a curve with a single minimum, no depth beyond one that is not close is close.
-    """
-    close = (drawn.heights <= PLATEAU_WIDTH).mean(axis=0) >= PLATEAU_PROBABILITY
-    lowered = points.losses - PLATEAU_WIDTH
-    lowered[points.best] += PLATEAU_WIDTH
-    shallowest, deepest = _possible(replace(points, losses=lowered), CLEAR)
-    first, last, start = depth, depth, int(points.depths[0])
-    while first > shallowest and close[first - 1 - start]:
+
+def _plateau(posterior: Posterior, depth: int) -> tuple[int, ...]:
+    """The depths around `depth`, without a gap, that lie within `PLATEAU_WIDTH` of the best with
+    `PLATEAU_PROBABILITY` or more."""
+    close = posterior.closeness(PLATEAU_WIDTH) >= PLATEAU_PROBABILITY
+    first = last = depth - int(posterior.depths[0])
+    while first > 0 and close[first - 1]:
         first -= 1
-    while last < deepest and close[last + 1 - start]:
+    while last < len(close) - 1 and close[last + 1]:
         last += 1
-    return tuple(range(first, last + 1))
+    return tuple(posterior.depths[first : last + 1].tolist())
 
 
-def _factor(first: float, second: float) -> float:
-    return max(first / second, second / first)
+def _lowest_point(posterior: Posterior) -> dict[str, Any]:
+    """The depth where the curve is lowest, with its interval, before rounding."""
+    low, middle, high = np.quantile(posterior.lowest, [0.025, 0.5, 0.975]).tolist()
+    return {"curve_minimum": middle, "curve_minimum_interval": (low, high)}
+
+
+def _likeliest_first(posterior: Posterior) -> tuple[tuple[int, float], ...]:
+    pairs = zip(posterior.depths.tolist(), posterior.probabilities.tolist(), strict=True)
+    listed = [(depth, share) for depth, share in pairs if share >= MENTIONED]
+    return tuple(sorted(listed, key=lambda pair: -pair[1]))
+
+
+def _trained_shape(posterior: Posterior, estimates: DepthEstimates, location: Location) -> Shape:
+    """The best shape of the best depth, or of the finished depth that is expected to cost least."""
+    shapes = {estimate.depth: estimate.shape for estimate in estimates.depths}
+    if location.depth in shapes:
+        return shapes[location.depth]
+    return shapes[posterior.cheapest(np.array(list(shapes)))]
+
+
+def _disagreement(curves: Fit) -> float:
+    """Factor, at least 1, between the depths that the two families call best."""
+    ratio = curves.optimum / curves.parabola_optimum
+    return max(ratio, 1 / ratio)
 
 
 def _only_budget(records: Sequence[TrialRecord]) -> TrialRecord:

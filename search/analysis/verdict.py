@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from math import ceil, log2
 
-from scipy.special import stdtrit
+import numpy as np
+from scipy.special import fdtrc, stdtrit
 
-from fathom.search.analysis.curve_check import one_loss_fits
+from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.curve_fit import points_of
-from fathom.search.analysis.depth_estimates import KNOWN_NOISE, DepthEstimates
+from fathom.search.analysis.depth_estimates import DepthEstimates
 from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_WIDTH = 0.005
 """Width of a plateau, nats: losses closer than this are the same for practical purposes."""
+CHANCE_OF_COST = 0.05
+"""Probability that a depth costs more than `PLATEAU_WIDTH` up to which it is identified."""
 FEWEST_SEEDS = 3
 """Fewest confirmation seeds that are advised."""
 MOST_SEEDS = 12
@@ -31,6 +34,9 @@ MOSTLY_LEVEL = 0.8
 TOO_WIDE = 3
 """Factor between the ends of an interval, in whole depths, from which on no depth is identified;
 likewise between the tested depths next to an interval that holds none."""
+CHANCE_OF_FLAT = 0.01
+"""Significance level: below this chance of such differences without any effect of depth, depth has
+an effect."""
 EDGE_SHARE = 0.25
 """The optimum may lie beyond an end of the range where this share of the draws is lowest."""
 
@@ -66,7 +72,7 @@ class FlatRange:
 
 @dataclass(frozen=True, slots=True)
 class FlatInterval:
-    """The interval is too wide to name a depth, but its depths differ by next to nothing."""
+    """No depth of the interval can be named as the best, but none is much worse than the best."""
 
     interval: tuple[int, int]
     difference: float
@@ -106,9 +112,7 @@ class TooFewDepths:
 
 @dataclass(frozen=True, slots=True)
 class NoiseUnknown:
-    """Too few trials repeat a shape with another seed to measure the noise."""
-
-    repeats: int
+    """No trial repeats a shape with another seed, so that the noise was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +129,6 @@ class RatioHidesDepth:
 
 
 @dataclass(frozen=True, slots=True)
-class NoCurveFits:
-    """No curve with one lowest point fits the measured losses."""
-
-    lowest: int
-    """The depth with the lowest measured loss."""
-
-
-@dataclass(frozen=True, slots=True)
 class BetweenTested:
     """Only the curve says that the best depth lies between two depths that finished."""
 
@@ -140,6 +136,17 @@ class BetweenTested:
     below: int
     """The tested depth below the interval."""
     above: int
+
+
+@dataclass(frozen=True, slots=True)
+class MayCostMore:
+    """The likeliest depth may cost more than the width of a plateau against another."""
+
+    depth: int
+    chance: float
+    """Probability that it does."""
+    rivals: tuple[int, ...]
+    """Depths that would then be the best, the likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +162,7 @@ Flat = FlatRange | FlatInterval
 Edge = BestAtEnd | NothingShallower | NoneFinishedBeyond
 """Causes of an edge."""
 Insufficient = (
-    TooFewDepths | NoiseUnknown | NoiseHidesDepth | RatioHidesDepth | NoCurveFits | BetweenTested
+    TooFewDepths | NoiseUnknown | NoiseHidesDepth | RatioHidesDepth | BetweenTested | MayCostMore
 )
 """Causes of an answer that is insufficient."""
 Cause = NarrowInterval | Flat | Edge | Insufficient | SearchUnfinished
@@ -245,37 +252,35 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """The lowest point of the curve, with its interval."""
+    """The best depth of a budget by its posterior, with its interval and what it may cost."""
 
     depth: int
     interval: tuple[int, int]
     """95 % interval in whole depths."""
-    lowest: float
-    """Depth where the curve through all trials is lowest, before rounding."""
-    minimum: float
-    """The same, kept inside its interval."""
-    minimum_interval: tuple[float, float]
-    """95 % interval of it, before rounding."""
-    plateau: Sequence[int]
+    plateau: tuple[int, ...]
     """Whole depths that can not be distinguished from the best."""
     shallow_share: float
-    """Share of the draws that are lowest at the shallow end of the tested range."""
+    """Probability that the loss falls on to the shallow end of the tested range."""
     deep_share: float
     difference: float
     """Nats by which the worst depth of the plateau may be worse than the best (95 %)."""
     interval_difference: float
     """Nats by which the worst depth of the interval may be worse than the best (95 %)."""
+    chance_of_cost: float
+    """Probability that `depth` costs more than `PLATEAU_WIDTH` against the best."""
+    rivals: tuple[int, ...]
+    """Depths that would then be the best, the likeliest first."""
     tested: Sequence[int]
     """The depths that finished, ascending, and those beyond them that forecasts rule out."""
 
 
 def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location) -> Verdict:
-    """Returns the verdict on a budget whose losses a curve fits.
+    """Returns the verdict on a budget with three finished depths or more.
 
     Flat comes before edge, because the ends of a flat range win by chance.
     """
-    if (repeats := estimates.degrees_of_freedom) < KNOWN_NOISE:
-        return Verdict(Kind.INSUFFICIENT, NoiseUnknown(repeats), Seeds(FEWEST_SEEDS))
+    if not estimates.repeats.degrees_of_freedom:
+        return Verdict(Kind.INSUFFICIENT, NoiseUnknown(), Seeds(FEWEST_SEEDS))
     tested, plateau, least = location.tested, location.plateau, records[0].spec.shape.least_depth
     level = _log2_span(plateau) / _log2_span(tested)
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
@@ -289,13 +294,15 @@ def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: L
         return _edge_below(records, tested[0], least)
     if tested[-1] in ends or location.deep_share >= EDGE_SHARE:
         return _edge_above(records, tested[-1])
-    if whole or high >= TOO_WIDE * low:
+    if whole or high >= TOO_WIDE * low or location.chance_of_cost > CHANCE_OF_COST:
+        if location.interval_difference > HIDDEN:
+            return _may_cost_more(estimates, location)
         flat_interval = FlatInterval(location.interval, location.interval_difference)
-        return _flat_or_noisy(estimates, flat_interval)
+        return Verdict(Kind.PLATEAU, flat_interval)
     below, above = _around(location)
     if above >= TOO_WIDE * below:
-        cause = BetweenTested(location.interval, below, above)
         remedy = TheseDepths((location.depth,), tuple(tested))
+        cause = BetweenTested(location.interval, below, above)
         return Verdict(Kind.INSUFFICIENT, cause, remedy)
     return Verdict(Kind.IDENTIFIED, NarrowInterval(location.interval, (tested[0], tested[-1])))
 
@@ -304,14 +311,6 @@ def too_few_depths(estimates: DepthEstimates) -> Verdict:
     """Returns the verdict on a budget with fewer than three finished depths."""
     depths = tuple(estimate.depth for estimate in estimates.depths)
     return Verdict(Kind.INSUFFICIENT, TooFewDepths(depths), Advice.MORE_DEPTHS)
-
-
-def no_curve(estimates: DepthEstimates, lowest: int, informative: Sequence[int]) -> Verdict:
-    """Returns the verdict where no curve fits; training the `informative` depths would show the
-    shape of the losses."""
-    tested = tuple(estimate.depth for estimate in estimates.depths)
-    remedy = TheseDepths(tuple(informative), tested) if informative else Advice.MORE_SEEDS
-    return Verdict(Kind.INSUFFICIENT, NoCurveFits(lowest), remedy)
 
 
 def open_ends(interval: tuple[int, int], tested: Sequence[int], least: int) -> list[int]:
@@ -335,9 +334,18 @@ def _flat(estimates: DepthEstimates) -> bool:
 
     With few degrees of freedom the test of all depths at once overlooks a single one.
     """
-    points = points_of(estimates)
-    certain = float(stdtrit(estimates.degrees_of_freedom, CERTAIN))
-    return not points.height(certain).any() and one_loss_fits(points, estimates.degrees_of_freedom)
+    points, freedom = points_of(estimates), estimates.repeats.degrees_of_freedom
+    certain = float(stdtrit(freedom, CERTAIN))
+    return not points.height(certain).any() and _one_loss_fits(points, freedom)
+
+
+def _one_loss_fits(points: DepthPoints, degrees_of_freedom: int) -> bool:
+    """True if one loss for all depths explains the measurements (generalised F test)."""
+    precision = np.linalg.inv(points.covariance)
+    around = points.losses - precision.sum(axis=0) @ points.losses / precision.sum()
+    spare = len(points.losses) - 1
+    squares = float(around @ precision @ around)
+    return float(fdtrc(spare, degrees_of_freedom, squares / spare)) > CHANCE_OF_FLAT
 
 
 def _around(location: Location) -> tuple[int, int]:
@@ -351,7 +359,19 @@ def _around(location: Location) -> tuple[int, int]:
     return location.tested[above - 1], location.tested[above]
 
 
-def _flat_or_noisy(estimates: DepthEstimates, flat: Flat) -> Verdict:
+def _may_cost_more(estimates: DepthEstimates, location: Location) -> Verdict:
+    """The verdict where the likeliest depth may cost too much against others."""
+    cause = MayCostMore(location.depth, location.chance_of_cost, location.rivals)
+    trained = {estimate.depth: estimate.trials for estimate in estimates.depths}
+    new = tuple(sorted({location.depth, *location.rivals} - set(trained)))
+    if new:
+        return Verdict(Kind.INSUFFICIENT, cause, TheseDepths(new, tuple(trained)))
+    seeds = max(FEWEST_SEEDS, 1 + max(trained[depth] for depth in location.rivals))
+    remedy = Seeds(seeds) if seeds <= MOST_SEEDS else MoreTokens(seeds)
+    return Verdict(Kind.INSUFFICIENT, cause, remedy)
+
+
+def _flat_or_noisy(estimates: DepthEstimates, flat: FlatRange) -> Verdict:
     """A plateau, or insufficient where the noise may hide a large difference."""
     if flat.difference <= HIDDEN:
         return Verdict(Kind.PLATEAU, flat)

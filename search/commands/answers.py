@@ -28,18 +28,13 @@ def export(
     nearest: Annotated[
         bool, typer.Option("--nearest", help="RMSNorm where the framework has no such layer norm.")
     ] = False,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Export a shape also where no curve fits the losses.")
-    ] = False,
 ) -> None:
     """Print the best shape as YAML, ready for `fathom train`, or write it for another framework."""
-    from fathom.search.export.best import best_file, check_answered, doubts, read_best, select
+    from fathom.search.export.best import best_file, doubts, read_best, select
     from fathom.search.formatting import visible
     from fathom.search.run_folder import write_atomically
 
     best = best_file(source)
-    if not anyway:
-        check_answered(best, budget)
     if to != "yaml" or weights or nearest:
         from fathom.search.commands.export_folder import export_folder
 
@@ -67,21 +62,18 @@ def train(
     register: Annotated[
         str | None, typer.Option(help="Name for the model in MLflow's registry.")
     ] = None,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Train a shape also where no curve fits the losses.")
-    ] = False,
     trust: Trust = False,
     runs: Runs = Path("runs"),
 ) -> None:
     """Train the exported shape, no search; the same command again resumes."""
-    from fathom.search.export.best import best_file, check_answered, read_best
+    from fathom.search.export.best import best_file, doubts, read_best
     from fathom.search.run_folder import default_tracking_uri, token_cache
     from fathom.search.study.preflight import check_trusted
 
     chosen = read_best(best_file(best), budget)
-    if not anyway:
-        check_answered(best_file(best), str(chosen.budget))
     check_trusted(chosen.config, best, trust=trust)
+    for line in doubts(best_file(best), str(chosen.budget)):
+        print(f"fathom: {line}", file=sys.stderr)
     if register is not None:
         # Before the training, which takes longer.
         _check_register(register, chosen, runs, trust=trust)

@@ -129,24 +129,6 @@ def doubts(source: Path, budget: str | None) -> list[str]:
     ]
 
 
-def check_answered(source: Path, budget: str | None) -> None:
-    """Raises ConfigError where a budget, or any, has no best depth but a lowest measured loss."""
-    entries = _content(source)["best"]
-    for entry in entries if budget is None else [_choose(entries, budget, source)]:
-        if isinstance(entry, Mapping) and entry.get("optimal_depth", 0) is None:
-            size = entry.get("budget")
-            label = format_count(size) if type(size) is int else str(size)
-            raise ConfigError(no_answer(label, entry.get("reason")))
-
-
-def no_answer(budget: str, reason: object) -> str:
-    """The refusal to export or train a budget that has no best depth."""
-    return (
-        f"budget {budget} has no best depth: {reason}; or take the shape with the lowest measured "
-        "loss by --anyway"
-    )
-
-
 def _entry(optimum: Optimum, config: StudyConfig) -> dict[str, Any]:
     assert optimum.shape is not None
     row = optimum_row(optimum)

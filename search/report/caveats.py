@@ -12,7 +12,13 @@ from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind, open_ends
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
-from fathom.search.report.text import counted, decay_text, null_law_text, shape_elsewhere
+from fathom.search.report.text import (
+    counted,
+    decay_text,
+    null_law_text,
+    shape_elsewhere,
+    stalled_text,
+)
 from fathom.search.words import both_ends
 
 FACTOR_WORTH_A_WARNING = 1.25
@@ -28,6 +34,8 @@ def unsupported(conclusion: Findings) -> list[str]:
     ]
     if repeated := decay_text(conclusion):
         sentences.append(f"Weight decay: that depths rank alike at another one; {repeated}.")
+    if stalled := stalled_text(conclusion):
+        sentences.append(f"Stalls: how often a training on these data stalls; {stalled}.")
     return [*sentences, *_law_limits(conclusion)]
 
 
@@ -55,8 +63,7 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
 
 def _verdict_limit(optimum: Optimum) -> str:
     if optimum.optimal_depth is None:
-        why = "no curve fits the losses" if optimum.depths else "nothing trained to the end"
-        return f"any best depth; {why}."
+        return "any best depth; nothing trained to the end."
     others = [depth for depth in not_ruled_out(optimum) if depth != optimum.optimal_depth]
     match optimum.kind:
         case Kind.IDENTIFIED if not others:
@@ -83,10 +90,11 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
         depths = f"depth{'' if len(unseen) == 1 else 's'} {ranges(unseen)}"
         yield f"the final loss of {depths}; none of their trials finished."
     finished = [record for record in records if record.outcome is Outcome.FINISHED]
-    noise, known = seed_noise(finished)
+    repeats = seed_noise(finished)
+    known = repeats.degrees_of_freedom
     if finished and known < KNOWN_NOISE:
         measured = f"only {counted(known, 'repeated trial')}" if known else "no repeated trial"
-        source = "assumed" if optimum.noise == noise else "stated"
+        source = "assumed" if optimum.noise == repeats.likely_noise else "stated"
         noise_text = f"{optimum.noise:.4f} nats are {source}"
         yield f"how far seeds differ; {measured} measured it, and {noise_text}."
     stopped = any(record.outcome is Outcome.STOPPED and record.rungs for record in records)

@@ -4,6 +4,7 @@ from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
 from fathom.search.formatting import ranges
+from fathom.search.words import probabilities_text
 
 
 def certainty(optimum: Optimum) -> dict[str, str]:
@@ -24,13 +25,18 @@ def certainty(optimum: Optimum) -> dict[str, str]:
             f" which may lie within {PLATEAU_WIDTH} nats of the best"
         )
     if isinstance(optimum, Located):
+        facts["Probability to be the best"] = f"depth {probabilities_text(optimum)}"
+        facts["Price of choosing it"] = (
+            f"with a probability of {100 * optimum.chance_of_cost:.0f} %, depth"
+            f" {optimum.optimal_depth} costs more than {PLATEAU_WIDTH} nats against the best"
+        )
         facts["Other family of curves"] = (
             f"a parabola puts the best depth a factor of {optimum.family_disagreement:.2f} away,"
             " a measure of the doubt about the model"
         )
-        facts["Draws without a lowest point"] = (
-            f"{100 * optimum.share_without_minimum:.1f} % of the bootstrap have none inside the"
-            " tested depths; they count for the end that is lower"
+        facts["Best at an end"] = (
+            f"with a probability of {100 * optimum.share_without_minimum:.1f} % the loss falls on"
+            " to an end of the tested depths"
         )
     facts["Noise between seeds"] = f"{optimum.noise:.4f} nats, standard deviation"
     slope = f"{optimum.params_slope:+.3f} nats for each unit of ln parameters"

@@ -8,6 +8,7 @@ from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.stalls import stalled_by_depth
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import exact_count, format_count, ranges, rounded_count, shell_command
@@ -59,8 +60,8 @@ def summary(optima: Sequence[Optimum]) -> str:
         sentences.append(f"The best depth is {depths} {settled[0].count.unit}.")
     for optimum in optima:
         if optimum not in settled:
-            lowest = optimum.optimal_depth or optimum.lowest_depth
-            so_far = f"depth {lowest} is lowest so far" if lowest else "no trial has finished"
+            depth = optimum.optimal_depth
+            so_far = f"depth {depth} is lowest so far" if depth else "no trial has finished"
             sentences.append(f"{format_count(optimum.budget)}: not settled; {so_far}.")
     return " ".join(sentences)
 
@@ -102,11 +103,8 @@ def question_across(optima: Sequence[Optimum]) -> str:
 
 
 def depth_text(optimum: Optimum) -> str:
-    """Returns `depth 4`, `no best depth (lowest measured: 4)`, or `no depth yet`."""
-    if optimum.optimal_depth:
-        return f"depth {optimum.optimal_depth}"
-    lowest = optimum.lowest_depth
-    return f"no best depth (lowest measured: {lowest})" if lowest else "no depth yet"
+    """Returns `depth 4`, or `no depth yet`."""
+    return f"depth {optimum.optimal_depth}" if optimum.optimal_depth else "no depth yet"
 
 
 def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
@@ -156,6 +154,19 @@ def decay_text(conclusion: Findings) -> str:
         " decay differs by shape, and they were tried at one decay only; compare decays by"
         f" `fathom check`, or bracket them by `confirm.decays: {DECAYS}`"
     )
+
+
+def stalled_text(conclusion: Findings) -> str:
+    """Returns how many trainings stalled, by budget and depth; else empty."""
+    parts = [
+        f"{stalled} of {counted(trained, 'training')} of depth {depth} at"
+        f" {format_count(optimum.budget)}"
+        for optimum in conclusion.optima
+        for depth, (stalled, trained) in stalled_by_depth(
+            conclusion.records_of(optimum.budget)
+        ).items()
+    ]
+    return f"{joined(parts)} stalled; the answer leaves them out" if parts else ""
 
 
 def next_steps(conclusion: Findings, source: str) -> list[str]:

@@ -158,7 +158,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
     enough = len(done) >= FEWEST_TRIALS
-    noise = seed_noise(records)[0]
+    noise = seed_noise(records).likely_noise
     tau, pairs = _kendall_tau(here, end, apart=_chance_difference(noise))
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
     never_paused = [record for record in explored if not record.spec.prunable]

@@ -29,8 +29,9 @@ from fathom.search.scheduling.trained_depths import (
 )
 from fathom.search.study.keys.groups import ConfirmConfig
 
-AROUND = 2
-"""Depths on either side of the best one so far that are trained to the end at once."""
+CURVE_DEPTHS = 3
+"""Depths that are trained to the end at once, the best one so far among them: as many as a curve
+needs."""
 OTHER_RATIO = 0.5
 """Difference of ln feed-forward ratios from which on shapes of two depths can't be compared."""
 
@@ -58,16 +59,13 @@ def next_confirmations(
         trained.beyond,
         trained.rates,
         trained.repeats,
-        trained.gaps,
-        trained.where_no_curve_fits,
         trained.better_ratio,
-        trained.closer,
-        trained.narrowing,
+        trained.unlucky,
+        trained.telling,
     )
-    spent = {choice_of(record) for record in records if record.outcome is not Outcome.STOPPED}
     wanted: dict[Choice, None] = {}
     for step in steps:
-        wanted |= dict.fromkeys(choice for choice in step() if choice not in spent)
+        wanted |= dict.fromkeys(choice for choice in step() if choice not in trained.spent)
         if len(wanted) >= config.together:
             break
     return tuple(wanted)
@@ -94,8 +92,9 @@ def ladder_confirmations(
 
 
 def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
-    """The paused trials to resume: of the best depth so far and of those on either side of it, then
-    of a depth that is forecast to end below them."""
+    """The paused trials to resume: of the best depth so far and of those beside it, then of a depth
+    that is forecast to end below them, and in any case until as many depths as a curve needs have
+    finished."""
     comparable = _comparable(records)
     finished = finished_depths(comparable)
     paused = {
@@ -107,9 +106,13 @@ def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
     if not paused or centre is None:
         return ()
     estimates = combine_shapes(forecasts(forecastable(records))).depths
-    around = _around(centre, [estimate.depth for estimate in estimates])
+    tried = [estimate.depth for estimate in estimates]
+    nearest = sorted(tried, key=lambda depth: abs(math.log(depth / centre)))
+    around = set(_window(tried, nearest[0]))
     leading = possible_depths(estimates, 0)
     chosen = around.intersection(paused) or leading.intersection(paused)
+    if not chosen and len(finished) < CURVE_DEPTHS:
+        chosen = {next(depth for depth in nearest if depth in paused)}
     return tuple(choice_of(paused[depth]) for depth in sorted(chosen))
 
 
@@ -137,7 +140,9 @@ def _comparable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     return [record for record in records if record.spec.shape.off_ratio(ratio) <= OTHER_RATIO]
 
 
-def _around(centre: int, depths: Sequence[int]) -> set[int]:
-    """The depth nearest to `centre` and its neighbours on either side; `depths` ascend."""
-    middle = min(range(len(depths)), key=lambda at: abs(math.log(depths[at] / centre)))
-    return set(depths[max(0, middle - AROUND) : middle + AROUND + 1])
+def _window(depths: Sequence[int], best: int) -> Sequence[int]:
+    """As many neighbouring depths as a curve needs, with `best` in their middle where there are
+    depths on both sides; `depths` ascend."""
+    first = depths.index(best) - CURVE_DEPTHS // 2
+    first = max(0, min(first, len(depths) - CURVE_DEPTHS))
+    return depths[first : first + CURVE_DEPTHS]

@@ -20,9 +20,10 @@ from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.curve_fit import draw
-from fathom.search.analysis.depth_estimates import KNOWN_NOISE
-from fathom.search.analysis.forecast import fit_forecasts, forecast_ranking, forecasts
+from fathom.search.analysis.curve_fit import points_of
+from fathom.search.analysis.depth_estimates import combine_shapes
+from fathom.search.analysis.forecast import forecast_ranking, forecasts
+from fathom.search.analysis.posterior import find_posterior
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.optuna_trials import STATES
 from fathom.search.study.keys.config import StudyConfig
@@ -151,13 +152,13 @@ class ShapeSampler:
         Depths are tried as often as they are likely to be the best, and ratios evenly.
         """
         ratio = self._at("ln_ff_ratio", (self._offset + index * GOLDEN) % 1)
-        curves = fit_forecasts(forecasts(records))
+        estimates = combine_shapes(forecasts(records))
         generator = np.random.default_rng([self._seed, index])
-        if curves is None:
+        if len(estimates.depths) < 3:
             lowest = generator.uniform(*self._ends["ln_depth"])
         else:
-            drawn = draw(curves, generator, draws=1, degrees_of_freedom=KNOWN_NOISE)
-            lowest = math.log(float(drawn.optima[0]))
+            posterior = find_posterior(points_of(estimates), estimates.repeats, generator)
+            lowest = math.log(generator.choice(posterior.lowest))
         return {"ln_depth": lowest, "ln_ff_ratio": ratio}
 
     def _untried(self, records: Sequence[TrialRecord]) -> tuple[Shape, ...]:

@@ -2,27 +2,36 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+
+import numpy as np
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.curve_check import informative_depths
-from fathom.search.analysis.curve_fit import CLEAR, points_of
+from fathom.search.analysis.curve_families import Array
+from fathom.search.analysis.curve_fit import CLEAR
 from fathom.search.analysis.depth_estimates import (
-    KNOWN_NOISE,
     DepthEstimate,
     DepthEstimates,
     combine_shapes,
     seed_noise,
 )
 from fathom.search.analysis.forecast import forecastable, forecasts
-from fathom.search.analysis.optimum import Located, Optimum, find_optimum
+from fathom.search.analysis.optimum import Located, Optimum, find_with_posterior
+from fathom.search.analysis.posterior import Posterior
 from fathom.search.analysis.rates import Bracket, Factor, brackets
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.stalls import find_stalls
+from fathom.search.analysis.verdict import (
+    CHANCE_OF_COST,
+    PLATEAU_WIDTH,
+    BetweenTested,
+    FlatInterval,
+    Kind,
+    TheseDepths,
+)
 from fathom.search.records import UNSCALED, Outcome, TrialRecord
-from fathom.search.scheduling.narrowing import most_telling
+from fathom.search.scheduling.telling import NEAR, may_have_stalled, most_telling
 from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.study.planning.shapes import comparable_shape
 
@@ -33,15 +42,15 @@ WORSE = 3
 STEP = 2
 """Depths about this factor apart enclose the best one. By a lesser one their losses differ by less
 than seeds do, by a larger one no curve holds between them."""
-GAP = 1.5
-"""Gaps that an interval reaches into are at most this wide before any depth is trained elsewhere:
-then one depth lies near the bottom of a notch of a factor of two. Chosen on planted worlds."""
 SPACING = 1.2
-"""Trained depths are at least this factor apart: closer ones can't be told apart anyway, and a fit
-through them would say nothing of the curve."""
+"""A depth that encloses the best one is at least this factor beyond the trained ones."""
+REPEATS = 1
+"""Repeats that are trained before anything else, so that the noise between seeds is measured."""
 OTHER_RATES = 1.5
 """Factor between the best rates, or decays, of the outermost depths from which on those between
 are bracketed as well."""
+WORTH = 0.05
+"""Share by which a training must be expected to reduce the doubt."""
 NARROW = 0.24
 """Width of an interval, in ln depth, below which nothing more is trained: about a quarter of the
 depth itself."""
@@ -78,6 +87,9 @@ class TrainedDepths:
         self._done = [r for r in records if r.loss is not None and r.spec.scale == UNSCALED]
         self._ratio = usual_ratio(records)
         self._losses = {estimate.depth: estimate.loss for estimate in estimates.depths}
+        self.spent = {choice_of(r) for r in records if r.outcome is not Outcome.STOPPED}
+        """What was trained, or tried in vain."""
+        self._stalls = find_stalls(records)
         self._tried = {record.spec.shape.depth for record in records}
         self._possible = possible_depths(estimates.depths, WORSE)
 
@@ -87,9 +99,9 @@ class TrainedDepths:
         return combine_shapes(forecasts(forecastable(self._records)))
 
     @cached_property
-    def _optimum(self) -> Optimum:
-        """The answer so far."""
-        return find_optimum(self._records, seed=0)
+    def _answer(self) -> tuple[Optimum, Posterior | None]:
+        """The answer so far, and the posterior from which it is read."""
+        return find_with_posterior(self._records, seed=0)
 
     def beyond(self) -> tuple[Choice, ...]:
         """A depth without which the trained ones do not enclose the optimum; empty when they do.
@@ -154,46 +166,16 @@ class TrainedDepths:
         return clear and high > OTHER_RATES * low
 
     def repeats(self) -> tuple[Choice, ...]:
-        """Repeats of the best depths, as many as the noise between seeds takes to be known."""
-        missing = KNOWN_NOISE - seed_noise(self._records)[1]
+        """Repeats of the best depths, as many as measure the noise between seeds."""
+        missing = REPEATS - seed_noise(self._records).degrees_of_freedom
         ranked = sorted(self._losses, key=lambda depth: self._losses[depth])
         fresh = [depth for depth in ranked if self._seeds(depth) < self._config.seeds]
-        again = [*fresh, *fresh][: max(0, missing)]
-        return tuple(
-            self._repeat(depth, again[:place].count(depth)) for place, depth in enumerate(again)
-        )
-
-    def gaps(self) -> tuple[Choice, ...]:
-        """A depth in the widest gap beside one that may be the best, where a notch or a step could
-        hide; empty where neighbours are within `STEP`."""
-        gaps = (
-            (low, high)
-            for low, high in pairwise(sorted(self._losses))
-            if high > STEP * low and not self._possible.isdisjoint((low, high))
-        )
-        return self._between(gaps)
-
-    def _between(self, gaps: Iterable[tuple[int, int]]) -> tuple[Choice, ...]:
-        """A depth in the widest of the gaps between trained depths that has room for one."""
-        for low, high in sorted(gaps, key=lambda gap: gap[0] / gap[1]):
-            choice = self._new(math.sqrt(low * high))
-            between = low < choice.shape.depth < high
-            if between and all(_apart(choice.shape.depth, end) for end in (low, high)):
-                return (choice,) if self._room() else ()
-        return ()
-
-    def where_no_curve_fits(self) -> tuple[Choice, ...]:
-        """The depths that would show the shape of losses that no curve fits."""
-        if self._optimum.optimal_depth is not None or not self._room():
-            return ()
-        depths = informative_depths(points_of(self._estimates))
-        new = (self._new(depth) for depth in depths)
-        return tuple(c for c in dict.fromkeys(new) if c.shape.depth not in self._losses)
+        return tuple(self._repeat(depth) for depth in fresh[: max(0, missing)])
 
     def better_ratio(self) -> tuple[Choice, ...]:
         """The best depth at a feed-forward ratio that the trials show to be better, once."""
         ratio = self._forecast.best_ratio
-        depth = self._optimum.optimal_depth
+        depth = self._answer[0].optimal_depth
         if depth is None or abs(math.log(ratio / self._ratio)) < SAME_RATIO:
             return ()
         shape = comparable_shape(self._shapes, depth=depth, ff_ratio=ratio)
@@ -201,50 +183,83 @@ class TrainedDepths:
             return ()
         return (Choice(shape, FRESH_SEEDS_FROM, 1.0),)
 
-    def closer(self) -> tuple[Choice, ...]:
-        """A depth in the widest gap of more than `GAP` that the interval reaches into, where a
-        notch could hide; empty once settled."""
-        optimum = _unsettled(self._optimum)
-        if optimum is None:
+    def telling(self) -> tuple[Choice, ...]:
+        """The trainings that tell most about the best depth, none once it is settled. Where none is
+        expected to tell much, but the answer is insufficient: another seed of the depths in
+        question."""
+        optimum, posterior = self._answer
+        if posterior is None or not isinstance(optimum, Located) or _settled(optimum):
             return ()
-        first, last = optimum.curve_minimum_interval
-        gaps = (
-            (low, high)
-            for low, high in pairwise(sorted(self._losses))
-            if high > GAP * low and low < last and high > first
-        )
-        return self._between(gaps)
-
-    def narrowing(self) -> tuple[Choice, ...]:
-        """The next training, where it narrows the interval most; where none would, but the noise
-        hides the effect of depth, another seed of the depths in question; none once settled."""
-        optimum = _unsettled(self._optimum)
-        if optimum is None:
-            return ()
-        low, high = optimum.curve_minimum_interval
         again = [d for d in sorted(self._possible) if self._seeds(d) < self._config.seeds]
-        new = [
-            shape.depth
-            for shape in self._shapes
-            if low / STEP <= shape.depth <= high * STEP
-            and all(_apart(shape.depth, depth) for depth in self._losses)
-            and self._room()
-        ]
-        depth = most_telling(self._estimates, sorted({*again, *new}))
-        if depth is not None:
-            return (self._repeat(depth) if depth in self._losses else self._new(depth),)
-        if optimum.kind is not Kind.INSUFFICIENT:
+        new = self._untrained(posterior, optimum) if self._room() else []
+        doubt = np.log(posterior.lowest) if _wide(optimum) else _cost(posterior, optimum)
+        candidates = sorted([*again, *new])
+        depths = most_telling(posterior, doubt, candidates, self._config.together, WORTH)
+        if not depths and optimum.kind is Kind.INSUFFICIENT:
+            asked = self._asked_for(optimum, new)
+            depths = asked or self._least_repeated(optimum, again)
+        return tuple(self._repeat(d) if d in self._losses else self._new(d) for d in depths)
+
+    def _untrained(self, posterior: Posterior, optimum: Located) -> list[int]:
+        """The depths in and about the interval that have no training, and whose shape of the usual
+        ratio may still get one."""
+        low, high = optimum.interval
+        depths = {shape.depth for shape in self._shapes if shape.depth in posterior.depths}
+        choices = [self._new(d) for d in depths if low / STEP <= d <= high * STEP]
+        new = {choice.shape.depth for choice in choices if choice not in self.spent}
+        return sorted(new.difference(self._losses))
+
+    def _asked_for(self, optimum: Located, new: Sequence[int]) -> list[int]:
+        """The `new` depth that the verdict asks for first."""
+        remedy = optimum.verdict.remedy
+        asked = remedy.depths if isinstance(remedy, TheseDepths) else ()
+        return [depth for depth in asked if depth in new][:1]
+
+    def _least_repeated(self, optimum: Located, again: Sequence[int]) -> list[int]:
+        """The depth, of those that may be trained `again`, with the fewest trainings in and beside
+        the interval; of these the one with the lowest loss."""
+        low, high = optimum.interval
+        below = max((depth for depth in self._losses if depth < low), default=low)
+        above = min((depth for depth in self._losses if depth > high), default=high)
+        close = [depth for depth in again if below <= depth <= above]
+        return sorted(close, key=lambda d: (self._seeds(d), self._losses[d]))[:1]
+
+    def unlucky(self) -> tuple[Choice, ...]:
+        """Another seed of a depth that only trainings which may have stalled rule out."""
+        optimum, posterior = self._answer
+        if posterior is None or not isinstance(optimum, Located):
             return ()
-        fewest = min(map(self._seeds, again), default=0)
-        return tuple(self._repeat(depth) for depth in again if self._seeds(depth) == fewest)
+        settled, best = _settled(optimum), min(self._losses.values())
+        for depth in sorted(self._losses, key=lambda depth: self._losses[depth]):
+            if self._seeds(depth) >= self._config.seeds:
+                continue
+            two = self._first(depth).shape in self._stalls.in_doubt
+            if two and self._lowest(depth) - best <= NEAR:
+                return (self._repeat(depth),)
+            lone = self._counting(depth) == 1
+            if lone and may_have_stalled(posterior, depth, settled=settled):
+                return (self._repeat(depth),)
+        return ()
+
+    def _lowest(self, depth: int) -> float:
+        """The lowest loss of a training of a depth, nats."""
+        return min(r.loss for r in self._done if r.loss is not None and r.spec.shape.depth == depth)
 
     def _room(self) -> bool:
         return len(self._losses) < self._config.depths
 
     def _seeds(self, depth: int) -> int:
-        """Number of trainings of a depth at nearly the usual ratio."""
+        """Number of trainings of a depth at nearly the usual ratio, without the stalled ones; of
+        these, as many as the study has seeds are trained anew."""
         shape = self._first(depth).shape
-        return sum(record.spec.shape == shape for record in self._done)
+        trained = sum(record.spec.shape == shape for record in self._done)
+        return max(self._counting(depth), trained - self._config.seeds)
+
+    def _counting(self, depth: int) -> int:
+        """Number of trainings of a depth at nearly the usual ratio that did not stall."""
+        shape = self._first(depth).shape
+        kept = (record for record in self._done if record.spec.trial not in self._stalls.stalled)
+        return sum(record.spec.shape == shape for record in kept)
 
     def _first(self, depth: int) -> Choice:
         """The first training of a depth at nearly the common ratio."""
@@ -284,14 +299,28 @@ def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
     }
 
 
-def _unsettled(optimum: Optimum) -> Located | None:
-    """Returns an optimum whose interval more trials would narrow; None where nothing more is worth
-    training: its interval is narrow, no depth is worse than others, or no curve fits."""
-    if not isinstance(optimum, Located) or optimum.kind is Kind.PLATEAU:
-        return None
+def _settled(optimum: Located) -> bool:
+    """True where no training is worth it: no depth is worse than others, or the best depth is known
+    closely and is not likely to cost more than others."""
+    cause = optimum.verdict.cause
+    if isinstance(cause, FlatInterval):
+        return cause.difference <= PLATEAU_WIDTH
+    if optimum.kind is Kind.PLATEAU:
+        return True
+    if isinstance(cause, BetweenTested):
+        return False
+    return not _wide(optimum) and optimum.chance_of_cost <= CHANCE_OF_COST
+
+
+def _wide(optimum: Located) -> bool:
+    """True if the interval leaves several depths that are far apart."""
     low, high = optimum.curve_minimum_interval
-    one_left = optimum.interval[0] == optimum.interval[1]
-    return None if one_left or math.log(high / low) <= NARROW else optimum
+    return optimum.interval[0] != optimum.interval[1] and math.log(high / low) > NARROW
+
+
+def _cost(posterior: Posterior, optimum: Located) -> Array:
+    """What choosing the best depth costs in each draw, nats, (draws,)."""
+    return posterior.regrets[:, optimum.optimal_depth - posterior.depths[0]]
 
 
 def choice_of(record: TrialRecord) -> Choice:

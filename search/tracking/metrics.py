@@ -31,7 +31,7 @@ ANSWER = (
     *("optimal_depth", "lowest_depth", "interval_low", "interval_high", "loss", "noise"),
     *("depth", "d_model", "ff_ratio"),  # of the best trained shape
     *("shallowest_depth", "curve_minimum", "family_disagreement", "share_without_minimum"),
-    *("params_slope", "best_ff_ratio"),
+    *("params_slope", "best_ff_ratio", "chance_of_cost"),
 )
 """Values of an optimum's row that are metrics of its budget's run."""
 

@@ -22,7 +22,7 @@ from fathom.search.report.text import (
 )
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking.views import ALL_TRIALS, view_address, view_name
-from fathom.search.words import study_reason
+from fathom.search.words import probabilities_text, study_reason
 
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as the description."""
@@ -124,6 +124,7 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
         "optimal_depth": str(optimum.optimal_depth or ""),
         "interval": interval(optimum),
         "plateau": depths_not_ruled_out(optimum),
+        "probabilities": probabilities_text(optimum),
         "stopping": _audit_result(optimum, audits),
         NOTE: fitted(
             [

@@ -37,7 +37,7 @@ def test_an_example_is_searched_and_its_best_shape_is_trained(tmp_path: Path, na
     again = fathom("report", folder, cwd=ROOT)
     assert again.returncode == 0, again.stderr
 
-    train = ("train", folder, "--anyway", "--tokens", "4k", "--out", tmp_path / "out")
+    train = ("train", folder, "--tokens", "4k", "--out", tmp_path / "out")
     refused = fathom(*train, cwd=ROOT)
     assert refused.returncode == 2
     assert "--trust" in refused.stderr
@@ -45,8 +45,6 @@ def test_an_example_is_searched_and_its_best_shape_is_trained(tmp_path: Path, na
     assert trained.returncode == 0, trained.stderr
     weights = torch.load(tmp_path / "out" / "weights.pt", weights_only=True)
     assert sum(weight.numel() for weight in weights.values()) >= 0.99 * 30_000
-    exported = fathom(
-        *("export", folder, "--anyway", "--format", "hf", "--out", tmp_path / "hf"), cwd=ROOT
-    )
+    exported = fathom(*("export", folder, "--format", "hf", "--out", tmp_path / "hf"), cwd=ROOT)
     assert exported.returncode == 2
     assert f"this shape is of examples.{name}" in exported.stderr

@@ -3,7 +3,6 @@
 import math
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from fathom.search.run_folder import RunFolderError
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, scheduler, study
-from tests.support.optima import not_located
 
 
 def grows(spec: TrialSpec, share: float) -> float:
@@ -68,22 +66,6 @@ def test_the_best_shape_is_trained_and_exported_as_by_the_commands(
     assert (folder / "README.md").exists()
     with pytest.raises(ConfigError, match="`--format` must be one of"):
         found.export("20k", format="onnx", out=tmp_path / "none")
-
-
-def test_a_budget_without_a_best_depth_is_trained_and_exported_only_anyway(
-    found: Study, tmp_path: Path
-) -> None:
-    [optimum, *rest] = found.conclusion.optima
-    doubtful = load(found.folder.path)
-    none = not_located(optimum, 2)
-    doubtful.conclusion = replace(found.conclusion, optima=(none, *rest))
-
-    with pytest.raises(ConfigError, match=r"budget 20k has no best depth: .* --anyway"):
-        doubtful.train("20k", out=tmp_path / "trained")
-    with pytest.raises(ConfigError, match=r"budget 20k has no best depth: .* --anyway"):
-        doubtful.export("20k", out=tmp_path / "best.yaml")
-    assert list(tmp_path.iterdir()) == []
-    assert doubtful.export("20k", out=tmp_path / "best.yaml", anyway=True).exists()
 
 
 def test_figures_can_be_shown_and_saved(found: Study, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from fathom.search.analysis.verdict import (
     Keys,
     Kind,
     Lack,
+    MayCostMore,
     MoreTokens,
-    NoCurveFits,
     NoiseHidesDepth,
     NoiseUnknown,
     NoRemedy,
@@ -41,16 +41,32 @@ READING = {
         (MoreTokens(90), "about 90 seeds .* raise `tokens`", "about 90 seeds .* more tokens"),
         (Depths(4, 32), r"set `space.depth: \[4, 32\]`", "add depths from 4 to 32"),
         (TheseDepths((3, 6), (2, 4)), r"`space.depth: \[2, 3, 4, 6\]`", "train depths 3, 6 too$"),
-        (Keys((("confirm.depths", 5),)), "set `confirm.depths: 5`", "lowest so far$"),
-        (NoRemedy(Lack.NO_DEEPER, 10_000), "no deeper shape meets 10k; drop", "lowest so far$"),
-        (NoRemedy(Lack.NO_SHALLOWER, 10_000), "no shallower shape meets 10k; drop", "so far$"),
-        (NoRemedy(Lack.NO_SUCH_DEPTH, 10_000, (5,)), "no shape of depth 5 meets 10k", "so far$"),
-        (NoRemedy(Lack.ALL_PLANNED, 10_000, (1, 2)), r"meets 10k already \(1, 2\)", "so far$"),
+        (Keys((("confirm.depths", 5),)), "set `confirm.depths: 5`", r"\(probability 16 %\)$"),
+        (
+            NoRemedy(Lack.NO_DEEPER, 10_000),
+            "no deeper shape meets 10k; drop",
+            r"\(probability 16 %\)$",
+        ),
+        (
+            NoRemedy(Lack.NO_SHALLOWER, 10_000),
+            "no shallower shape meets 10k; drop",
+            r"\(probability 16 %\)$",
+        ),
+        (
+            NoRemedy(Lack.NO_SUCH_DEPTH, 10_000, (5,)),
+            "no shape of depth 5 meets 10k",
+            r"\(probability 16 %\)$",
+        ),
+        (
+            NoRemedy(Lack.ALL_PLANNED, 10_000, (1, 2)),
+            r"meets 10k already \(1, 2\)",
+            r"\(probability 16 %\)$",
+        ),
         *((advice, words.STUDY[advice], words.TABLE[advice]) for advice in Advice),
     ],
 )
 def test_a_remedy_names_keys_or_runs(remedy: Remedy, study: str, table: str) -> None:
-    verdict = Verdict(Kind.INSUFFICIENT, NoCurveFits(3), remedy)
+    verdict = Verdict(Kind.INSUFFICIENT, MayCostMore(3, 0.16, (4, 2)), remedy)
 
     assert re.search(study, words.study_reason(verdict))
     assert re.search(table, words.table_reason(verdict))
@@ -58,7 +74,7 @@ def test_a_remedy_names_keys_or_runs(remedy: Remedy, study: str, table: str) -> 
 
 
 def test_who_has_a_table_may_state_the_noise_that_it_does_not_show() -> None:
-    unknown = Verdict(Kind.INSUFFICIENT, NoiseUnknown(0), Seeds(3))
+    unknown = Verdict(Kind.INSUFFICIENT, NoiseUnknown(), Seeds(3))
     hidden = Verdict(Kind.INSUFFICIENT, NoiseHidesDepth(0.01), Seeds(3))
 
     assert words.table_reason(unknown).endswith("or state the noise with --noise")

@@ -28,9 +28,9 @@ def located(optimum: Optimum) -> Located:
 
 
 def not_located(optimum: Optimum, lowest: int | None) -> NotLocated:
-    """The optimum as if no curve fitted its losses, or no trial had finished."""
+    """The optimum as if fewer than three of its depths had finished, or none."""
     measured = {field.name: getattr(optimum, field.name) for field in fields(BudgetAnswer)}
-    return NotLocated(**measured, lowest_depth=lowest, curves=CURVES if lowest else None)
+    return NotLocated(**measured, lowest_depth=lowest)
 
 
 def verdict(kind: Kind) -> Verdict:
@@ -42,7 +42,8 @@ def optimum(budget: int, depth: float, *, kind: Kind = Kind.IDENTIFIED) -> Locat
     whole = max(1, round(depth))
     return Located(
         budget=budget, count=Count.NON_EMBEDDING, tokens=20 * budget, lowest_depth=whole,
-        optimal_depth=whole, interval=(max(1, whole - 1), whole + 1), plateau=(whole,),
+        optimal_depth=whole, probabilities=((whole, 1.0),), chance_of_cost=0.0,
+        interval=(max(1, whole - 1), whole + 1), plateau=(whole,),
         verdict=verdict(kind), loss=1.6, shape=None, curve_minimum=depth,
         curve_minimum_interval=(depth * 0.9, depth / 0.9), curves=CURVES, family_disagreement=1.0,
         share_without_minimum=0.0, params_slope=-0.2, best_ff_ratio=4.0, depths=(), noise=0.003,

@@ -171,7 +171,7 @@ def _repeated(sized: Sequence[_Sized]) -> list[int]:
 
 
 def _sized(estimates: DepthEstimates, budget: int, generator: Generator, draws: int) -> _Sized:
-    points, freedom = points_of(estimates), max(estimates.degrees_of_freedom, KNOWN_NOISE)
+    points, freedom = points_of(estimates), max(estimates.repeats.degrees_of_freedom, KNOWN_NOISE)
     noise = draw_noise(points, generator, draws=draws, degrees_of_freedom=freedom)
     row = {estimate.depth: place for place, estimate in enumerate(estimates.depths)}
     return _Sized(budget, row, points, points.losses[:, None] + noise)

@@ -26,9 +26,11 @@ from fathom.search.report.text import (
     null_law_text,
     shape_elsewhere,
     short_interval,
+    stalled_text,
     unfinished_text,
 )
 from fathom.search.tables.analysis import Analysis
+from fathom.search.words import probabilities_text
 
 COLUMNS = (
     *("budget", "tokens", "depth", "95 % interval", "not ruled out", "loss (nats)", "verdict"),
@@ -72,13 +74,17 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         console.print(pictures(drawn, console.width))
     for optimum in conclusion.optima:
         label = format_count(optimum.budget)
-        console.print(f"{label}: {conclusion.reason(optimum)}", highlight=False)
+        likely = probabilities_text(optimum)
+        chances = f" (probability to be the best: depth {likely})" if likely else ""
+        console.print(f"{label}: {conclusion.reason(optimum)}{chances}", highlight=False)
         if elsewhere := shape_elsewhere(optimum):
             console.print(f"{label}: {elsewhere}", highlight=False)
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
     if repeated := decay_text(conclusion):
         print_whole(f"Weight decay: {repeated}", console)
+    if stalled := stalled_text(conclusion):
+        print_whole(f"Stalls: {stalled}", console)
     _print_law(conclusion, console)
 
 

@@ -167,7 +167,7 @@ class _TriedPlan:
             chosen = [depth for depth in depths if depth in possible]
         if chosen and (these := self._ladder(chosen)):
             return these
-        if isinstance(cause, v.NoCurveFits):
+        if isinstance(cause, v.MayCostMore):
             return more_seeds(self._config, v.FEWEST_SEEDS)
         return NoRemedy(Lack.NO_SUCH_DEPTH, self._budget, tuple(depths))
 

@@ -46,4 +46,4 @@ def test_seven_depths_seldom_identify_what_has_no_single_hump(kind: str) -> None
     found = answers(DESIGNS["seven depths, two seeds"], [kind], "usual", 16)
     identified = [search for search in found if search.optimum.kind is Kind.IDENTIFIED]
     assert sum(not nearly_best(search.planted, search.optimum) for search in identified) <= 2
-    assert sum(search.optimum.optimal_depth is None for search in found) >= 9
+    assert len(identified) <= 12

@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks.worlds.planted import World, finished, flat, symmetric
 from fathom.search.analysis.depth_estimates import (
-    NOISE_FLOOR,
     BestLoss,
     DepthEstimate,
     DepthEstimates,
@@ -17,6 +16,7 @@ from fathom.search.analysis.depth_estimates import (
     loss_difference,
     seed_noise,
 )
+from fathom.search.analysis.noise import USUAL_NOISE, Repeats
 from fathom.search.records import Stage, TrialRecord
 from tests.support.simulated import confirm
 from tests.support.training import SHAPE
@@ -60,7 +60,7 @@ def test_the_gain_of_the_best_rate_applies_to_the_other_seeds() -> None:
 
 def test_a_gain_measured_on_one_seed_is_less_certain_than_with_more_seeds() -> None:
     world = World(curve=flat)
-    plain = trials(world, {(4, seed, 1.0): 1.6 for seed in range(3)})
+    plain = trials(world, {(4, seed, 1.0): 1.6 + 0.004 * seed for seed in range(3)})
     bracket = plain + trials(world, {(4, 0, 2.0): 1.5})
     errors = [estimate_depths(runs).depths[0].standard_error for runs in (plain, bracket)]
     noise = [estimate_depths(runs).noise for runs in (plain, bracket)]
@@ -84,7 +84,7 @@ def test_an_explored_shape_that_is_repeated_counts_as_one_of_its_seeds() -> None
     repeat = trials(world, {(4, 1000, 1.0): 1.61})
     found = estimate_depths(first + repeat)
     assert found.depths[0].loss == pytest.approx(1.605, abs=2e-4)
-    assert (found.depths[0].trials, found.degrees_of_freedom) == (2, 1)
+    assert (found.depths[0].trials, found.repeats.degrees_of_freedom) == (2, 1)
 
 
 def test_a_poor_ratio_does_not_worsen_the_estimate_of_a_depth() -> None:
@@ -107,15 +107,39 @@ def test_the_luckiest_of_many_equal_shapes_is_shrunk_to_the_mean() -> None:
     assert 1.6 - np.mean(believed) < 0.002
 
 
-def test_noise_is_pooled_within_shapes_and_floored_only_while_unknown() -> None:
+def test_noise_is_pooled_within_shapes() -> None:
     world = World(curve=symmetric(3), noise=0.01)
-    runs = confirm(world, (2, 3, 4), np.random.default_rng(0), seeds=20, rates=(1.0,))
-    noise, degrees_of_freedom = seed_noise(runs)
-    assert degrees_of_freedom == 19 * 3
-    assert noise == pytest.approx(0.01, rel=0.2)
-    quiet = trials(world, {(4, seed, 1.0): 1.6 + 1e-4 * seed for seed in range(4)})
-    assert seed_noise(quiet)[0] < NOISE_FLOOR
-    assert seed_noise(quiet[:3]) == (NOISE_FLOOR, 2)
+    repeats = seed_noise(
+        confirm(world, (2, 3, 4), np.random.default_rng(0), seeds=20, rates=(1.0,))
+    )
+    assert repeats.degrees_of_freedom == 19 * 3
+    assert repeats.noise == pytest.approx(0.01, rel=0.2)
+    assert repeats.likely_noise == pytest.approx(repeats.noise, rel=0.02)
+
+
+def test_repeats_that_agree_in_all_their_decimals_differ_by_what_rounding_hides() -> None:
+    rounded = trials(World(curve=flat), {(4, seed, 1.0): 1.62 for seed in range(4)})
+    assert seed_noise(rounded).noise == pytest.approx(0.01 / 12**0.5)
+
+
+def test_the_noise_is_what_is_usual_until_repeats_say_otherwise() -> None:
+    world = World(curve=flat)
+    quiet = trials(world, {(4, seed, 1.0): 1.6 + 1e-4 * (-1) ** seed for seed in range(12)})
+    likely = [seed_noise(quiet[:seeds]).likely_noise for seeds in (1, 2, 4, 12)]
+    assert likely[0] == pytest.approx(USUAL_NOISE[0])
+    assert likely == sorted(likely, reverse=True)
+    assert likely[-1] < 2 * seed_noise(quiet).noise
+    assert estimate_depths(quiet, noise=0.01).noise == 0.01
+
+
+def test_a_training_that_stalled_moves_neither_the_loss_of_its_depth_nor_the_noise() -> None:
+    """The three seeds of depth 2 of the quickstart and two of depth 3."""
+    world = World(curve=flat)
+    seeds = trials(world, {(4, 0, 1.0): 1.903, (4, 1, 1.0): 1.909, (4, 2, 1.0): 1.907})
+    stalled = trials(world, {(4, 3, 1.0): 2.0319})
+    found, without = estimate_depths([*seeds, *stalled]), estimate_depths(seeds)
+    assert found.depths[0].loss == without.depths[0].loss
+    assert found.noise == without.noise
 
 
 def test_the_effect_of_the_ratio_far_from_the_best_depth_does_not_apply_there() -> None:
@@ -140,7 +164,7 @@ def noisy_estimates(true: list[float], generator: np.random.Generator) -> DepthE
         DepthEstimate(depth=depth, loss=loss, standard_error=error, trials=SEEDS, shape=SHAPE)
         for depth, loss in enumerate(losses.mean(axis=1).tolist(), 1)
     )
-    return DepthEstimates(noise=noise, degrees_of_freedom=len(true), depths=depths)
+    return DepthEstimates(noise=noise, repeats=Repeats(noise, len(true)), depths=depths)
 
 
 def best(true: list[float], generator: np.random.Generator) -> BestLoss:
@@ -172,4 +196,4 @@ def test_more_confidence_is_a_wider_interval_and_no_training_is_none() -> None:
     assert usual
     assert sure
     assert sure.low < usual.low < usual.loss < usual.high < sure.high
-    assert best_loss(DepthEstimates(noise=0.01, degrees_of_freedom=0)) is None
+    assert best_loss(DepthEstimates(noise=0.01, repeats=Repeats(0.01, 0))) is None

@@ -12,12 +12,12 @@ from benchmarks.worlds.planted import (
     asymmetric,
     deeper_is_better,
     flat,
-    plateau_and_cliff,
     shallower_is_better,
     symmetric,
     two_humps,
 )
-from fathom.search.analysis.depth_estimates import NOISE_FLOOR, estimate_depths
+from fathom.search.analysis.depth_estimates import estimate_depths
+from fathom.search.analysis.noise import USUAL_NOISE
 from fathom.search.analysis.optimum import Located, NotLocated, Optimum, find_optima, find_optimum
 from fathom.search.analysis.verdict import (
     Advice,
@@ -26,8 +26,8 @@ from fathom.search.analysis.verdict import (
     Depths,
     Kind,
     Location,
+    MayCostMore,
     MoreTokens,
-    NoCurveFits,
     NoneFinishedBeyond,
     NothingShallower,
     Remedy,
@@ -190,7 +190,7 @@ def test_without_a_repeated_trial_flat_cannot_be_told_from_noise() -> None:
     runs = confirm(world, DEPTHS, np.random.default_rng(0), seeds=1, rates=(1.0,))
     found = find_optimum(runs, seed=0)
     assert found.kind is Kind.INSUFFICIENT
-    assert found.noise == NOISE_FLOOR
+    assert found.noise == pytest.approx(USUAL_NOISE[0])
     assert found.verdict.remedy == Seeds(3)
 
 
@@ -202,23 +202,22 @@ def test_the_same_seed_gives_the_same_answer_and_order_does_not_matter() -> None
 
 
 @pytest.mark.parametrize(
-    "curve", [two_humps(3.0, 14.0, gap=0.005), plateau_and_cliff(9.5, slope=0.01, height=0.1)]
+    "curve", [two_humps(3.0, 14.0, gap=0.002), two_humps(14.0, 3.0, gap=0.002)]
 )
-def test_more_than_one_hump_or_a_step_has_no_best_depth(curve: Curve) -> None:
-    depths = (1, 2, 3, 4, 6, 9, 14, 20)
-    found = confirmed(curve, depths=depths, noise=0.002)
-    best = min(depths, key=curve)
+def test_two_depths_that_may_each_be_the_best_are_named_with_their_probabilities(
+    curve: Curve,
+) -> None:
+    found = located(confirmed(curve, depths=(1, 2, 4, 6, 9, 14, 20), noise=0.004))
     assert found.kind is Kind.INSUFFICIENT
-    assert (found.optimal_depth, found.lowest_depth) == (None, best)
-    assert isinstance(found, NotLocated)
-    assert found.plateau == ()
-    assert found.shape is not None
-    assert found.shape.depth == best
-    assert found.loss == pytest.approx(1.6 + curve(best), abs=0.01)
-    assert found.verdict.cause == NoCurveFits(best)
-    assert isinstance(found.verdict.remedy, TheseDepths)
-    assert found.verdict.remedy.depths
-    assert not set(found.verdict.remedy.depths) & set(depths)
+    cause = found.verdict.cause
+    assert isinstance(cause, MayCostMore)
+    assert cause.depth == found.optimal_depth
+    assert cause.chance == found.chance_of_cost > 0.05
+    assert cause.rivals
+    assert cause.depth not in cause.rivals
+    shares = [share for _, share in found.probabilities]
+    assert shares == sorted(shares, reverse=True)
+    assert 0.9 < sum(shares) <= 1
 
 
 def test_records_of_two_budgets_or_none_are_refused_in_one_line() -> None:
@@ -247,9 +246,29 @@ def test_the_width_of_the_interval_decides_the_kind(
 ) -> None:
     records = confirm(World(curve=symmetric(3.2), noise=0.003), DEPTHS, np.random.default_rng(1))
     location = Location(
-        depth=min(interval[0] + 1, 7), interval=interval, lowest=3.0, minimum=3.0,
-        minimum_interval=(2.0, 4.0), plateau=(3,), shallow_share=0.0, deep_share=0.1,
-        difference=difference, interval_difference=difference, tested=DEPTHS,
+        depth=min(interval[0] + 1, 7), interval=interval, plateau=(3,), shallow_share=0.0,
+        deep_share=0.1, difference=difference, interval_difference=difference, chance_of_cost=0.01,
+        rivals=(4,), tested=DEPTHS,
+    )  # fmt: skip
+    assert judge(records, estimate_depths(records), location).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("chance", "difference", "kind"),
+    [
+        (0.04, 0.1, Kind.IDENTIFIED),
+        (0.06, 0.02, Kind.PLATEAU),
+        (0.06, 0.1, Kind.INSUFFICIENT),
+    ],
+)
+def test_a_depth_that_may_cost_more_is_not_identified(
+    chance: float, difference: float, kind: Kind
+) -> None:
+    records = confirm(World(curve=symmetric(3.2), noise=0.003), DEPTHS, np.random.default_rng(1))
+    location = Location(
+        depth=3, interval=(2, 4), plateau=(2, 3), shallow_share=0.0, deep_share=0.0,
+        difference=difference, interval_difference=difference, chance_of_cost=chance,
+        rivals=(2,), tested=DEPTHS,
     )  # fmt: skip
     assert judge(records, estimate_depths(records), location).kind is kind
 

@@ -9,17 +9,17 @@ import pytest
 import yaml
 
 from fathom.models.options import Activation, Normalization, Residual
-from fathom.search.analysis.verdict import Kind, NoCurveFits, NoiseUnknown, Seeds, Verdict
+from fathom.search.analysis.verdict import Kind, MayCostMore, NoiseUnknown, Seeds, Verdict
 from fathom.search.commands.answers import train
 from fathom.search.conclusion import Conclusion, conclude
-from fathom.search.export.best import best_yaml, check_answered, doubts, read_best, select
+from fathom.search.export.best import best_yaml, doubts, read_best, select
 from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_from_json, to_values
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.words import study_reason
 from tests.support.dry_run import Simulation, scheduler, study
-from tests.support.optima import not_located, verdict
+from tests.support.optima import verdict
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_a_reason_that_commands_the_terminal_is_refused(tmp_path: Path, found: C
     content = yaml.safe_load(best_yaml(found))
     content["best"][0] |= {"verdict": "insufficient", "reason": "\x1b]0;owned\x07\x1b[2J"}
     path.write_text(yaml.safe_dump(content))
-    for read in (doubts, select, read_best, check_answered):
+    for read in (doubts, select, read_best):
         with pytest.raises(ConfigError, match=r"'\\x1b\]0;owned.* can't be printed") as refusal:
             read(path, None)
         assert str(refusal.value).isprintable()
@@ -128,7 +128,7 @@ def test_an_export_of_an_answer_that_is_not_settled_says_so(
     tmp_path: Path, found: Conclusion
 ) -> None:
     [optimum, *rest] = found.optima
-    poor = replace(optimum, verdict=Verdict(Kind.INSUFFICIENT, NoiseUnknown(0), Seeds(3)))
+    poor = replace(optimum, verdict=Verdict(Kind.INSUFFICIENT, NoiseUnknown(), Seeds(3)))
     sure = [replace(optimum, verdict=verdict(Kind.IDENTIFIED)) for optimum in rest]
     path = tmp_path / "best.yaml"
     path.write_text(best_yaml(replace(found, optima=(poor, *sure))))
@@ -138,18 +138,13 @@ def test_an_export_of_an_answer_that_is_not_settled_says_so(
     assert doubts(path, str(poor.budget)) == [line]
 
 
-def test_a_budget_without_a_best_depth_is_exported_and_trained_only_anyway(
-    tmp_path: Path, found: Conclusion
+def test_training_an_answer_that_is_not_settled_says_so_first(
+    tmp_path: Path, found: Conclusion, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [optimum, *rest] = found.optima
-    none = not_located(optimum, 3)
-    none = replace(none, verdict=Verdict(Kind.INSUFFICIENT, NoCurveFits(3)))
+    poor = replace(optimum, verdict=Verdict(Kind.INSUFFICIENT, MayCostMore(3, 0.16, (2,)), None))
     path = tmp_path / "best.yaml"
-    path.write_text(best_yaml(replace(found, optima=(none, *rest))))
-    check_answered(path, str(rest[0].budget))
-    for budget in (None, str(none.budget)):
-        with pytest.raises(ConfigError, match=r"no best depth: .* more than one .* --anyway"):
-            check_answered(path, budget)
-    assert read_best(path, str(none.budget)).shape == optimum.shape
-    with pytest.raises(ConfigError, match=r"no best depth: .* more than one .* --anyway"):
-        train(path, budget=str(none.budget))
+    path.write_text(best_yaml(replace(found, optima=(poor, *rest))))
+    train(path, budget=str(poor.budget), tokens="4k", out=tmp_path / "trained")
+    said = capsys.readouterr().err
+    assert "is insufficient: depth 3 may cost more than 0.005 nats" in said

@@ -52,7 +52,7 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(optima: Opt
     rounded = answer(replace(planted, tokens=600_064, interval=(7, 7)))
     assert rounded.startswith("10M parameters, 600k tokens, total count: depth 7 [7], ")
     assert "no depth yet" in answer(not_located(planted, None))
-    assert "no best depth (lowest measured: 4), " in answer(not_located(planted, 4))
+    assert "count: depth 4, " in answer(not_located(planted, 4))
 
 
 def test_the_report_says_what_the_data_do_not_show(study: Records, optima: Optima) -> None:
@@ -151,7 +151,7 @@ def test_noise_from_few_repeats_is_reported_as_assumed(study: Records) -> None:
 
     [optimum] = find_optima(once, seed=0)
 
-    said = "how far seeds differ; no repeated trial measured it, and 0.0100 nats are assumed."
+    said = "how far seeds differ; no repeated trial measured it, and 0.0060 nats are assumed."
     assert any(said in limit for limit in limits_of(optimum, once))
     assert not any("seeds differ" in limit for limit in limits_of(optimum, finished))
 

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.worlds.planted import World, shallower_is_better, symmetric
+from fathom.search.analysis.noise import Repeats
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.scheduling.audit import (
     RungAudit,
@@ -259,7 +260,7 @@ def test_regret_within_the_noise_of_seeds_counts_as_chance() -> None:
     chance = 1.96 * 2**0.5
     for noise in (0.01, 0.05):
         # Three pairs around a common mean: 3 x noise^2 over 5 degrees of freedom.
-        measured = noise * (3 / 5) ** 0.5
+        measured = Repeats(noise * (3 / 5) ** 0.5, 5).likely_noise
         assert not regretted(0.95 * chance * measured, noise)
         assert regretted(1.05 * chance * measured, noise)
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.worlds.planted import World, finished, flat
+from benchmarks.worlds.planted import World, finished, flat, symmetric
 from fathom.models.shape import Count, Shape
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.confirmation import (
-    AROUND,
+    CURVE_DEPTHS,
     OTHER_RATIO,
     ladder_confirmations,
     next_confirmations,
@@ -60,8 +60,8 @@ def test_the_best_paused_depth_and_its_neighbours_are_resumed_first(explored: Ex
     assert set(batch) <= paused, "none begins anew"
     ended = {r.spec.shape.depth for r in records if r.loss is not None}
     depths = sorted(ended | {choice.shape.depth for choice in batch})
-    assert depths[0] < 4 < depths[-1]
-    assert len(depths) <= 2 * AROUND + 1 + len(ended)
+    assert 4 in depths
+    assert len(depths) <= CURVE_DEPTHS + len(ended)
 
 
 def test_one_lucky_trial_does_not_misdirect_the_confirmation(explored: Explored) -> None:
@@ -118,7 +118,7 @@ BOWL = {2: 1.64, 4: 1.60, 8: 1.64}
 FALLING = {1: 1.70, 2: 1.66, 4: 1.62}
 FULL = ConfirmConfig(depths=3, seeds=2, rates=(1.0,))
 WIDE = {1: 1.72, 2: 1.63, 4: 1.60, 8: 1.63, 12: 1.66}
-SHARP = {1: 2.2, 2: 1.86, 3: 1.66, 4: 1.60, 5: 1.64, 8: 1.86, 12: 2.2}
+SHARP = {depth: 1.6 + symmetric(4, 0.3)(depth) for depth in (1, 2, 3, 4, 5, 8, 12)}
 GAP = {1: 1.9, 2: 1.7, 3: 1.60, 8: 1.61, 12: 1.7}
 GAP_AFTER_WORSE = {1: 1.66, 2: 1.62, 3: 1.60, 4: 1.62, 5: 1.66, 12: 1.9}
 
@@ -153,7 +153,7 @@ def test_a_depth_is_added_where_it_settles_most(
 def test_depths_between_are_added_once_they_enclose_the_optimum(shapes: Shapes) -> None:
     risen = confirmed(shapes, {**FALLING, 8: 1.80}, seeds=2, noise=0.001)
     depths = {choice.shape.depth for choice in next_confirmations(ONE_RATE, shapes, risen)}
-    assert depths <= {3, 4, 5, 6}
+    assert depths <= {3, 4, 5, 6, 7}
 
 
 FOUR_DEPTHS = {1: 1.80, 2: 1.66, 4: 1.60, 8: 1.66}
@@ -235,17 +235,37 @@ def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(shapes: 
     assert all(what.shape.depth <= end for what in next_confirmations(ONE_RATE, shapes, to_the_end))
 
 
-def test_the_best_depths_are_repeated_until_the_noise_is_known(shapes: Shapes) -> None:
+def test_the_best_depth_is_repeated_once_so_that_the_noise_is_measured(shapes: Shapes) -> None:
     single = confirmed(shapes, {1: 1.9, **BOWL, 12: 1.9}, seeds=1, noise=0)
-    batch = next_confirmations(ONE_RATE, shapes, single)
-    assert {what.shape.depth for what in batch} == {2, 4, 8}
-    assert {what.seed for what in batch} == {FRESH_SEEDS_FROM + 1}
+    (choice,) = next_confirmations(ONE_RATE, shapes, single)
+    assert (choice.shape.depth, choice.seed) == (4, FRESH_SEEDS_FROM + 1)
 
 
-def test_a_gap_that_a_wide_interval_reaches_into_gets_a_depth_before_others(shapes: Shapes) -> None:
-    losses = {1: 1.75, 2: 1.64, 3: 1.605, 5: 1.60, 8: 1.63, 12: 1.68}
-    wide = confirmed(shapes, losses, seeds=2, noise=0.008)
-    assert [choice.shape.depth for choice in next_confirmations(ONE_RATE, shapes, wide)] == [4]
+STALLED = {1: 1.75, 2: 1.64, 3: 1.70, 4: 1.605, 6: 1.63, 8: 1.66}
+"""Depth 3 lies far above what its neighbours say of it."""
+
+
+def test_a_depth_that_one_unusual_training_rules_out_is_trained_again(shapes: Shapes) -> None:
+    smooth = {depth: loss for depth, loss in STALLED.items() if depth != 3}
+    others = confirmed(shapes, smooth, seeds=2, noise=0.004)
+    (stalled,) = confirmed(shapes, {3: STALLED[3]}, seeds=1, noise=0)
+    (choice,) = next_confirmations(ONE_RATE, shapes, [*others, stalled])
+    assert (choice.shape.depth, choice.seed) == (3, FRESH_SEEDS_FROM + 1)
+    usual = replace(stalled, curve=(replace(stalled.curve[-1], loss=1.61),))
+    batch = next_confirmations(ONE_RATE, shapes, [*others, usual])
+    assert 3 not in {choice.shape.depth for choice in batch}
+
+
+def test_a_training_that_stalled_is_replaced_beyond_the_seeds_of_the_study(shapes: Shapes) -> None:
+    config = ConfirmConfig(depths=8, seeds=2, rates=(1.0,))
+    records = confirmed(shapes, {2: 1.64, 4: 1.60, 5: 1.601, 8: 1.66}, seeds=2, noise=0.003)
+    (stalled,) = confirmed(shapes, {5: 1.75}, seeds=1, noise=0)
+    spec = replace(stalled.spec, seed=FRESH_SEEDS_FROM + 2, trial="stalled")
+    first = next(r for r in records if r.spec.shape.depth == 5)
+    left = [record for record in records if record is not first]
+    assert next_confirmations(config, shapes, records) != (), "4 and 5 are as good"
+    wanted = next_confirmations(config, shapes, [*left, replace(stalled, spec=spec)])
+    assert all(choice.seed > FRESH_SEEDS_FROM + 2 for choice in wanted if choice.shape.depth == 5)
 
 
 def test_two_humps_ask_for_the_depths_that_tell_them_apart(shapes: Shapes) -> None:

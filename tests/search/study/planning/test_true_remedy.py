@@ -15,8 +15,8 @@ from fathom.search.analysis.verdict import (
     Keys,
     Kind,
     Lack,
+    MayCostMore,
     MoreTokens,
-    NoCurveFits,
     NoiseHidesDepth,
     NoiseUnknown,
     NoneFinishedBeyond,
@@ -121,17 +121,17 @@ def test_a_depth_without_a_shape_is_no_remedy() -> None:
         BetweenTested((3, 5), 2, 6), TheseDepths((5,), (1, 2, 6)), finished=(1, 2, 6)
     ) == TheseDepths((4,), (1, 2, 6))
     assert remedy_of(
-        NoCurveFits(3), TheseDepths((4, 5), (1, 2, 3)), finished=(1, 2, 3)
+        MayCostMore(3, 0.2, (2,)), TheseDepths((4, 5), (1, 2, 3)), finished=(1, 2, 3)
     ) == TheseDepths((4,), (1, 2, 3))
-    assert remedy_of(NoCurveFits(3), TheseDepths((5,), ALL)) == Seeds(5)
+    assert remedy_of(MayCostMore(3, 0.2, (2,)), TheseDepths((5,), ALL)) == Seeds(5)
 
 
 @pytest.mark.parametrize(
     ("cause", "remedy"),
     [
-        (NoiseUnknown(1), Seeds(3)),
+        (NoiseUnknown(), Seeds(3)),
         (NoiseHidesDepth(0.01), Seeds(4)),
-        (NoCurveFits(3), Advice.MORE_SEEDS),
+        (MayCostMore(3, 0.2, (2,)), Advice.MORE_SEEDS),
     ],
 )
 def test_seeds_are_more_than_the_study_allows(cause: Cause, remedy: Remedy) -> None:

@@ -1,0 +1,241 @@
+"""The posterior of the loss at every whole depth of a budget, from which its answer is read.
+
+The loss over depth is a curve `a L^-p + b L^q + c` and a deviation from it. The deviation is rough:
+a notch, a step or a second minimum. It is as large as the measurements say, and 0 where curves
+explain them. The noise between seeds is known from repeats, from how far depths lie off the curve,
+and from what is usual. Each draw is a loss for every whole depth that agrees with the measurements,
+so the share of the draws in which a depth is lowest is the probability that it is the best.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from fathom.search.analysis.curve_families import Array, DepthPoints, PowerFit
+from fathom.search.analysis.curve_fit import EXPONENTS
+from fathom.search.analysis.noise import SMALLEST_NOISE, USUAL_NOISE, Repeats
+
+ROUGHNESS = {0.0: 0.82, 0.003: 0.06, 0.008: 0.06, 0.02: 0.05, 0.1: 0.01}
+"""Standard deviation of the deviation from the curve, nats -> its prior probability. Chosen on
+planted worlds (`python -m benchmarks.answers.coverage`); others of the same kinds are reported."""
+REACH = 0.4
+"""Distance in ln depth over which the correlation of two deviations falls to 1/e."""
+FAR_MISFIT = 0.05
+"""Misfit of a depth as a share of its height above the best, beyond one standard error: no family
+of curves holds far from the best."""
+NOISES = np.linspace(-2.5, 2.5, 9)
+"""Noises that are tried: in standard deviations of their ln, by the prior and the repeats."""
+RIVALS = 3
+"""Most depths that are named as better where the best depth is in doubt."""
+FEWEST = 3
+"""Fewest points of a posterior: as many as a curve has coefficients."""
+DRAWS = 4000
+"""Draws of the losses; a probability of 0.05 is then known to within 0.003."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posterior:
+    """Draws of the loss at every whole depth of the tested range; all draws are as likely."""
+
+    depths: NDArray[np.int64]
+    """Whole depths from the shallowest tested one to the deepest, (depths,)."""
+    losses: Array
+    """Loss of each depth in each draw, nats; (draws, depths)."""
+    lowest: Array
+    """Depth where the curve of each draw is lowest, before rounding, (draws,). Where the deviation
+    moves the best depth elsewhere, it is the nearest point that rounds to that depth."""
+    noise: float
+    """Standard deviation of the loss between seeds, nats: the mean over the draws."""
+    points: DepthPoints
+    """The measured losses with which the draws agree."""
+    repeats: Repeats
+    """What repeats show of the noise between seeds."""
+
+    @cached_property
+    def regrets(self) -> Array:
+        """Loss of each depth above the lowest of its draw, nats; (draws, depths)."""
+        regrets: Array = self.losses - self.losses.min(axis=1, keepdims=True)
+        return regrets
+
+    @cached_property
+    def best(self) -> NDArray[np.int64]:
+        """The best whole depth of each draw, (draws,)."""
+        best: NDArray[np.int64] = self.depths[self.losses.argmin(axis=1)]
+        return best
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """Probability of each whole depth to be the best, (depths,)."""
+        counts = np.bincount(self.best - self.depths[0], minlength=len(self.depths))
+        return counts / len(self.best)
+
+    def cheapest(self, depths: NDArray[np.int64]) -> int:
+        """Of the given depths of the range, that with the lowest expected regret."""
+        expected = self.regrets[:, depths - self.depths[0]].mean(axis=0)
+        return int(depths[expected.argmin()])
+
+    def chance_of_cost(self, depth: int, nats: float) -> float:
+        """Probability that a depth of the range costs more than so many nats against the best."""
+        return float((self.regrets[:, depth - self.depths[0]] > nats).mean())
+
+    def closeness(self, nats: float) -> Array:
+        """Probability of each whole depth to lie within so many nats of the best, (depths,)."""
+        close: Array = (self.regrets <= nats).mean(axis=0)
+        return close
+
+    def rivals(self, depth: int, nats: float) -> tuple[int, ...]:
+        """The depths that are most often the best where `depth` costs more than so many nats, the
+        likeliest first, at most `RIVALS`."""
+        best = self.best[self.regrets[:, depth - self.depths[0]] > nats]
+        depths, counts = np.unique(best, return_counts=True)
+        return tuple(depths[np.argsort(-counts, kind="stable")][:RIVALS].tolist())
+
+    def worst(self, first: int, last: int) -> float:
+        """Nats by which the worst of these whole depths may be worse than the best (95 %)."""
+        inside = self.regrets[:, first - self.depths[0] : last - self.depths[0] + 1]
+        return float(np.quantile(inside.max(axis=1), 0.95))
+
+
+_Draws = tuple[Array, Array]
+"""Losses, (draws, depths), and the depth where each curve is lowest, (draws,)."""
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A roughness and a noise, with the matrices that follow from them."""
+
+    points: DepthPoints
+    noise: float
+    whole: NDArray[np.int64]
+    """Whole depths from the shallowest point to the deepest, (depths,)."""
+    deviations: Array
+    """A root of the covariance of the deviations of the whole depths, (depths, depths), nats."""
+
+    @cached_property
+    def at(self) -> NDArray[np.int64]:
+        """Place of each point among the whole depths, (points,)."""
+        at: NDArray[np.int64] = self.points.depths - self.points.depths[0]
+        return at
+
+    @cached_property
+    def errors(self) -> Array:
+        """A root of the covariance of seeds and misfit in the losses, (points, points), nats."""
+        misfit = FAR_MISFIT * self.points.height(1)
+        return _root(self.points.covariance_for(self.noise) + np.diag(misfit**2))
+
+    @cached_property
+    def white(self) -> Array:
+        """The inverse root of the covariance of the measured losses about the curve."""
+        deviations = self.deviations[self.at]
+        measured = self.errors @ self.errors.T + deviations @ deviations.T
+        white: Array = np.linalg.inv(np.linalg.cholesky(measured))
+        return white
+
+    @cached_property
+    def correction(self) -> Array:
+        """What the deviations of the whole depths gain from misses of the points, (depths,
+        points)."""
+        gain: Array = self.deviations @ self.deviations[self.at].T @ self.white.T @ self.white
+        return gain
+
+    def log_likelihoods(self) -> Array:
+        """Log likelihood of each pair of exponents, (pairs,), the coefficients integrated out; all
+        coefficients are as likely before the measurements."""
+        fits = PowerFit(self.points, self.white, EXPONENTS)
+        design = fits.design(self.points.depths)
+        # Measured in nats between the tested depths, so that no exponent is preferred.
+        design[..., :2] /= np.ptp(design[..., :2], axis=1, keepdims=True)
+        columns = self.white @ design
+        determinant = np.linalg.slogdet(np.swapaxes(columns, 1, 2) @ columns)[1]
+        found: Array = np.log(np.diag(self.white)).sum() - determinant / 2 - fits.squares[:, 0] / 2
+        return found
+
+    def draw(self, pair: tuple[float, float], generator: Generator, draws: int) -> _Draws:
+        """Draws of the curve and of the losses of all whole depths for a pair of exponents.
+
+        By Matheron's rule: a draw of everything before the measurements is moved by what the
+        measurements differ from it.
+        """
+        points, at = self.points, self.at
+        deviation = self.deviations @ generator.standard_normal((len(self.whole), draws))
+        errors = self.errors @ generator.standard_normal((len(at), draws))
+        left = points.losses[:, None] - deviation[at] - errors
+        curves = PowerFit(points, self.white, [pair], left)
+        losses = curves.losses(self.whole)[0].T
+        losses += deviation + self.correction @ (left - losses[at])
+        return losses.T, np.exp(curves.lowest()[0][0])
+
+
+def find_posterior(
+    points: DepthPoints, repeats: Repeats, generator: Generator, *, draws: int = DRAWS
+) -> Posterior:
+    """The posterior of three points or more; the same for the same generator."""
+    settings, weights = _settings(points, repeats)
+    cells, counts = _allot(weights, draws)
+    found = [
+        settings[cell // len(EXPONENTS)].draw(EXPONENTS[cell % len(EXPONENTS)], generator, count)
+        for cell, count in zip(cells, counts, strict=True)
+    ]
+    depths = np.arange(points.depths[0], points.depths[-1] + 1)
+    losses = np.concatenate([drawn for drawn, _ in found])
+    noises = [settings[cell // len(EXPONENTS)].noise for cell in cells]
+    return Posterior(
+        depths=depths,
+        losses=losses,
+        lowest=_beside(depths[losses.argmin(axis=1)], np.concatenate([low for _, low in found])),
+        noise=float(np.average(noises, weights=counts)),
+        points=points,
+        repeats=repeats,
+    )
+
+
+def _settings(points: DepthPoints, repeats: Repeats) -> tuple[list[_Setting], Array]:
+    """Every roughness with every noise, and the probability of each with each pair of exponents,
+    (settings * pairs,)."""
+    whole = np.arange(points.depths[0], points.depths[-1] + 1)
+    x = np.log(whole)
+    deviations = _root(np.exp(-np.abs(x - x[:, None]) / REACH))
+    settings, logs = [], []
+    for noise, log_noise in _noises(repeats):
+        for roughness, prior in ROUGHNESS.items():
+            setting = _Setting(points, noise, whole, roughness * deviations)
+            settings.append(setting)
+            logs.append(setting.log_likelihoods() + log_noise + log(prior))
+    weights = np.concatenate(logs)
+    return settings, np.exp(weights - logsumexp(weights))
+
+
+def _noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
+    """Yields noises, nats, with the log of their probability by the prior and the repeats."""
+    freedom, measured = repeats.degrees_of_freedom, log(max(repeats.noise, SMALLEST_NOISE))
+    mean, deviation = repeats.ln_noise
+    for x in (mean + deviation * NOISES).tolist():
+        by_repeats = freedom * (measured - x - exp(2 * (measured - x)) / 2)
+        off = (x - log(USUAL_NOISE[0])) / USUAL_NOISE[1]
+        yield exp(x), by_repeats - off**2 / 2
+
+
+def _allot(weights: Array, draws: int) -> tuple[list[int], list[int]]:
+    """Returns cells and how many of the draws each gets by its weight (systematic resampling)."""
+    chosen = np.searchsorted(np.cumsum(weights), (np.arange(draws) + 0.5) / draws)
+    cells, counts = np.unique(np.minimum(chosen, len(weights) - 1), return_counts=True)
+    return cells.tolist(), counts.tolist()
+
+
+def _beside(depths: NDArray[np.int64], lowest: Array) -> Array:
+    """The lowest points, each moved to where it rounds to the whole depth beside it."""
+    moved: Array = np.clip(lowest, np.sqrt(depths * (depths - 1)), np.sqrt(depths * (depths + 1)))
+    return moved
+
+
+def _root(covariance: Array) -> Array:
+    """A matrix whose product with its transpose is the covariance, which may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    root: Array = vectors * np.sqrt(np.maximum(values, 0.0))
+    return root

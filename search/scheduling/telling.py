@@ -1,0 +1,116 @@
+"""The next trainings of a budget: those from which its answer is expected to gain most."""
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+
+from fathom.search.analysis.curve_families import Array
+from fathom.search.analysis.curve_fit import fit
+from fathom.search.analysis.posterior import FEWEST, Posterior, find_posterior
+from fathom.search.analysis.verdict import PLATEAU_WIDTH
+
+LIKELY = 0.05
+"""Probability, by the other depths alone, from which on a depth may be the best."""
+UNUSUAL = 0.025
+"""Probability, by the other depths alone, of such a loss or a higher one, below which a training
+may have stalled."""
+NEAR = 0.03
+"""Nats above the best within which a depth that misfits leaves the best one in doubt."""
+DRAWS_WITHOUT = 500
+"""Draws of the losses that the other depths alone allow."""
+OUTCOMES = 9
+"""Results of a training that are looked at: evenly spread quantiles of what it may measure."""
+
+
+def most_telling(
+    posterior: Posterior, doubt: Array, candidates: Sequence[int], number: int, worth: float
+) -> list[int]:
+    """The depths, of the candidates, whose training reduces the doubt most, at most `number`; none
+    whose training is not expected to reduce it by a share of `worth`.
+
+    `doubt` is the value, (draws,), whose variance is to be reduced. All trainings are chosen from
+    the same posterior; a further one takes the results of those before it as known.
+    """
+    weights = np.full((1, len(doubt)), 1 / len(doubt))
+    chosen: list[int] = []
+    while len(chosen) < number:
+        before = _variance(weights, doubt)
+        after = {
+            depth: _variance(_outcomes(posterior, depth, weights), doubt)
+            for depth in candidates
+            if depth not in chosen
+        }
+        best = min(after, key=lambda depth: after[depth], default=None)
+        if best is None or after[best] > (1 - worth) * before:
+            break
+        chosen.append(best)
+        weights = _thinned(_outcomes(posterior, best, weights))
+    return chosen
+
+
+def may_have_stalled(posterior: Posterior, depth: int, *, settled: bool) -> bool:
+    """True if the loss of a trained depth is unusually high by what the other depths say of it, and
+    it matters: the depth lies near the best, or may be the best where the answer is `settled`."""
+    points = posterior.points
+    others = points.at(np.flatnonzero(points.depths != depth))
+    if len(others.depths) < FEWEST or not others.depths[0] < depth < others.depths[-1]:
+        return False
+    (measured,), (error,) = (v[points.depths == depth] for v in (points.losses, points.errors))
+    if measured - fit(others).loss_at(depth) < max(error, PLATEAU_WIDTH):
+        return False
+    generator = np.random.default_rng(depth)
+    found = find_posterior(others, posterior.repeats, generator, draws=DRAWS_WITHOUT)
+    place = depth - int(found.depths[0])
+    expected = found.losses[:, place] + error * generator.standard_normal(DRAWS_WITHOUT)
+    if (expected >= measured).mean() > UNUSUAL:
+        return False
+    likely = found.probabilities if settled else found.closeness(NEAR)
+    return bool(likely[place] >= LIKELY)
+
+
+def _outcomes(posterior: Posterior, depth: int, weights: Array) -> Array:
+    """The weights of the draws after each of `OUTCOMES` results of a training at a depth, from
+    each row of the given weights; (rows * outcomes, draws)."""
+    losses, error = posterior.losses[:, depth - posterior.depths[0]], _error(posterior, depth)
+    order = np.argsort(losses, kind="stable")
+    shares = (np.arange(OUTCOMES) + 0.5) / OUTCOMES
+    found = []
+    for row in weights:
+        places = np.searchsorted(np.cumsum(row[order]), shares * row.sum())
+        results = losses[order[np.minimum(places, len(order) - 1)]]
+        off = (results[:, None] - losses) / error
+        found.append(row * np.exp(-(off**2) / 2))
+    weighted = np.concatenate(found)
+    normal: Array = weighted / weighted.sum(axis=1, keepdims=True)
+    return normal
+
+
+def _error(posterior: Posterior, depth: int) -> float:
+    """Standard error, nats, of what one more training says of the loss of a depth.
+
+    A further seed of a trained shape says nothing of how it differs from other shapes of its depth:
+    it adds to the precision of the mean over seeds alone.
+    """
+    points, noise = posterior.points, posterior.noise
+    assert points.by_seeds is not None, "a posterior of trainings"
+    by_seeds = np.diag(points.by_seeds)
+    between = np.maximum(0.0, np.diag(points.covariance) - points.noise**2 * by_seeds)
+    trained = np.flatnonzero((points.depths == depth) & (by_seeds > 0))
+    if not len(trained):
+        return sqrt(noise**2 + float(np.median(between[by_seeds > 0])))
+    place = trained[0]
+    now = between[place] + noise**2 * by_seeds[place]
+    then = between[place] + noise**2 / (1 / by_seeds[place] + 1)
+    return sqrt(1 / (1 / then - 1 / now))
+
+
+def _thinned(weights: Array) -> Array:
+    """The middle rows of the weights, which stand for all."""
+    return weights[:: max(1, len(weights) // OUTCOMES)]
+
+
+def _variance(weights: Array, values: Array) -> float:
+    """The mean over the rows of the weighted variance of the values."""
+    means = weights @ values
+    return float((weights @ values**2 - means**2).mean())

@@ -1,0 +1,80 @@
+"""Which trainings stalled, by other seeds of the same shape and by brackets of rates."""
+
+import numpy as np
+import pytest
+
+from benchmarks.worlds.planted import World, finished, flat
+from fathom.search.analysis.stalls import find_stalls, without_stalled
+from fathom.search.records import TrialRecord
+
+WORLD = World(curve=flat)
+
+
+def seeds(depth: int, *losses: float, rate: float = 1.0) -> list[TrialRecord]:
+    """Trials of one shape, of the seeds 0, 1, 2, ..."""
+    return [
+        finished(WORLD.spec(WORLD.shape(depth), seed=seed, rate_scale=rate), loss)
+        for seed, loss in enumerate(losses)
+    ]
+
+
+def rates(depth: int, losses: dict[float, float]) -> list[TrialRecord]:
+    """Trials of one seed at several rates."""
+    return [record for rate, loss in losses.items() for record in seeds(depth, loss, rate=rate)]
+
+
+def stalled_losses(records: list[TrialRecord]) -> list[float]:
+    stalled = find_stalls(records).stalled
+    return sorted(r.loss for r in records if r.spec.trial in stalled and r.loss is not None)
+
+
+def test_seeds_far_above_the_lower_ones_of_their_shape_stalled() -> None:
+    usual = [*seeds(3, 1.896, 1.902, 1.899), *seeds(4, 1.924, 1.921)]
+    assert stalled_losses([*usual, *seeds(2, 2.0319, 1.909, 1.905)]) == [2.0319]
+    assert stalled_losses([*usual, *seeds(2, 1.909, 1.905)]) == []
+
+
+def test_of_two_seeds_far_apart_neither_is_called_stalled_but_their_shape_is_in_doubt() -> None:
+    usual = [*seeds(3, 1.896, 1.902, 1.899), *seeds(4, 1.924, 1.921)]
+    apart = seeds(2, 1.93, 1.88)
+    found = find_stalls([*usual, *apart])
+    assert not found.stalled
+    assert found.in_doubt == {WORLD.shape(2)}
+    third = find_stalls([*usual, *seeds(2, 1.93, 1.88, 1.881)])
+    assert len(third.stalled) == 1
+    assert not third.in_doubt
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.006, 0.03])
+def test_the_noise_of_seeds_is_no_stall_whatever_its_size(noise: float) -> None:
+    generator, trained, called = np.random.default_rng(0), 0, 0
+    for _ in range(100):
+        records = [
+            record
+            for depth in (2, 3, 4, 6)
+            for record in seeds(depth, *(1.6 + noise * generator.standard_normal(3)))
+        ]
+        trained += len(records)
+        called += len(find_stalls(records).stalled)
+    assert called / trained < 0.03
+
+
+def test_a_depth_with_more_noise_than_others_keeps_most_of_its_seeds() -> None:
+    generator, kept = np.random.default_rng(0), []
+    for _ in range(200):
+        quiet = [r for d in (2, 3, 4) for r in seeds(d, *(1.6 + 0.004 * generator.normal(size=3)))]
+        loud = seeds(9, *(1.6 + 0.02 * generator.normal(size=3)))
+        kept.append(len(without_stalled([*quiet, *loud])) - len(quiet))
+    assert np.mean(kept) > 2.7
+
+
+def test_a_rate_worse_than_both_its_neighbours_stalled() -> None:
+    assert stalled_losses(rates(2, {0.5: 1.758, 1.0: 1.863, 2.0: 1.742})) == [1.863]
+    assert stalled_losses(rates(2, {0.5: 1.758, 1.0: 1.730, 2.0: 1.742})) == []
+    assert stalled_losses(rates(2, {0.5: 1.85, 1.0: 1.730, 2.0: 1.742})) == []
+
+
+def test_without_repeats_or_brackets_nothing_stalled() -> None:
+    records = [*seeds(2, 1.7), *seeds(3, 2.5)]
+    assert without_stalled(records) == records
+    assert without_stalled([]) == []
