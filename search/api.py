@@ -16,7 +16,8 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.commands.export_folder import export_folder
 from fathom.search.commands.plan_tables import plan_json
 from fathom.search.commands.train_best import train_best
-from fathom.search.conclusion import Conclusion, best_law
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.findings import best_law
 from fathom.search.export.best import BestShape, best_yaml
 from fathom.search.formatting import format_count
 from fathom.search.pipeline import conclude_run, run_study

@@ -19,7 +19,7 @@ from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.session.ray_session import cluster_address, start_ray
 from fathom.search.cluster.session.secrets import COPIED_BY_TUNE, hidden
 from fathom.search.cluster.tune import run_trials
-from fathom.search.conclusion import Conclusion, conclude
+from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.export.best import best_yaml
 from fathom.search.opening import OpenRun, open_run
 from fathom.search.report.terminal.progress import Progress

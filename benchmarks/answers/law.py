@@ -23,7 +23,7 @@ from fathom.search.analysis.law_fit import sized_depths
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.formatting import format_count
-from fathom.search.study.planning.budget import count_of
+from fathom.search.study.file.options import count_of
 from fathom.search.tables.analysis import TableQuestion, budget_count, find_answers
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import choose_columns

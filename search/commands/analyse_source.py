@@ -6,12 +6,12 @@ from math import isfinite
 from pathlib import Path
 
 from fathom.models.shape import Count
-from fathom.search.conclusion import conclude
+from fathom.search.conclusion.conclude import conclude
 from fathom.search.formatting import printable, shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.planning.budget import count_of
+from fathom.search.study.file.options import count_of
 from fathom.search.study.preflight import load_run
 from fathom.search.study.store_uri import without_credentials
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.pipeline import conclude_run
 from fathom.search.report.page import Live, page
 from fathom.search.report.text import counted

@@ -13,15 +13,15 @@ from fathom.search.analysis.law import Law, Prediction, fit_laws, usable
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine2020
-from fathom.search.conclusion import best_law
+from fathom.search.conclusion.findings import best_law
 from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import law_text, null_laws_text
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.options import count_of
 from fathom.search.study.keys.config import load
 from fathom.search.study.own_records import read_records
-from fathom.search.study.planning.budget import count_of
 
 Row = dict[str, Any]
 """A row of a table of predictions, as JSON has it; without the keys of `Prediction` if the law has

@@ -22,8 +22,9 @@ from fathom.search.formatting import format_seconds
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING, write_atomically
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.options import count_of
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.budget import Budget, count_of, expand_budgets
+from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.training.assignment import Assignment, best_assignment
 from fathom.search.training.command.trial import CommandTrial, folder_of
 from fathom.search.training.device import local_device

@@ -12,14 +12,15 @@ import yaml
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion import Conclusion, optimum_row
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.findings import optimum_row
 from fathom.search.formatting import format_count
 from fathom.search.record_json import DAMAGE, check_controls, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.options import count_of
 from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
 from fathom.search.study.keys.config import StudyConfig, study_of
-from fathom.search.study.planning.budget import count_of
 from fathom.search.training.command.arguments import best_arguments
 
 ANSWER = (

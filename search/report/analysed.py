@@ -4,7 +4,7 @@ from typing import Any
 
 from fathom.search.analysis.depth_estimates import seed_noise
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.conclusion import Findings
+from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, printable
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.data import report_json

@@ -9,7 +9,7 @@ from fathom.search.analysis.law import FEWEST_BUDGETS, usable
 from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind, open_ends
-from fathom.search.conclusion import Findings
+from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
 from fathom.search.report.text import (

@@ -10,7 +10,7 @@ from typing import Any
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
-from fathom.search.conclusion import Findings, flat_optimum_row, optimum_row, shape_row
+from fathom.search.conclusion.findings import Findings, flat_optimum_row, optimum_row, shape_row
 from fathom.search.records import Outcome, TrialRecord
 
 Row = dict[str, Any]

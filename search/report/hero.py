@@ -4,7 +4,8 @@ from typing import Any
 
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.conclusion import Conclusion, Findings, shape_row
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.findings import Findings, shape_row
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.report import text
 from fathom.search.report.charts.chart import Chart

@@ -13,7 +13,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.conclusion import Conclusion, Findings
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report import text

@@ -10,7 +10,7 @@ from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.stalls import stalled_by_depth
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion import Findings
+from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import exact_count, format_count, ranges, rounded_count, shell_command
 from fathom.search.study.keys.groups import DECAYS
 

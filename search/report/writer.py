@@ -5,7 +5,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fathom.objectives.durable import put_all_in_place
-from fathom.search.conclusion import Conclusion, Findings
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.findings import Findings
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth, metric_against_depth

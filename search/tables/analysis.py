@@ -7,7 +7,7 @@ from statistics import median
 
 from fathom.models.shape import Count
 from fathom.search.analysis.optimum import Optimum, find_optimum
-from fathom.search.conclusion import Findings
+from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed

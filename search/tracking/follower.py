@@ -21,7 +21,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from fathom.search.analysis.interim import InterimAnswer
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import shell_command
 from fathom.search.json_lines import without_checksums
 from fathom.search.record_json import DAMAGE, from_json, from_values, parse_line

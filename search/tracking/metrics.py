@@ -12,7 +12,7 @@ import yaml
 
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.conclusion import flat_optimum_row, shape_row
+from fathom.search.conclusion.findings import flat_optimum_row, shape_row
 from fathom.search.records import CurvePoint, TrialRecord, TrialSpec
 from fathom.search.scheduling.audit import RungAudit
 

@@ -8,7 +8,7 @@ from fathom.search.analysis.definitions import stopped_trials
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.certainty import certainty

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mlflow.entities import Dataset, DatasetInput, InputTag
 
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import AnswerSeries

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import shell_command
 from fathom.search.records import TrialRecord
 from fathom.search.signals import endings_blocked

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.json_lines import (
     append_line,
     lacks_checksums,

@@ -7,7 +7,7 @@ import yaml
 from rich.console import Console
 
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.export.best import best_yaml
 from fathom.search.json_lines import append_line
 from fathom.search.pipeline import conclude_run

@@ -85,7 +85,7 @@ TREES = {
     path.relative_to(ROOT / "search"): ast.parse(path.read_text(encoding="utf-8"))
     for path in sorted((ROOT / "search").rglob("*.py"))
 }
-FOLDERS = ("words.py", "conclusion.py", "report")
+FOLDERS = ("words.py", "conclusion", "report")
 SAYING = [tree for path, tree in TREES.items() if path.parts[0] in FOLDERS]
 """Modules whose functions return the sentences of an answer."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fathom.search.analysis.optimum import Located
-from fathom.search.conclusion import Conclusion, conclude
+from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.records import TrialRecord
 from fathom.search.report.page import page as page_of
 from fathom.search.report.writer import make_charts, write_report

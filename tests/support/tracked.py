@@ -12,7 +12,7 @@ from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import POWER, Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec

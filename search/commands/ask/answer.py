@@ -17,7 +17,8 @@ from fathom.search.analysis.null_laws import NullLaw, as_good
 from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.published import levine2020
 from fathom.search.commands.ask.question import Question
-from fathom.search.conclusion import Conclusion, why_no_law
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.findings import why_no_law
 from fathom.search.export.best import entries_yaml, shape_entry
 from fathom.search.formatting import exact_count, format_count, rounded_count, shell_command
 from fathom.search.pipeline import RunResult

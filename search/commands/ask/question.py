@@ -8,10 +8,10 @@ from math import isfinite
 from fathom.models.shape import Count
 from fathom.search.formatting import exact_count
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.options import count_of
 from fathom.search.study.hardware.gpus import gpu_named
 from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.planning.affordable import TOKENS
-from fathom.search.study.planning.budget import count_of
 from fathom.search.study.planning.draft import eval_tokens, objective_keys
 
 

@@ -11,7 +11,7 @@ from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion import Findings
+from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.analysed import columns_text, heading, noise_text
 from fathom.search.report.caveats import unsupported

@@ -4,10 +4,9 @@ import math
 from dataclasses import dataclass
 
 from fathom.models.shape import Count, Shape
-from fathom.objectives.keys import parse_count
 from fathom.search.analysis.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
-from fathom.search.study.file.errors import ConfigError, PlanError
+from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import (
     FEWEST_STEPS,
@@ -98,14 +97,6 @@ def auto_tokens_per_step(tokens: int) -> float:
     The Step Law's, unless it leaves fewer than `FEWEST_STEPS` steps, as it does below 14M tokens.
     """
     return min(STEP_FACTOR * math.pow(tokens, STEP_EXPONENT), tokens / FEWEST_STEPS)
-
-
-def count_of(option: str, text: str) -> int:
-    """The number in an option of the command line; raises `ConfigError` if it is not a number."""
-    try:
-        return parse_count(text)
-    except ValueError as error:
-        raise ConfigError(f"`{option}` {error}") from error
 
 
 def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:

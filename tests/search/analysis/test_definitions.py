@@ -9,7 +9,7 @@ import pytest
 
 from fathom.search.analysis.verdict import Kind
 from fathom.search.commands.run_status import print_status, status_json, status_of
-from fathom.search.conclusion import Conclusion, conclude
+from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.formatting import format_count, ranges
 from fathom.search.report.data import report_json
 from fathom.search.report.terminal.answer_tables import optimum_cells

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from fathom.search.commands.searching import _print_run, report
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.pipeline import RunResult
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import audit_stopping

@@ -11,7 +11,7 @@ import yaml
 from fathom.models.options import Activation, Normalization, Residual
 from fathom.search.analysis.verdict import Kind, MayCostMore, NoiseUnknown, Seeds, Verdict
 from fathom.search.commands.answers import train
-from fathom.search.conclusion import Conclusion, conclude
+from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.export.best import best_yaml, doubts, read_best, select
 from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_from_json, to_values

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchmarks.simulate.driver import Loss
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion import conclude
+from fathom.search.conclusion.conclude import conclude
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome
 from fathom.search.report.answer_log import read_answers

@@ -11,7 +11,7 @@ from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.null_laws import fit_null_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion import Conclusion, conclude
+from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty

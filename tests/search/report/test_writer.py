@@ -15,7 +15,7 @@ from PIL import Image
 from rich.console import Console
 
 from fathom.search.analysis.papers.crossings import CrossingKind
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.export.best import best_yaml
 from fathom.search.records import Outcome
 from fathom.search.report import writer

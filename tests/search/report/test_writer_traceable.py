@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.analysis.optimum import find_optima
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.records import Outcome
 from fathom.search.report.data import save_tables, tables
 from tests.support.reporting import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.conclusion import audit_budgets
+from fathom.search.conclusion.conclude import audit_budgets
 from fathom.search.json_lines import read_lines
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.run_folder import read_records

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fathom.search.conclusion import conclude
+from fathom.search.conclusion.conclude import conclude
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint

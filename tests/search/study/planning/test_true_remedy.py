@@ -29,7 +29,7 @@ from fathom.search.analysis.verdict import (
     TooFewDepths,
     Verdict,
 )
-from fathom.search.conclusion import conclude
+from fathom.search.conclusion.conclude import conclude
 from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning import shapes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fathom.search.conclusion import conclude
+from fathom.search.conclusion.conclude import conclude
 from fathom.search.export.best import best_yaml, read_best, select
 from fathom.search.export.formats import FORMATS, model_of, taking_weights
 from fathom.search.run_folder import write_atomically

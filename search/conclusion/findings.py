@@ -1,29 +1,23 @@
-"""The findings of a study: every statistic of its records, as one value that is passed whole."""
+"""Findings: what the trials of several budgets show, whoever trained them, as values and rows."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fathom.models.shape import Count, Shape
-from fathom.objectives.errors import ObjectiveError
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.optimum import Located, Optimum, find_optima
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
-from fathom.search.analysis.rates import Factor, brackets
-from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
 from fathom.search.formatting import format_count
-from fathom.search.records import TrialRecord, by_budget
-from fathom.search.scheduling.audit import RungAudit, audit_stopping
-from fathom.search.scheduling.halving import halving_rule
+from fathom.search.records import TrialRecord
+from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.true_remedy import with_true_remedy
 from fathom.search.words import probabilities_text, study_reason
 
 Audits = Mapping[int, tuple[RungAudit, ...]]
@@ -111,88 +105,6 @@ class Findings(ABC):
     def audits_of(self, budget: int) -> tuple[RungAudit, ...]:
         """The audit of each rung of one budget; empty when no trial reached a rung."""
         return self.audits.get(budget, ())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Conclusion(Findings):
-    """Everything that a study has found so far."""
-
-    config: StudyConfig
-
-    @property
-    def title(self) -> str:
-        """Name of the study."""
-        return self.config.study
-
-    @property
-    def count(self) -> Count:
-        """Rule by which the study's budgets are counted."""
-        return self.config.count
-
-    @property
-    def seed(self) -> int:
-        """Random seed of the study."""
-        return self.config.seed
-
-    @cached_property
-    def audits(self) -> Audits:
-        """Budget -> audit of each of its rungs."""
-        return audit_budgets(self.records, self.config)
-
-    @cached_property
-    def repeats_at_one_decay(self) -> Mapping[int, float]:
-        """Budget -> epochs of its data that a training takes, at least, where these are more than
-        one and no bracket of weight decays finished; empty where the data are not to be seen."""
-        if self.config.train.command:
-            return {}  # what a command reads is not known
-        try:
-            epoch = self.config.objective.most_train_tokens()
-        except ObjectiveError:
-            return {}
-        return {
-            optimum.budget: optimum.tokens / epoch
-            for optimum in self.optima
-            if 0 < epoch < optimum.tokens
-            and not brackets(self.records_of(optimum.budget), Factor.DECAY)
-        }
-
-
-def conclude(
-    records: Sequence[TrialRecord],
-    config: StudyConfig,
-    *,
-    unfinished: Collection[int] = (),
-    resume: str = "",
-    noise: float | None = None,
-) -> Conclusion:
-    """Decides the best depth of each budget from the records; `noise` is measured unless stated.
-
-    What the search of an `unfinished` budget lacks, only the command `resume` can add.
-    """
-    trials = by_budget(records)
-    optima = [
-        replace(optimum, verdict=with_true_remedy(optimum.verdict, config, trials[optimum.budget]))
-        for optimum in find_optima(records, seed=config.seed, noise=noise)
-    ]
-    return Conclusion(
-        config=config,
-        records=tuple(records),
-        optima=tuple(_unfinished(o) if o.budget in unfinished else o for o in optima),
-        unfinished=tuple(sorted(unfinished)),
-        resume=resume,
-    )
-
-
-def _unfinished(optimum: Optimum) -> Optimum:
-    cause = SearchUnfinished(sum(optimum.trials.values()))
-    return replace(optimum, verdict=Verdict(Kind.UNFINISHED, cause, Advice.RESUME))
-
-
-def audit_budgets(records: Sequence[TrialRecord], config: StudyConfig) -> Audits:
-    """Budget -> audit of its early stopping, for each budget that has records."""
-    rule = halving_rule(config.stopping)
-    trials = by_budget(records)
-    return {size: audit_stopping(trials[size], rule) for size in config.budgets if size in trials}
 
 
 def best_law(optima: Sequence[Optimum], run: Path) -> Law:

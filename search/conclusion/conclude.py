@@ -1,0 +1,99 @@
+"""The conclusion of a study: every statistic of its records, as one value that is passed whole."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from fathom.models.shape import Count
+from fathom.objectives.errors import ObjectiveError
+from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.rates import Factor, brackets
+from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
+from fathom.search.conclusion.findings import Audits, Findings
+from fathom.search.records import TrialRecord, by_budget
+from fathom.search.scheduling.audit import audit_stopping
+from fathom.search.scheduling.halving import halving_rule
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.true_remedy import with_true_remedy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion(Findings):
+    """Everything that a study has found so far."""
+
+    config: StudyConfig
+
+    @property
+    def title(self) -> str:
+        """Name of the study."""
+        return self.config.study
+
+    @property
+    def count(self) -> Count:
+        """Rule by which the study's budgets are counted."""
+        return self.config.count
+
+    @property
+    def seed(self) -> int:
+        """Random seed of the study."""
+        return self.config.seed
+
+    @cached_property
+    def audits(self) -> Audits:
+        """Budget -> audit of each of its rungs."""
+        return audit_budgets(self.records, self.config)
+
+    @cached_property
+    def repeats_at_one_decay(self) -> Mapping[int, float]:
+        """Budget -> epochs of its data that a training takes, at least, where these are more than
+        one and no bracket of weight decays finished; empty where the data are not to be seen."""
+        if self.config.train.command:
+            return {}  # what a command reads is not known
+        try:
+            epoch = self.config.objective.most_train_tokens()
+        except ObjectiveError:
+            return {}
+        return {
+            optimum.budget: optimum.tokens / epoch
+            for optimum in self.optima
+            if 0 < epoch < optimum.tokens
+            and not brackets(self.records_of(optimum.budget), Factor.DECAY)
+        }
+
+
+def conclude(
+    records: Sequence[TrialRecord],
+    config: StudyConfig,
+    *,
+    unfinished: Collection[int] = (),
+    resume: str = "",
+    noise: float | None = None,
+) -> Conclusion:
+    """Decides the best depth of each budget from the records; `noise` is measured unless stated.
+
+    What the search of an `unfinished` budget lacks, only the command `resume` can add.
+    """
+    trials = by_budget(records)
+    optima = [
+        replace(optimum, verdict=with_true_remedy(optimum.verdict, config, trials[optimum.budget]))
+        for optimum in find_optima(records, seed=config.seed, noise=noise)
+    ]
+    return Conclusion(
+        config=config,
+        records=tuple(records),
+        optima=tuple(_unfinished(o) if o.budget in unfinished else o for o in optima),
+        unfinished=tuple(sorted(unfinished)),
+        resume=resume,
+    )
+
+
+def _unfinished(optimum: Optimum) -> Optimum:
+    cause = SearchUnfinished(sum(optimum.trials.values()))
+    return replace(optimum, verdict=Verdict(Kind.UNFINISHED, cause, Advice.RESUME))
+
+
+def audit_budgets(records: Sequence[TrialRecord], config: StudyConfig) -> Audits:
+    """Budget -> audit of its early stopping, for each budget that has records."""
+    rule = halving_rule(config.stopping)
+    trials = by_budget(records)
+    return {size: audit_stopping(trials[size], rule) for size in config.budgets if size in trials}
