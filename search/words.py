@@ -39,6 +39,8 @@ def study_reason(verdict: Verdict) -> str:
         case v.TheseDepths(depths, tested):
             keys = f"`sampler: ladder` and `space.depth: {sorted({*depths, *tested})}`"
             remedy = f"{_train_too(depths)}, by {keys}"
+        case v.OneValue(setting):
+            remedy = f"train them at one value of {setting}"
         case v.Keys(changes):
             remedy = "set " + " and ".join(f"`{key}: {value}`" for key, value in changes)
         case v.NoRemedy() as nothing:
@@ -61,6 +63,8 @@ def table_reason(verdict: Verdict) -> str:
             remedy = f"add depths from {shallowest} to {deepest}"
         case v.TheseDepths(depths):
             remedy = _train_too(depths)
+        case v.OneValue(setting):
+            remedy = f"train these depths at one value of {setting}"
         case Advice() as advice:
             remedy = TABLE[advice]
         case v.Keys() | v.NoRemedy() | None:  # the former two are of a study alone
@@ -101,6 +105,9 @@ def cause_text(cause: v.Cause) -> str:
             return f"a curve needs three depths that finished, got {depths}"
         case v.NoiseUnknown():
             return "no trial repeats a shape with another seed, so depth can't be told from noise"
+        case v.Confounded(setting, values):
+            texts = [f"{value} at {', '.join(map(str, depths))}" for value, depths in values]
+            return f"{setting} goes with depth ({'; '.join(texts)}), so depth can't be told from it"
         case v.NoiseHidesDepth(noise):
             return f"seeds differ by {noise:.4f} nats, which hides the effect of depth"
         case v.RatioHidesDepth():

@@ -6,8 +6,8 @@ feed-forward ratio. Every estimate is a weighted sum of losses: its error follow
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import hypot, log, sqrt
 
 import numpy as np
@@ -43,6 +43,8 @@ FAR = 0.5
 near the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03."""
 KNOWN_NOISE = 3
 """Degrees of freedom from which on the noise counts as measured."""
+NO_ERRORS: Mapping[Shape, float] = {}
+"""Losses have no errors besides the noise between seeds."""
 CLOSE = 1e-6
 """Excess of a sum of squared residuals below which a variance has converged."""
 
@@ -92,11 +94,17 @@ class ShapeLoss:
     variance: float
     """Variance of the loss due to the noise between seeds, squared nats."""
     trials: int
+    error: float = 0.0
+    """Standard error of the loss besides the noise, nats."""
 
 
-def estimate_depths(records: Sequence[TrialRecord], noise: float | None = None) -> DepthEstimates:
+def estimate_depths(
+    records: Sequence[TrialRecord],
+    noise: float | None = None,
+    errors: Mapping[Shape, float] = NO_ERRORS,
+) -> DepthEstimates:
     """The depth estimates of one budget's records; `noise` between seeds is measured unless it is
-    stated.
+    stated, and `errors` are standard errors, nats, that losses of shapes have besides.
 
     A depth with confirmation trials is estimated from the shapes that have some: its other
     exploration trials were selected for having come out low. They still help to estimate the
@@ -104,7 +112,8 @@ def estimate_depths(records: Sequence[TrialRecord], noise: float | None = None) 
     """
     repeats = seed_noise(records) if noise is None else Repeats(noise, STATED_NOISE)
     kept = without_stalled(records)
-    return combine_shapes(list(_shape_losses(kept, repeats.likely_noise)), repeats)
+    losses = list(_shape_losses(kept, repeats.likely_noise))
+    return combine_shapes([replace(s, error=errors.get(s.shape, 0.0)) for s in losses], repeats)
 
 
 def combine_shapes(shapes: Sequence[ShapeLoss], repeats: Repeats = UNKNOWN) -> DepthEstimates:
@@ -178,9 +187,10 @@ class _Regression:
         noise = np.array([s.variance for s in shapes])
         above = self._losses - self._losses.min() - 2 * np.sqrt(noise)
         local = noise + (FAR * np.maximum(0.0, above)) ** 2
-        self.between = self._between(local)
-        self.slopes, self._slope_covariance = self._fit_slopes(local + self.between)
-        self.levels, self.covariance, self.by_seeds = self._fit_levels(noise)
+        besides = np.array([s.error**2 for s in shapes])
+        self.between = self._between(local + besides)
+        self.slopes, self._slope_covariance = self._fit_slopes(local + besides + self.between)
+        self.levels, self.covariance, self.by_seeds = self._fit_levels(noise, besides)
 
     def depth(self, group: int) -> DepthEstimate:
         """The estimate of one group of trials; its best shape is chosen by losses shrunk towards
@@ -225,10 +235,12 @@ class _Regression:
         covariance = np.linalg.inv(rows.T @ rows)
         return (covariance @ rows.T @ values)[-3:], covariance[-3:, -3:]
 
-    def _fit_levels(self, noise: Array) -> tuple[Array, Array, Array]:
+    def _fit_levels(self, noise: Array, besides: Array) -> tuple[Array, Array, Array]:
         """Returns the mean loss of each group, corrected for size and ratio, the covariance of
-        these means, and the part of it that is due to the noise, (shapes,), of the losses."""
-        covariates, variance = self._design[:, -3:], noise + self.between
+        these means, and the part of it that is due to the noise, (shapes,), of the losses; they
+        have the variances `besides`, (shapes,), too."""
+        between = besides + self.between
+        covariates, variance = self._design[:, -3:], noise + between
         # A shape far from the common ratio says less about its depth than one that is near.
         moves = np.einsum("sk,kl,sl->s", covariates, self._slope_covariance, covariates)
         weights = self._design[:, :-3] / (variance + moves)[:, None]
@@ -236,7 +248,7 @@ class _Regression:
         moved = weights.T @ covariates
         by_slopes = moved @ self._slope_covariance @ moved.T
         by_seeds = weights.T @ (weights * noise[:, None])
-        by_shapes = weights.T @ (weights * self.between)
+        by_shapes = weights.T @ (weights * between[:, None])
         levels = weights.T @ (self._losses - covariates @ self.slopes)
         return levels, by_seeds + by_shapes + by_slopes, by_seeds
 

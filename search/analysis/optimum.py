@@ -4,7 +4,7 @@ From records alone: `depth_estimates.py` estimates the loss of each depth, `post
 the losses of all depths may be, `verdict.py` turns the result into a verdict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,12 @@ import numpy as np
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
 from fathom.search.analysis.curve_fit import Fit, fit, points_of
-from fathom.search.analysis.depth_estimates import DepthEstimate, DepthEstimates, estimate_depths
+from fathom.search.analysis.depth_estimates import (
+    NO_ERRORS,
+    DepthEstimate,
+    DepthEstimates,
+    estimate_depths,
+)
 from fathom.search.analysis.joint_curve import fit_joint_curve, with_ruled_out_ends
 from fathom.search.analysis.posterior import DRAWS, Posterior, find_posterior
 from fathom.search.analysis.verdict import (
@@ -159,27 +164,30 @@ def find_optima(
 
 
 def find_optimum(
-    records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None
-) -> Optimum:
+    records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
+    errors: Mapping[Shape, float] = NO_ERRORS,
+) -> Optimum:  # fmt: skip
     """Returns the optimum of the one budget that the records are of; the same for the same seed,
     whatever the order of the records.
 
-    `noise` between seeds, nats, is measured unless it is stated.
+    `noise` between seeds, nats, is measured unless it is stated; `errors` are standard errors,
+    nats, that losses of shapes have besides.
 
     Raises:
         ValueError: when the records are of no budget or of several.
     """
-    return find_with_posterior(records, seed=seed, draws=draws, noise=noise)[0]
+    return find_with_posterior(records, seed=seed, draws=draws, noise=noise, errors=errors)[0]
 
 
 def find_with_posterior(
-    records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None
-) -> tuple[Optimum, Posterior | None]:
+    records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
+    errors: Mapping[Shape, float] = NO_ERRORS,
+) -> tuple[Optimum, Posterior | None]:  # fmt: skip
     """Returns the optimum, and the posterior from which it is read: None with fewer than three
     finished depths."""
     budget = _only_budget(records).spec.budget
     records = in_order_of_names(records)
-    estimates = estimate_depths(records, noise)
+    estimates = estimate_depths(records, noise, errors)
     points = _points(records, estimates)
     if points is None:
         return _not_located(records, estimates), None

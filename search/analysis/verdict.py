@@ -116,6 +116,15 @@ class NoiseUnknown:
 
 
 @dataclass(frozen=True, slots=True)
+class Confounded:
+    """Another setting of the trainings goes with depth, and may be what moves the loss."""
+
+    setting: str
+    values: tuple[tuple[str, tuple[int, ...]], ...]
+    """Its values, each with the depths that were trained at it."""
+
+
+@dataclass(frozen=True, slots=True)
 class NoiseHidesDepth:
     """The noise between seeds hides the effect of depth."""
 
@@ -162,7 +171,13 @@ Flat = FlatRange | FlatInterval
 Edge = BestAtEnd | NothingShallower | NoneFinishedBeyond
 """Causes of an edge."""
 Insufficient = (
-    TooFewDepths | NoiseUnknown | NoiseHidesDepth | RatioHidesDepth | BetweenTested | MayCostMore
+    TooFewDepths
+    | NoiseUnknown
+    | Confounded
+    | NoiseHidesDepth
+    | RatioHidesDepth
+    | BetweenTested
+    | MayCostMore
 )
 """Causes of an answer that is insufficient."""
 Cause = NarrowInterval | Flat | Edge | Insufficient | SearchUnfinished
@@ -226,6 +241,13 @@ class TheseDepths:
     tested: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class OneValue:
+    """Train the depths at one value of a setting."""
+
+    setting: str
+
+
 class Advice(Enum):
     """The remedies without numbers."""
 
@@ -238,7 +260,7 @@ class Advice(Enum):
     RESUME = auto()
 
 
-Remedy = Seeds | MoreTokens | Depths | TheseDepths | Keys | NoRemedy | Advice
+Remedy = Seeds | MoreTokens | Depths | TheseDepths | OneValue | Keys | NoRemedy | Advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +299,22 @@ class Location:
 def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location) -> Verdict:
     """Returns the verdict on a budget with three finished depths or more.
 
+    Where nothing says what the noise between seeds is, only an edge can be told: by what is usual
+    and by how smoothly the losses go with depth.
+    """
+    verdict = _judged(records, estimates, location)
+    if estimates.repeats.degrees_of_freedom or verdict.kind is Kind.EDGE:
+        return verdict
+    return Verdict(Kind.INSUFFICIENT, NoiseUnknown(), Seeds(FEWEST_SEEDS))
+
+
+def _judged(
+    records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location
+) -> Verdict:
+    """The verdict where the noise is known, or as usual.
+
     Flat comes before edge, because the ends of a flat range win by chance.
     """
-    if not estimates.repeats.degrees_of_freedom:
-        return Verdict(Kind.INSUFFICIENT, NoiseUnknown(), Seeds(FEWEST_SEEDS))
     tested, plateau, least = location.tested, location.plateau, records[0].spec.shape.least_depth
     level = _log2_span(plateau) / _log2_span(tested)
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
@@ -330,11 +364,13 @@ def _log2_span(depths: Sequence[int]) -> float:
 
 def _flat(estimates: DepthEstimates) -> bool:
     """True if one loss for all depths explains the measurements, and no depth is certainly worse
-    than the best.
+    than the best, by the noise that repeats show.
 
     With few degrees of freedom the test of all depths at once overlooks a single one.
     """
     points, freedom = points_of(estimates), estimates.repeats.degrees_of_freedom
+    if not freedom:
+        return False
     certain = float(stdtrit(freedom, CERTAIN))
     return not points.height(certain).any() and _one_loss_fits(points, freedom)
 

@@ -26,7 +26,7 @@ def analyse(
     source: Annotated[
         str,
         typer.Argument(
-            help="CSV, TSV, JSON lines (also .gz) or parquet; a run folder; MLflow's address.",
+            help="CSV, TSV, JSON lines or parquet; a run folder; MLflow's or Optuna's address.",
             metavar="TABLE",
         ),
     ],
@@ -46,8 +46,21 @@ def analyse(
         float | None,
         typer.Option(help="Nats between seeds, where the table has one seed and you know it."),
     ] = None,
+    best_of: Annotated[
+        list[str] | None,
+        typer.Option("--best-of", metavar="COLUMN", help="The best value for each shape counts."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="COLUMN=VALUE", help="Rows with this value alone."),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", metavar="COLUMN", help="Answers of their own for each value."),
+    ] = None,
     experiment: Annotated[
-        str | None, typer.Option(help="Name or id of an MLflow experiment at that address.")
+        str | None,
+        typer.Option(help="Name or id of an experiment of MLflow, or a study of Optuna."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Folder for the report page, its figures and tables.")
@@ -60,7 +73,10 @@ def analyse(
     """
     from fathom.search.commands.analyse_source import answer_source, question_of, write_report_of
 
-    asked = question_of(count=count, budgets=budgets, width=width, horizons=horizons, noise=noise)
+    asked = question_of(
+        count=count, budgets=budgets, width=width, horizons=horizons, noise=noise, best_of=best_of,
+        where=where, by=by,
+    )  # fmt: skip
     analysis = answer_source(source, maps or [], asked, experiment)
     page = None if report is None else write_report_of(analysis, report)
     if as_json:

@@ -6,17 +6,15 @@ from math import isfinite
 from pathlib import Path
 
 from fathom.models.shape import Count
-from fathom.search.conclusion.conclude import conclude
 from fathom.search.formatting import printable, shell_command
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
-from fathom.search.study.preflight import load_run
-from fathom.search.study.store_uri import without_credentials
+from fathom.search.study.store_uri import is_optuna, without_credentials
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.columns import parse_maps
-from fathom.search.tables.read import KINDS, open_text
+from fathom.search.tables.read import KINDS, open_text, rows_of
+from fathom.search.tables.selecting import parse_where
 
 LARGEST_NOISE = 10.0
 
@@ -28,6 +26,9 @@ def question_of(
     width: float,
     horizons: Sequence[str] | None,
     noise: float | None,
+    best_of: Sequence[str] | None = None,
+    where: Sequence[str] | None = None,
+    by: Sequence[str] | None = None,
 ) -> TableQuestion:
     """The question of the options.
 
@@ -47,6 +48,9 @@ def question_of(
         width=width,
         horizons=sorted({count_of("--horizon", text) for text in horizons or ()}),
         noise=noise,
+        best_of=tuple(dict.fromkeys(best_of or ())),
+        where=parse_where(where or ()),
+        by=tuple(dict.fromkeys(by or ())),
     )
 
 
@@ -59,13 +63,20 @@ def answer_source(
         ValueError: when it can't be read, or does not have what is asked.
     """
     told = parse_maps(maps)
+    if is_optuna(source):
+        from fathom.search.scheduling.optuna_table import read_study
+
+        study, rows = read_study(source, experiment)
+        return analyse_table(rows_of(f"Optuna's {printable(study)}", rows), told, question)
     if experiment is not None:
         from fathom.search.tracking.experiment import open_experiment
 
         return analyse_table(open_experiment(source, experiment, told), told, question)
     path = Path(source)
     if RunFolder(path).config.is_file():
-        return _answer_run(path, maps, question)
+        from fathom.search.commands.analyse_run import answer_run
+
+        return answer_run(path, maps, question)
     if "://" in source and experiment is None:
         from fathom.search.tracking.experiment import experiments_at
 
@@ -87,36 +98,6 @@ def answer_source(
         return analyse_table(table, told, question)
 
 
-def _answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Analysis:
-    """The answers of a run folder, as `fathom report` has them."""
-    of_tables = (maps, question.count, question.budgets, question.horizons)
-    if any(of_tables):
-        raise ConfigError(
-            f"`--map`, `--count`, `--budget` and `--horizon` are for tables, and {path} is a run "
-            f"folder, whose study says them; drop them, or analyse {path / 'tables/trials.csv'}"
-        )
-    folder, config = load_run(path)
-    past = read_run(folder, config)
-    records = past.ended
-    found = conclude(
-        records,
-        config,
-        unfinished=past.unfinished(config.budgets),
-        resume=folder.resume_command,
-        noise=question.noise,
-    )
-    return Analysis(
-        label=printable(str(path)),
-        rows=len(records),
-        columns={},
-        runs=len(records),
-        shapes=len({record.spec.shape for record in records}),
-        notes=(),
-        noise=question.noise,
-        findings=(found,),
-    )
-
-
 def write_report_of(analysis: Analysis, folder: Path) -> Path:
     """Writes the report of a table into a folder; returns the page's path.
 
@@ -128,8 +109,8 @@ def write_report_of(analysis: Analysis, folder: Path) -> Path:
         raise ConfigError(f"`--report` is for tables; use `{again}`")
     if len(analysis.findings) > 1:
         raise ConfigError(
-            f"`--report` must be of one horizon, got {len(analysis.findings)}; name one with "
-            "--horizon, or none for that which the runs have in common"
+            f"`--report` must be of one answer for each size, got {len(analysis.findings)}; name "
+            "one horizon with --horizon, and one part with --where"
         )
     if os.path.lexists(folder) and not _is_ours(folder):
         raise ConfigError(

@@ -20,8 +20,6 @@ from fathom.search.report.text import law_text, null_laws_text
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
-from fathom.search.study.keys.config import load
-from fathom.search.study.own_records import read_records
 
 Row = dict[str, Any]
 """A row of a table of predictions, as JSON has it; without the keys of `Prediction` if the law has
@@ -160,6 +158,9 @@ def _optima(run: str) -> tuple[Optimum, ...]:
     folder.check_config()
     if not folder.config.exists():
         raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
+    from fathom.search.study.keys.config import load
+    from fathom.search.study.own_records import read_records
+
     config = load(folder.config)
     return find_optima(read_records(folder, config), seed=config.seed)
 

@@ -2,6 +2,7 @@
 passwords.
 """
 
+import json
 import os
 import re
 import sqlite3
@@ -27,6 +28,10 @@ again from each of its letters."""
 
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 """Codes of the errors of an SQLite file that is locked."""
+
+
+OPTUNA = "optuna:"
+"""Before an address of Optuna's own, where it may be MLflow's too."""
 
 
 class TrackingError(ValueError):
@@ -202,3 +207,32 @@ def _check_file(uri: str, path: Path) -> None:
         if is_locked(error):
             return
         raise unusable(uri, str(error)) from None
+
+
+def is_optuna(address: str) -> bool:
+    """True for an address that begins with `OPTUNA`, and for a database file or a journal that
+    Optuna wrote."""
+    if address.startswith(OPTUNA):
+        return True
+    path = Path(sqlite_path(address) or address)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        first = file.readline(1 << 16)
+    if first.startswith(b"SQLite format 3"):
+        return has_studies(path)
+    try:
+        line = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(line, dict) and "op_code" in line
+
+
+def has_studies(path: Path) -> bool:
+    """True for an SQLite file with Optuna's tables."""
+    query = "SELECT count(*) FROM sqlite_master WHERE name IN ('studies', 'trial_params')"
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            return bool(database.execute(query).fetchone()[0] == 2)
+    except sqlite3.Error:
+        return False

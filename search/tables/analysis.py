@@ -1,21 +1,32 @@
 """The answers of a table: the statistics of a search on runs that somebody already has."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from statistics import median
 
 from fathom.models.shape import Count
 from fathom.search.analysis.optimum import Optimum, find_optimum
+from fathom.search.analysis.verdict import Confounded, Kind, OneValue, TooFewDepths, Verdict
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
+from fathom.search.records import TrialRecord
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
 from fathom.search.tables.grouping import group_runs
 from fathom.search.tables.read import OpenTable
-from fathom.search.tables.runs import Run, Runs, TableError
+from fathom.search.tables.runs import NothingAsked, Run, Runs, TableError
+from fathom.search.tables.selecting import ended_rows, rows_where, their_name
+from fathom.search.tables.settings import settings_of, to_read, with_whole_batches
 from fathom.search.tables.sizes import WIDTH, runs_near, size_classes
-from fathom.search.tables.trials import ENOUGH_DEPTHS, TableBudget, full_horizon, table_budget
+from fathom.search.tables.trials import (
+    ENOUGH_DEPTHS,
+    TableBudget,
+    full_horizon,
+    loss_at,
+    table_budget,
+)
+from fathom.search.tables.varying import Decision, decide, in_order, value_of
 from fathom.search.words import table_reason
 
 STEPS_NOTE = ("horizons are in steps, which must be of as many tokens in every run",)
@@ -42,6 +53,17 @@ class TableQuestion:
     """Tokens; without any, those that the runs of each size have in common."""
     noise: float | None = None
     """Noise between seeds, nats, as stated by the person who asks; None to measure it."""
+    best_of: Sequence[str] = ()
+    """Columns of settings of which the best value of each shape counts."""
+    where: Mapping[str, str] = field(default_factory=dict)
+    """Column -> the value of the rows that are used."""
+    by: Sequence[str] = ()
+    """Columns each of whose values has answers of its own."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the question names."""
+        return (*self.best_of, *self.where, *self.by)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +72,21 @@ class TableFindings(Findings):
 
     table: str
     counted: Count
+    part: Mapping[str, str] = field(default_factory=dict)
+    """Column -> the value of the runs that this is the answer of, where a table has several."""
 
     @property
     def title(self) -> str:
         """The table, as a message calls it."""
-        return self.table
+        return ", ".join((self.table, *(part for part in [self.part_text] if part)))
+
+    @property
+    def part_text(self) -> str:
+        """The part of the table, such as `family=llama`; empty for the whole."""
+        return ", ".join(
+            f"{printable(name)}={printable(value) or 'nothing'}"
+            for name, value in self.part.items()
+        )
 
     @property
     def count(self) -> Count:
@@ -97,9 +129,18 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         TableError: when the table does not have what it takes, or what is asked.
     """
     columns = choose_columns(table.names, told, table.label)
-    cells = read_cells(table, columns)
-    runs = group_runs(cells, table.label)
+    question = _named(question, table, columns)
+    others = to_read(table.names, columns, table.results, question.columns)
+    cells = rows_where(read_cells(table, columns, others), question.where, table.label)
+    cells, unended = ended_rows(cells)
+    cells = with_whole_batches(cells, question.columns)
+    settings = settings_of(cells, question.columns)
+    runs = group_runs(cells, table.label, settings.names, with_names=bool(settings.left))
     count = budget_count(question, columns, table.label)
+    findings, decided = _answers(
+        _Asked(runs=runs, question=question, count=count, label=table.label,
+               columns=columns.taken, part={})
+    )  # fmt: skip
     return Analysis(
         label=table.label,
         rows=cells.rows,
@@ -109,12 +150,35 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         notes=(
             *_column_notes(columns, count),
             *runs.notes,
+            *([unended] if unended else []),
+            *decided,
+            *_left_note(settings.left),
             *STEPS_NOTE * (runs.unit == "steps"),
             *NO_LOSS_NOTE * (float(cells.values["loss"].min()) > A_GUESS),
         ),
         noise=question.noise,
-        findings=find_answers(runs, question, count, table.label),
+        findings=findings,
     )
+
+
+def _named(question: TableQuestion, table: OpenTable, columns: Columns) -> TableQuestion:
+    """The question with the table's own names of columns."""
+
+    def theirs(name: str, flag: str) -> str:
+        return their_name(name, flag, table.names, columns.taken, table.label)
+
+    return replace(
+        question,
+        best_of=tuple(theirs(name, "--best-of") for name in question.best_of),
+        where={theirs(name, "--where"): value for name, value in question.where.items()},
+        by=tuple(theirs(name, "--by") for name in question.by),
+    )
+
+
+def _left_note(names: Sequence[str]) -> Iterator[str]:
+    """Yields which columns of several values were taken for names."""
+    if names:
+        yield f"taken for names and results, not for settings: {listed(names)}"
 
 
 def _column_notes(columns: Columns, count: Count) -> Iterator[str]:
@@ -159,34 +223,119 @@ def budget_count(question: TableQuestion, columns: Columns, label: str) -> Count
     return asked
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """The runs about a size, and the tokens at which they are compared."""
+
+    size: int
+    near: tuple[Run, ...]
+    tokens: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The runs of a table, or of a part of it, and what is asked of them."""
+
+    runs: Runs
+    question: TableQuestion
+    count: Count
+    label: str
+    columns: Mapping[str, str]
+    """Our name -> the table's own."""
+    part: Mapping[str, str]
+    """Column -> the value that the runs have in common, where they are a part."""
+
+
+_Answers = tuple[tuple[TableFindings, ...], tuple[str, ...]]
+"""Findings, one for each horizon of each part, and what was decided, as sentences."""
+
+
 def find_answers(
     runs: Runs, question: TableQuestion, count: Count, label: str
 ) -> tuple[TableFindings, ...]:
-    """What a table shows, for each horizon that is asked for; one without a horizon.
+    """What runs show at each horizon of a question, or at that which they have in common.
 
     Raises:
-        TableError: when the table has nothing of what is asked.
+        TableError: when they have nothing of what is asked.
     """
-    classes = _classes(runs.runs, question, count, label)
-    if question.horizons and not runs.unit:
-        raise TableError(
+    asked = _Asked(runs=runs, question=question, count=count, label=label, columns={}, part={})
+    return _answers(asked)[0]
+
+
+def _answers(asked: _Asked) -> _Answers:
+    """What the runs show, part by part.
+
+    Raises:
+        TableError: when the table has nothing of what is asked, or leaves open what a setting that
+            varies is for.
+    """
+    question = asked.question
+    if parting := [name for name in question.by if name not in asked.part]:
+        return _part_by(parting[0], asked)
+    classes = _classes(asked)
+    if question.horizons and not asked.runs.unit:
+        raise NothingAsked(
             f"`--horizon` must be tokens of the table, got {format_count(question.horizons[0])}, "
-            f"and {label} has none; name them with --map COLUMN=tokens, or drop it"
+            f"and {asked.label} has none; name them with --map COLUMN=tokens, or drop it"
         )
-    horizons = question.horizons or (None,)
-    return tuple(_findings(runs, classes, question, count, label, at) for at in horizons)
+    horizons: Sequence[int | None] = question.horizons or (None,)
+    cases = {at: list(_cases(asked, classes, at)) for at in horizons}
+    decisions = [decision for found in cases.values() for _, decision in found]
+    if apart := next((name for decision in decisions for name in decision.apart), None):
+        by = replace(question, by=(*question.by, apart))
+        findings, notes = _part_by(apart, replace(asked, question=by))
+        note = f"each value of {printable(apart)} has answers of its own, since all shapes have all"
+        return findings, (*dict.fromkeys((note, *notes)),)
+    findings = tuple(_findings(asked, at, found) for at, found in cases.items())
+    return findings, tuple(dict.fromkeys(n for decision in decisions for n in decision.notes))
 
 
-def _classes(
-    runs: Sequence[Run], question: TableQuestion, count: Count, label: str
-) -> dict[int, Sequence[Run]]:
+def _part_by(name: str, asked: _Asked) -> _Answers:
+    """The answers of the runs at each value of a setting; a value that has none is noted."""
+    runs, findings, notes = asked.runs, list[TableFindings](), list[str]()
+    problem = None
+    for value in sorted({value_of(run, name) for run in runs.runs}, key=in_order):
+        part = {**asked.part, name: value}
+        own = tuple(run for run in runs.runs if value_of(run, name) == value)
+        try:
+            found, decided = _answers(replace(asked, runs=replace(runs, runs=own), part=part))
+        except NothingAsked as error:
+            problem = error
+            notes.append(f"{printable(name)}={printable(value) or 'nothing'} has none: {error}")
+        else:
+            findings += found
+            notes += decided
+    if problem is not None and not findings:
+        raise problem
+    return tuple(findings), tuple(dict.fromkeys(notes))
+
+
+def _cases(
+    asked: _Asked, classes: Mapping[int, Sequence[Run]], horizon: int | None
+) -> Iterator[tuple[_Case, Decision]]:
+    """Yields the runs of each size that a horizon has, with what is decided of their settings."""
+    said = asked.question.columns
+    for size, near in classes.items():
+        tokens = horizon or full_horizon(near)
+        there = [run for run in near if loss_at(run, tokens) is not None]
+        if there:
+            decision = decide(
+                there, asked.runs.settings, said, size=size, label=asked.label,
+                columns=asked.columns,
+            )  # fmt: skip
+            kept = tuple(run for run in near if decision.holds(run))
+            yield _Case(size=size, near=kept, tokens=tokens), decision
+
+
+def _classes(asked: _Asked) -> dict[int, Sequence[Run]]:
     """Budget -> the runs about its size, by budget."""
+    runs, question, count, label = asked.runs.runs, asked.question, asked.count, asked.label
     sizes = [run.params(count) for run in runs]
     found: dict[int, Sequence[Run]] = {}
     for size in sorted(set(question.budgets)):
         found[size] = runs_near(runs, size, count, question.width)
         if not found[size]:
-            raise TableError(
+            raise NothingAsked(
                 f"`--budget` must be a size of {label} within {question.width:.0%}, got "
                 f"{format_count(size)}; it has {_spanned(sizes)} {count.unit_in_full}"
             )
@@ -202,7 +351,7 @@ def _classes(
         if classes:
             return {_middle(members, count): members for members in classes}
     depths = sorted({run.depth for run in runs})
-    raise TableError(
+    raise NothingAsked(
         f"{label} must have models of several depths at one size, within {question.width:.0%}, got "
         f"depths {ranges(depths)} from {_spanned(sizes)} {count.unit_in_full}, no two of them at "
         "one size; train them so, or widen --width"
@@ -215,38 +364,46 @@ def _middle(runs: Sequence[Run], count: Count) -> int:
 
 
 def _findings(
-    runs: Runs,
-    classes: Mapping[int, Sequence[Run]],
-    question: TableQuestion,
-    count: Count,
-    label: str,
-    horizon: int | None,
+    asked: _Asked, horizon: int | None, cases: Sequence[tuple[_Case, Decision]]
 ) -> TableFindings:
-    budgets = []
-    for size, near in classes.items():
-        tokens = horizon or full_horizon(near)
-        budget = table_budget(runs.runs, near, params=size, count=count, tokens=tokens, table=label)
-        if any(record.loss is not None for record in budget.records):
-            budgets.append(budget)
-    if not budgets:
+    if not cases:
+        runs = asked.runs
         ends = [at for run in runs.runs for at in run.tokens[[0, -1]].tolist() if len(run.tokens)]
-        raise TableError(
+        raise NothingAsked(
             f"`--horizon` must be {runs.unit} that the runs of a budget reach, "
             f"{_spanned(ends)}, got {format_count(horizon or 0)}"
         )
+    records: list[TrialRecord] = []
+    optima: list[Optimum] = []
+    for case, decision in cases:
+        budget = table_budget(
+            asked.runs.runs, case.near, params=case.size, count=asked.count, tokens=case.tokens,
+            table=asked.label, rates=decision.rates, noise=asked.question.noise,
+        )  # fmt: skip
+        records += budget.records
+        optima.append(_optimum(budget, decision.confound, asked))
     return TableFindings(
-        table=label,
-        counted=count,
-        records=tuple(record for budget in budgets for record in budget.records),
-        optima=tuple(_optimum(budget, runs.unit, question.noise) for budget in budgets),
+        table=asked.label,
+        counted=asked.count,
+        part=asked.part,
+        records=tuple(records),
+        optima=tuple(optima),
     )
 
 
-def _optimum(budget: TableBudget, unit: str, noise: float | None) -> Optimum:
-    found = find_optimum(budget.records, seed=SEED, noise=noise)
+def _optimum(budget: TableBudget, confound: Confounded | None, asked: _Asked) -> Optimum:
+    found = find_optimum(
+        budget.records, seed=SEED, noise=asked.question.noise, errors=budget.errors
+    )
     slope = found.params_slope if budget.slope is None else budget.slope
+    verdict = found.verdict
+    if confound is not None and not isinstance(verdict.cause, TooFewDepths):
+        verdict = Verdict(Kind.INSUFFICIENT, confound, OneValue(confound.setting))
     # A table need not say what heads and ratio its shapes have: no whole shape is its answer.
-    return replace(found, horizon_unit=unit, params_slope=slope, shape=None, best_ff_ratio=None)
+    return replace(
+        found, verdict=verdict, horizon_unit=asked.runs.unit, params_slope=slope, shape=None,
+        best_ff_ratio=None,
+    )  # fmt: skip
 
 
 def _spanned(numbers: Sequence[float]) -> str:

@@ -3,10 +3,12 @@
 import math
 import re
 from array import array
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count, printable
@@ -14,7 +16,13 @@ from fathom.search.tables.columns import SCALED, Columns, as_argument
 from fathom.search.tables.read import OpenTable
 from fathom.search.tables.runs import Array, TableError
 
+Value = TypeVar("Value", bool, float)
+
 MOST_ROWS = 10_000_000
+MOST_TEXTS = 50_000
+"""Texts of a column that are read once and remembered."""
+MOST_VALUES = 2000
+"""Different values of a column beyond which it is no setting, but a name or an outcome."""
 TEXTS = ("seed", "run")
 """Columns whose values only tell runs apart."""
 BLANK = ("", "nan", "none", "null", "na", "n/a", "-", "<na>")
@@ -29,6 +37,32 @@ LARGEST = {"depth": 10_000.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """A column as it is written, one of `values` for each row; numbers in one form, such as 64."""
+
+    codes: NDArray[np.int64]
+    """Place of the value of each row in `values`."""
+    values: tuple[str, ...]
+    """Each value once; an empty one for a blank."""
+    cut: bool = False
+    """True if there are more than `MOST_VALUES`, of which the first are kept."""
+
+    def at(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "Texts":
+        """The column of some rows, with the values that these have."""
+        there, codes = np.unique(self.codes[rows], return_inverse=True)
+        values = tuple(self.values[code] for code in there)
+        return replace(self, codes=codes.astype(np.int64), values=values)
+
+    @staticmethod
+    def number(value: str) -> float | None:
+        """The number that a value is; None for a text."""
+        try:
+            return float(value)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cells:
     """The rows of a table, by our names of its columns; each array has a value for each row."""
 
@@ -39,19 +73,33 @@ class Cells:
     0 for `seed` and `run`, -1 for none."""
     blank: int
     """Rows that are left out because they have no depth or no loss."""
+    texts: Mapping[str, Texts] = field(default_factory=dict)
+    """Other columns that may be settings, by the table's names."""
+
+    def at(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "Cells":
+        """The cells of some rows."""
+        return replace(
+            self,
+            values={name: column[rows] for name, column in self.values.items()},
+            texts={name: texts.at(rows) for name, texts in self.texts.items()},
+        )
 
 
-def read_cells(table: OpenTable, columns: Columns) -> Cells:
-    """Reads every row of the columns that are used.
+def read_cells(table: OpenTable, columns: Columns, others: Sequence[str] = ()) -> Cells:
+    """Reads every row of the columns that are used, and of `others` as texts.
 
     Raises:
         TableError: at a value that is not what its column needs.
     """
     places = {ours: table.names.index(theirs) for ours, theirs in columns.taken.items()}
     found = {ours: array("d") for ours in places}
-    read_as = {ours: _reader(ours, columns.factors.get(ours, 1.0)) for ours in places}
+    read_as = {ours: _once(_reader(ours, columns.factors.get(ours, 1.0))) for ours in places}
     readers = [(place, found[ours].append, read_as[ours]) for ours, place in places.items()]
     depth, loss = places["depth"], places["loss"]
+    coded = {name: array("q") for name in others}
+    known: dict[str, dict[object, int]] = {name: {} for name in others}
+    coders = [(table.names.index(name), coded[name].append, _coder(known[name])) for name in others]
+    is_blank, is_missing = _once(_is_blank), _once(_is_missing)
     rows = blank = 0
     for line, row in table.rows:
         rows += 1
@@ -60,9 +108,11 @@ def read_cells(table: OpenTable, columns: Columns) -> Cells:
                 f"{table.label} must have at most {format_count(MOST_ROWS)} rows, got more; keep "
                 "every tenth evaluation"
             )
-        if _is_blank(row[depth]) or _is_missing(row[loss]):
+        if is_blank(row[depth]) or is_missing(row[loss]):
             blank += 1
             continue
+        for place, append_code, code in coders:
+            append_code(code(row[place]))
         for place, append, read in readers:
             try:
                 append(read(row[place]))
@@ -77,7 +127,64 @@ def read_cells(table: OpenTable, columns: Columns) -> Cells:
         lack = "none" if not rows else f"{rows} without a depth or a loss"
         raise TableError(f"{table.label} must have a row for each run or evaluation, got {lack}")
     values = {ours: np.frombuffer(column, dtype=np.float64) for ours, column in found.items()}
-    return Cells(rows=rows, values=values, blank=blank)
+    texts = {name: _texts(coded[name], known[name]) for name in others}
+    return Cells(rows=rows, values=values, blank=blank, texts=texts)
+
+
+def _once(read: Callable[[object], Value]) -> Callable[[object], Value]:
+    """Returns `read` with what it returned for each text before, up to `MOST_TEXTS` of them."""
+    known: dict[str, Value] = {}
+
+    def remembered(value: object) -> Value:
+        if type(value) is not str:
+            return read(value)
+        found = known.get(value)
+        if found is None:
+            found = read(value)
+            if len(known) < MOST_TEXTS:
+                known[value] = found
+        return found
+
+    return remembered
+
+
+def _coder(codes: dict[object, int]) -> Callable[[object], int]:
+    """Returns the place of a value among those that came before; -1 beyond `MOST_VALUES`."""
+
+    def code(value: object) -> int:
+        key = value if isinstance(value, str) else str(value)
+        found = codes.get(key)
+        if found is None:
+            found = codes[key] = len(codes) if len(codes) < MOST_VALUES else -1
+            if found < 0:
+                del codes[key]
+        return found
+
+    return code
+
+
+def _texts(coded: "array[int]", codes: Mapping[object, int]) -> Texts:
+    """The column of these codes, with one form for values that are the same number or blank."""
+    forms: dict[str, int] = {}
+    places = [forms.setdefault(form(str(value)), len(forms)) for value in codes]
+    found = np.frombuffer(coded, dtype=np.int64)
+    cut = bool((found < 0).any())
+    return Texts(codes=np.array([*places, 0])[found], values=tuple(forms), cut=cut)
+
+
+def form(text: str) -> str:
+    """A value in one form: a number as 64 or 0.1, a blank as nothing.
+
+    >>> form(" 64.0"), form("1e-1"), form("None"), form("AdamW")
+    ('64', '0.1', '', 'AdamW')
+    """
+    text = text.strip()
+    if text.lower() in BLANK:
+        return ""
+    try:
+        return f"{float(text.replace(',', '') if THOUSANDS.fullmatch(text) else text):.10g}"
+    except ValueError:
+        return text
 
 
 def _reader(ours: str, factor: float) -> Callable[[object], float]:

@@ -23,6 +23,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         "test_loss test_cross_entropy",
         "loss loss_nats final_loss cross_entropy ce_loss nll_loss nll lm_loss ce",
         "train_loss training_loss final_train_loss loss_train",
+        "value",
     ),
     "params_total": (
         "params_total total_params total_parameters num_params_total n_params_total"
@@ -70,6 +71,8 @@ NAMES: Mapping[str, Sequence[str]] = {
 REQUIRED = ("depth", "loss")
 IGNORE = "ignore"
 """What `--map` says of a column that is not to be used."""
+OPTUNA = re.compile(r"^(params|user_attrs|system_attrs)_(?=.)")
+"""What Optuna's frame of trials puts before a name; some parameters are counted by such names."""
 PREFIXES = (
     *("config", "params", "param", "metrics", "metric", "summary", "hparams", "args", "cfg"),
     *("model", "trainer", "optimizer", "optim", "model_config", "model_args", "hyperparameters"),
@@ -97,6 +100,8 @@ class Columns:
     """Our name -> factor of the table's numbers, such as 1e6 for `params (M)`."""
     passed_over: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Our name -> columns that might be it too, and are not used."""
+    ignored: frozenset[str] = frozenset()
+    """Columns that `--map` says to ignore."""
 
 
 def choose_columns(names: Sequence[str], told: Mapping[str, str], table: str) -> Columns:
@@ -107,7 +112,7 @@ def choose_columns(names: Sequence[str], told: Mapping[str, str], table: str) ->
     """
     _check_told(names, told, table)
     taken = {ours: theirs for theirs, ours in told.items() if ours != IGNORE}
-    plain = {name: _plain(name) for name in names if name not in told}
+    plain = {name: plain_name(name) for name in names if name not in told}
     factors: dict[str, float] = {}
     passed_over: dict[str, Sequence[str]] = {}
     for ours in (name for name in NAMES if name not in taken):
@@ -124,10 +129,11 @@ def choose_columns(names: Sequence[str], told: Mapping[str, str], table: str) ->
         if others := [name for match in found for name in match if name != same[0]]:
             passed_over[ours] = others
     for ours in SCALED:
-        if ours in taken and (unit := _unit(_plain(taken[ours]))):
+        if ours in taken and (unit := _unit(plain_name(taken[ours]))):
             factors[ours] = UNITS[unit]
     _check_needed(names, taken, table)
-    return Columns(taken=taken, factors=factors, passed_over=passed_over)
+    ignored = frozenset(theirs for theirs, ours in told.items() if ours == IGNORE)
+    return Columns(taken=taken, factors=factors, passed_over=passed_over, ignored=ignored)
 
 
 def parse_maps(maps: Sequence[str]) -> dict[str, str]:
@@ -171,7 +177,7 @@ def _check_needed(names: Sequence[str], taken: Mapping[str, str], table: str) ->
                 f"{table} must have the shape of each run, got W&B's export of a chart, which has "
                 "none; export the table of runs, with its columns of the config"
             )
-        others = [name for name in names if NO_LOSS.search(_plain(name))]
+        others = [name for name in names if NO_LOSS.search(plain_name(name))]
         if ours == "loss" and others:
             raise TableError(
                 f"{table} must have a loss in nats, got {listed(others)}; add a column with "
@@ -196,17 +202,18 @@ def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:
     """The names that a tier has for a column of ours, in the order of the tier."""
     known = tier.split()
     found = []
-    for name, plain_name in plain.items():
-        stem = plain_name.rpartition("_")[0] if ours in SCALED and _unit(plain_name) else plain_name
-        if plain_name in known or stem in known:
-            found.append((known.index(plain_name if plain_name in known else stem), name))
+    for name, whole in plain.items():
+        stem = whole.rpartition("_")[0] if ours in SCALED and _unit(whole) else whole
+        forms = [form for form in (whole, stem, OPTUNA.sub("", whole)) if form in known]
+        if forms:
+            found.append((known.index(forms[0]), name))
     return [name for _, name in sorted(found, key=lambda place: place[0])]
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """The name in small letters and underscores, without parts that say nothing more.
 
-    >>> _plain("config.model/nLayer"), _plain("val/loss"), _plain("params (M)")
+    >>> plain_name("config.model/nLayer"), plain_name("val/loss"), plain_name("params (M)")
     ('n_layer', 'val_loss', 'params_m')
     """
     parts = re.split(r"[./]", name.strip())

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.search.tables.cells import Cells
+from fathom.search.tables.cells import Cells, Texts
 from fathom.search.tables.runs import NO_TIME, Array, Run, Runs, TableError
 
 IDENTITY = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "seed")
@@ -18,8 +18,19 @@ MOSTLY = 0.9
 """Share of the tokens that must come equally often for them to be of several seeds."""
 
 
-def group_runs(cells: Cells, label: str) -> Runs:
-    """The runs of a table.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Groups:
+    """The rows of each run, and the settings that a run has one value of."""
+
+    rows: list[NDArray[np.int64]]
+    settings: dict[str, Texts]
+
+
+def group_runs(
+    cells: Cells, label: str, settings: Sequence[str] = (), *, with_names: bool = False
+) -> Runs:
+    """The runs of a table; `settings` are columns of `cells.texts`, and `with_names` says that it
+    has columns of which rows may differ in the name alone.
 
     Raises:
         TableError: when no row has a loss.
@@ -35,16 +46,34 @@ def group_runs(cells: Cells, label: str) -> Runs:
             f"{label} must have a loss that is a number in some row with a depth and a size, got "
             f"none of {cells.rows}"
         )
-    kept = {name: column[has_size] for name, column in values.items()}
-    time = _time(kept)
+    kept = _without_blank_seeds(cells.at(has_size))
+    time = _time(kept.values)
+    found = _groups(kept, time, settings, notes)
     runs: list[Run] = []
-    for rows in _groups(kept, time, notes):
-        runs += _runs_of(kept, rows, time)
-    repeated = _with_seeds(runs)
-    if "seed" not in values and len({run.seed for run in repeated}) > 1:
-        notes.append("rows that repeat a shape at the same rate are taken for other seeds of it")
+    for rows in found.rows:
+        own = {name: texts.values[texts.codes[rows[0]]] for name, texts in found.settings.items()}
+        runs += [replace(run, settings=own) for run in _runs_of(kept.values, rows, time)]
+    repeats = _repeats(runs)
+    if "seed" not in kept.values and repeats > 0:
+        if not with_names and "run" not in kept.values:
+            runs = _with_seeds(runs)
+            notes.append("rows that differ in nothing but the loss are taken for other seeds")
+        else:
+            notes.append(
+                f"no column has seeds, so {repeats} runs that repeat a shape at the same settings "
+                "count as their mean, and what they differ by is not called noise; if a column "
+                "tells seeds apart, --map COLUMN=seed"
+            )
     unit = {"tokens": "tokens", "step": "steps"}.get(time, "")
-    return Runs(runs=tuple(repeated), unit=unit, notes=tuple(notes))
+    return Runs(runs=tuple(runs), unit=unit, notes=tuple(notes), settings=tuple(found.settings))
+
+
+def _without_blank_seeds(cells: Cells) -> Cells:
+    """The cells without a column of seeds in which no row has one."""
+    if not (cells.values.get("seed", np.zeros(1)) < 0).all():
+        return cells
+    left = {name: column for name, column in cells.values.items() if name != "seed"}
+    return replace(cells, values=left)
 
 
 def _time(values: Mapping[str, Array]) -> str:
@@ -65,14 +94,13 @@ def _has_size(values: Mapping[str, Array]) -> NDArray[np.bool_]:
     return known
 
 
-def _groups(
-    values: Mapping[str, Array], time: str, notes: list[str]
-) -> Iterator[NDArray[np.int64]]:
-    """Yields the rows of each run, in the order of the table.
+def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) -> _Groups:
+    """Tells the runs apart, in the order of the table.
 
-    A learning rate tells runs apart where they would have the same tokens twice without it; else
-    it is a schedule, which changes along the run.
+    A setting, or a learning rate, tells runs apart where they would have the same tokens twice
+    without it; what else changes along a run is a schedule, or what the run gave.
     """
+    values = cells.values
     keys = [values[name] for name in IDENTITY if name in values]
     run = values.get("run")
     if run is not None:
@@ -81,14 +109,24 @@ def _groups(
             notes.append("the column that names runs is new in every row, and is not used")
         else:
             keys = [*keys, run]
-    rate = values.get("learning_rate")
-    if rate is not None:
-        at = [values[time]] if time else []
-        if len(_codes([*keys, rate, *at])[1]) > len(_codes([*keys, *at])[1]):
-            keys = [*keys, rate]
-    codes, _ = _codes(keys)
+    at = [values[time]] if time else []
+    columns = {name: cells.texts[name].codes.astype(np.float64) for name in settings}
+    if "learning_rate" in values:
+        columns = {"": values["learning_rate"], **columns}
+    for column in columns.values():
+        if len(_codes([*keys, column, *at])[1]) > len(_codes([*keys, *at])[1]):
+            keys = [*keys, column]
+    codes, times = _codes(keys)
+    constant = {
+        name: cells.texts[name]
+        for name in settings
+        if len(_codes([codes.astype(np.float64), columns[name]])[1]) == len(times)
+    }
     order = np.argsort(codes, kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    return _Groups(
+        rows=np.split(order, np.flatnonzero(np.diff(codes[order])) + 1),
+        settings=constant,
+    )
 
 
 def _codes(keys: list[Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -181,15 +219,24 @@ def _sizes(first: Mapping[str, float]) -> tuple[int, int]:
     return total, inner
 
 
+def _key(run: Run) -> tuple[object, ...]:
+    """What runs have in common that differ in the loss alone."""
+    sizes = (run.params_total, run.params_non_embedding)
+    settings = tuple(run.settings.values())
+    return (*run.shape, *sizes, run.learning_rate, run.seed, settings, float(run.tokens[-1:].sum()))
+
+
+def _repeats(runs: Sequence[Run]) -> int:
+    """The number of runs beyond the first of those that differ in the loss alone."""
+    return len(runs) - len({_key(run) for run in runs})
+
+
 def _with_seeds(runs: Sequence[Run]) -> list[Run]:
-    """The runs with seeds by number, so that no two runs of a shape at a rate have the same."""
+    """The runs with seeds by number, so that no two that differ in the loss alone have the same."""
     turn: Counter[object] = Counter()
-    numbers: dict[tuple[int, int], int] = {}
     numbered = []
     for run in runs:
-        sizes = (run.params_total, run.params_non_embedding)
-        key = (*run.shape, *sizes, run.learning_rate, run.seed, float(run.tokens[-1:].sum()))
-        seed = numbers.setdefault((run.seed, turn[key]), len(numbers))
-        numbered.append(replace(run, seed=seed))
+        key = _key(run)
+        numbered.append(replace(run, seed=turn[key]))
         turn[key] += 1
     return numbered

@@ -35,6 +35,8 @@ class OpenTable:
     names: list[str]
     rows: Iterator[tuple[int, Sequence[object]]]
     """Number of the line, from 1, and a value for each column."""
+    results: frozenset[str] = frozenset()
+    """Columns that are known to be what a training gave, not a setting of it."""
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Runs of a table: one learning curve each, a single point where only final losses are known."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,10 @@ NO_TIME = 1.0
 
 class TableError(ValueError):
     """A table that can't be read: one line with the rule, the value and the remedy."""
+
+
+class NothingAsked(TableError):
+    """A table, or a part of it, that has nothing of what is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +39,18 @@ class Run:
     """Peak rate; None where the table has none."""
     diverged: bool = False
     """True if the table has it end with a loss that is no number."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The table's name of a setting -> its value; what changes along the run is none."""
 
     @property
     def shape(self) -> tuple[int, int, int | None]:
         """Width, depth and d_ff, which the seeds of a shape have in common."""
         return self.d_model, self.depth, self.d_ff
+
+    @property
+    def sized_shape(self) -> tuple[int, int, int | None, int, int]:
+        """The shape and its sizes, total and without the embedding."""
+        return *self.shape, self.params_total, self.params_non_embedding
 
     @property
     def label(self) -> str:
@@ -59,3 +71,5 @@ class Runs:
     """What the tokens of the runs are: `tokens`, `steps`, or nothing in a table of final losses."""
     notes: tuple[str, ...]
     """Sentences on what was left out or taken for something."""
+    settings: tuple[str, ...] = ()
+    """Names of the settings, as the table has them."""

@@ -6,6 +6,7 @@ from math import inf, sqrt
 from operator import attrgetter
 
 import numpy as np
+from scipy.special import chdtrc
 
 from fathom.models.shape import Shape
 from fathom.search.tables.runs import Run
@@ -22,6 +23,12 @@ MANY_SIZES = 0.7
 """Range of ln(parameters), a factor of two, beyond which the gain from size flattens."""
 SAME_SIZE = 0.01
 """Difference of sizes that needs no correction, since that would be below 0.004 nats."""
+NEARBY = 0.4
+"""Difference in ln(parameters) up to which shapes show how far shapes of a depth scatter."""
+FEWEST_SPARE = 3
+"""Fewest degrees of freedom of a scatter between shapes."""
+SIGNIFICANT = 0.05
+"""Chance of such a scatter without any difference between shapes, from which on there is none."""
 RATIO = 4
 """Assumed d_ff / d_model of shapes whose table lacks it."""
 
@@ -120,3 +127,29 @@ def size_slope(
         return float(fitted[1]), inf
     covariance = np.linalg.inv(design.T @ design)
     return float(fitted[1]), sqrt(squares / spare * float(covariance[1, 1]))
+
+
+def shape_scatter(
+    runs: Sequence[Run], losses: Sequence[float], variances: Sequence[float], params: float,
+    count: str,
+) -> float:  # fmt: skip
+    """Standard deviation, nats, of what shapes of a depth differ by beyond their sizes and the
+    `variances` of their losses: widths of heads, rounded layers, whatever a table has.
+
+    From the shapes of about the size `params`, by a level for each depth and the gain from size;
+    0 where they show none.
+    """
+    sizes = np.log([run.params(count) / params for run in runs])
+    near = np.flatnonzero(np.abs(sizes) <= NEARBY).tolist()
+    depths = [runs[index].depth for index in near]
+    levels = [[float(depth == other) for other in sorted(set(depths))] for depth in depths]
+    spare = len(near) - len(set(depths)) - 1
+    if spare < FEWEST_SPARE or np.ptp(sizes[near]) < SAME_SIZE:
+        return 0.0
+    design = np.column_stack([np.array(levels), sizes[near]])
+    ends = np.array(losses)[near]
+    missed = ends - design @ np.linalg.lstsq(design, ends, rcond=None)[0]
+    expected, squares = float(np.mean(np.array(variances)[near])), float(missed @ missed)
+    if chdtrc(spare, squares / expected) > SIGNIFICANT:
+        return 0.0
+    return sqrt(squares / spare - expected)

@@ -4,16 +4,17 @@ Each is a confirmation trial: it was trained whole, and not chosen for having co
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log, nan
+from math import hypot, log, nan
 
 import numpy as np
 
-from fathom.models.shape import Count
+from fathom.models.shape import Count, Shape
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.tables.choosing import EndedRun, choose, noise_of, shape_means
 from fathom.search.tables.runs import NO_TIME, Run
-from fathom.search.tables.sizes import SHORT, size_slope, sized_shape
+from fathom.search.tables.sizes import SHORT, shape_scatter, size_slope, sized_shape
 
 NEAR = 0.05
 """How far an evaluation may be from a horizon, as a share of its tokens."""
@@ -40,6 +41,10 @@ class TableBudget:
     slope: float | None
     """Nats for a unit of ln parameters by which losses were brought to one size; None where the
     estimate of the depths does that."""
+    errors: Mapping[Shape, float]
+    """Shape -> standard error of its loss, nats, besides the noise: of what was added to the best
+    of several values of its settings, which came out low by chance, and of what shapes differ by.
+    """
 
 
 def loss_at(run: Run, tokens: float) -> float | None:
@@ -47,12 +52,13 @@ def loss_at(run: Run, tokens: float) -> float | None:
     at = run.tokens
     if not len(at) or (run.diverged and at[-1] < tokens):
         return None
+    if len(at) == 1:
+        return float(run.losses[0]) if abs(at[0] / tokens - 1) <= FINAL_NEAR else None
     middle = int(np.abs(at - tokens).argmin())
-    near = NEAR if len(at) > 1 else FINAL_NEAR
-    if abs(at[middle] / tokens - 1) <= near:
+    if abs(at[middle] / tokens - 1) <= NEAR:
         # As many before as after, or a falling curve would be read too early.
         around = np.arange(middle - min(AROUND, middle), min(len(at), middle + AROUND + 1))
-        return float(np.median(run.losses[around[np.abs(at[around] / tokens - 1) <= near]]))
+        return float(np.median(run.losses[around[np.abs(at[around] / tokens - 1) <= NEAR]]))
     if at[0] < tokens < at[-1]:
         return float(np.interp(np.log(tokens), np.log(at), run.losses))
     return None
@@ -75,18 +81,29 @@ def full_horizon(runs: Sequence[Run]) -> float:
 
 def table_budget(
     runs: Sequence[Run], near: Sequence[Run], *, params: int, count: Count, tokens: float,
-    table: str,
+    table: str, rates: bool = False, noise: float | None = None,
 ) -> TableBudget:  # fmt: skip
-    """The runs `near` a size as trials of a budget, their losses as at exactly this size."""
-    there = [run for run in runs if loss_at(run, tokens) is not None]
+    """The runs `near` a size as trials of a budget, their losses as at exactly this size, and each
+    shape at the best of its settings, and of its learning rates if `rates`."""
+    everywhere = _ended(runs, tokens)
+    usual_noise = noise_of(everywhere) if noise is None else noise
+    best = choose(everywhere, rates=True, noise=usual_noise)
+    there = [ended.run for ended in best if ended.loss is not None]
     slope, error = size_slope(there, near, tokens, count)
     sure = error <= SURE
-    rates = _reference_rates(near)
-    records = []
-    for number, run in enumerate(_without_copies(near, tokens)):
+    shapes, losses, seeds = shape_means(best)
+    scatter = shape_scatter(
+        shapes, losses, [usual_noise**2 / number for number in seeds], params, count
+    )
+    chosen = choose(_ended(near, tokens), rates=rates, noise=usual_noise)
+    usual = {} if rates else _reference_rates([ended.run for ended in chosen])
+    records: list[TrialRecord] = []
+    errors: dict[Shape, float] = {}
+    for number, ended in enumerate(_without_copies(chosen)):
+        run = ended.run
         size = run.params(count)
         shape = sized_shape(run, params if sure else size, count)
-        scale = run.learning_rate / rates[run.shape] if run.learning_rate else 1.0
+        scale = run.learning_rate / usual[run.shape] if usual and run.learning_rate else 1.0
         spec = TrialSpec(
             trial=f"run-{number:03d}",
             study=table,
@@ -101,20 +118,25 @@ def table_budget(
             prunable=False,
         )
         shift = slope * log(size / params) if sure else 0.0
-        records.append(_record(spec, run, tokens, shift))
-    return TableBudget(records=tuple(records), slope=slope if sure else None)
+        records.append(_record(spec, ended, tokens, shift - ended.price))
+        errors[shape] = hypot(ended.price, scatter)
+    return TableBudget(records=tuple(records), slope=slope if sure else None, errors=errors)
 
 
-def _without_copies(runs: Sequence[Run], tokens: float) -> list[Run]:
+def _ended(runs: Sequence[Run], tokens: float) -> list[EndedRun]:
+    return [EndedRun(run, loss_at(run, tokens)) for run in runs]
+
+
+def _without_copies(ended: Sequence[EndedRun]) -> list[EndedRun]:
     """The runs by depth and seed, but for seeds that end as another does to the last digit.
 
     They were copied, or rounded until they look alike, and say nothing of the noise.
     """
-    kept: dict[object, Run] = {}
-    for run in sorted(runs, key=lambda run: (run.depth, run.seed)):
-        loss = loss_at(run, tokens)
+    kept: dict[object, EndedRun] = {}
+    for one in sorted(ended, key=lambda one: (one.run.depth, one.run.seed)):
+        run, loss = one.run, one.loss
         key = (run.shape, run.learning_rate, run.seed if loss is None else loss, loss is None)
-        kept.setdefault(key, run)
+        kept.setdefault(key, one)
     return list(kept.values())
 
 
@@ -132,9 +154,9 @@ def _reference_rates(runs: Sequence[Run]) -> dict[object, float]:
     return found
 
 
-def _record(spec: TrialSpec, run: Run, tokens: float, shift: float) -> TrialRecord:
-    """The trial of a run: finished if it has a loss at the horizon."""
-    loss = loss_at(run, tokens)
+def _record(spec: TrialSpec, ended: EndedRun, tokens: float, shift: float) -> TrialRecord:
+    """The trial of a run: finished if it has a loss at the horizon; `shift` is taken off."""
+    run, loss = ended.run, ended.loss
     before = run.tokens < tokens * (1 if loss is None else 1 - 1e-9)
     rows = np.flatnonzero(before)
     rows = rows[:: max(1, len(rows) // MOST_POINTS)]

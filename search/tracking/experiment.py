@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def _rows(client: MlflowClient, uri: str, experiment: str, told: Mapping[str, st
     if not any(row[STEP] for row in rows):  # final values alone
         for row in rows:
             del row[STEP]
-    return rows_of(label, rows)
+    return replace(rows_of(label, rows), results=frozenset(metrics) - frozenset(params))
 
 
 def _names(client: MlflowClient) -> str:

@@ -121,7 +121,6 @@ def test_a_power_cut_takes_no_record_but_the_one_that_is_being_written(
         assert lost <= is_being_written or calm.disk.words[number].startswith("sync"), number
 
 
-@pytest.mark.drill
 @pytest.mark.siege
 def test_a_clock_that_moves_an_hour_each_way_changes_no_record(
     calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

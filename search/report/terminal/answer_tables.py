@@ -13,7 +13,7 @@ from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.report.analysed import columns_text, heading, noise_text
+from fathom.search.report.analysed import columns_text, heading, noise_text, part_text
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.picture import DepthPicture, pictures
@@ -150,18 +150,18 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
     _print_table(analysis, console)
     several = len(analysis.findings) > 1
     for found in analysis.findings:
-        _print_law(found, console, f" at {_horizon(found)}" if several else "")
+        _print_law(found, console, f" at {_question(found)}" if several else "")
         if found.unfinished:
             print_whole(f"Unfinished; to resume: {found.resume}", console)
     limits: dict[str, list[str]] = {}
     for found in analysis.findings:
         for limit in unsupported(found):
-            limits.setdefault(limit, []).append(_horizon(found))
+            limits.setdefault(limit, []).append(_question(found))
     if limits:
         print_whole("\nThese data do not show", console)
-    for limit, horizons in limits.items():
-        everywhere = len(horizons) == len(analysis.findings)
-        at = "" if everywhere else f" ({', '.join(horizons)})"
+    for limit, questions in limits.items():
+        everywhere = len(questions) == len(analysis.findings)
+        at = "" if everywhere else f" ({', '.join(questions)})"
         print_whole(f"- {limit.rstrip('.')}{at}.", console)
 
 
@@ -169,20 +169,23 @@ def _print_table(analysis: Analysis, console: Console) -> None:
     """Prints a table with a row for each budget and horizon, and the reasons of the verdicts."""
     pairs = [(found, known) for found in analysis.findings for known in found.optima]
     pairs.sort(key=lambda pair: (pair[1].budget, pair[1].tokens))
+    parts = [part_text(pair[0]) for pair in pairs]
     unit = pairs[0][1].horizon_unit
     names = [name for name in COLUMNS[:-1] if unit or name != "tokens"]
     heads = [unit if name == "tokens" else SHORTER.get(name, name) for name in names]
     count = pairs[0][0].count
     title = f"{escape(analysis.label)}: optimal depth ({count.unit_in_full})"
-    table = empty_table(title, (*heads, "noise"))
-    for found, optimum in pairs:
+    first = ("of",) if any(parts) else ()
+    table = empty_table(title, (*first, *heads, "noise"))
+    for part, (found, optimum) in zip(parts, pairs, strict=True):
         cells = optimum_cells(optimum)
-        row = [cells[name] or "-" for name in names]
+        row = [*([escape(part)] * len(first)), *(cells[name] or "-" for name in names)]
         table.add_row(*row, noise_text(found, optimum, analysis.noise))
     console.print(table)
     reasons: dict[str, list[str]] = {}
-    for found, optimum in pairs:
-        reasons.setdefault(found.reason(optimum), []).append(_label(optimum, many=len(pairs) > 1))
+    for part, (found, optimum) in zip(parts, pairs, strict=True):
+        label = _label(optimum, many=len(pairs) > 1) + (f" of {part}" if part else "")
+        reasons.setdefault(found.reason(optimum), []).append(label)
     for reason, labels in reasons.items():
         print_whole(f"{', '.join(dict.fromkeys(labels))}: {reason}", console)
 
@@ -192,6 +195,9 @@ def _label(optimum: Optimum, *, many: bool) -> str:
     return format_count(optimum.budget) + at
 
 
-def _horizon(found: Findings) -> str:
+def _question(found: Findings) -> str:
+    """The part of a table and the horizon that findings are of."""
     optimum = found.optima[0]
-    return f"{rounded_count(optimum.tokens)} {optimum.horizon_unit}".strip()
+    unit = optimum.horizon_unit
+    horizon = f"{rounded_count(optimum.tokens)} {unit}" if unit else ""
+    return ", ".join(text for text in (part_text(found), horizon) if text)

@@ -1,15 +1,21 @@
 """The command `analyse`, as a person types it."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
+import optuna
 import pytest
+from optuna.storages import BaseStorage, JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.scheduling.journal import Past
 from fathom.search.tracking import store
-from tests.support.command_line import here
+from tests.support.command_line import here, run
+from tests.support.places import ROOT
 from tests.support.simulated import simulated_study
 from tests.support.tables import DEPTHS, planted_loss, write_table
 
@@ -92,7 +98,7 @@ def test_a_run_folder_has_the_answer_of_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     past = Past(RECORDS, lambda record: record)
-    monkeypatch.setattr("fathom.search.commands.analyse_source.read_run", lambda *_: past)
+    monkeypatch.setattr("fathom.search.commands.analyse_run.read_run", lambda *_: past)
     (tmp_path / "config.yaml").write_text(STUDY)
     append_line(tmp_path / "records.jsonl", to_json(RECORDS[0]))
     status, out, _ = said(tmp_path)
@@ -126,3 +132,125 @@ def test_an_experiment_of_mlflow_is_a_table(tmp_path: Path) -> None:
     assert said(uri)[2].rstrip().endswith("which has mine")
     assert "got 'mime'; did you mean 'mine'?" in said(uri, "--experiment", "mime")[2]
     assert "got 'other'; it has mine" in said(uri, "--experiment", "other")[2]
+
+
+def optuna_grid(storage: BaseStorage | str) -> optuna.Study:
+    """A study of Optuna's own over depths and seeds, with a loss at three steps."""
+    grid = {"n_layer": list(DEPTHS), "seed": [0, 1, 2]}
+    sampler = optuna.samplers.GridSampler(grid)
+    study = optuna.create_study(study_name="mine", storage=storage, sampler=sampler)
+
+    def loss(trial: optuna.Trial) -> float:
+        depth = trial.suggest_categorical("n_layer", grid["n_layer"])
+        trial.suggest_categorical("seed", grid["seed"])
+        trial.set_user_attr("n_params", 10_000_000)
+        last = planted_loss(depth)
+        for step in (100, 200, 300):
+            trial.report(last + 10 / step - 10 / 300, step)
+        return last
+
+    study.optimize(loss, 15)
+    return study
+
+
+def test_a_study_of_optuna_is_a_table(tmp_path: Path) -> None:
+    journal, database = tmp_path / "journal.log", f"sqlite:///{tmp_path / 'optuna.db'}"
+    study = optuna_grid(JournalStorage(JournalFileBackend(str(journal))))
+    optuna_grid(database)
+    frame = tmp_path / "trials.csv"
+    study.trials_dataframe().to_csv(frame)
+
+    for source in (journal, database, tmp_path / "optuna.db", f"optuna:{database}"):
+        status, out, error = said(source)
+        assert (status, error) == (0, "")
+        assert "Optuna's mine: 45 rows, 15 runs of 5 shapes" in out
+        assert "identified" in out
+    assert "identified" in said(frame)[1]
+    assert "got 'mime'; did you mean 'mine'?" in said(database, "--experiment", "mime")[2]
+    missing = said(f"optuna:sqlite:///{tmp_path / 'none.db'}")
+    assert (missing[0], missing[2].count("\n")) == (2, 1)
+
+
+def test_the_flags_of_settings_are_heard(tmp_path: Path) -> None:
+    rows = [
+        (depth, 1e7, seed, batch, planted_loss(depth))
+        for depth in DEPTHS
+        for seed in range(3)
+        for batch in (16, 32, 64)
+        if (depth, batch) != (2, 16)
+    ]
+    names = ["n_layer", "n_params", "seed", "Batch Size", "loss"]
+    table = write_table(tmp_path / "runs.csv", names, rows)
+
+    status, out, error = said(table)
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert "--best-of 'Batch Size'" in error
+    assert "identified" in said(table, "--best-of", "Batch Size")[1]
+    assert "identified" in said(table, "--where", "Batch Size=64")[1]
+    parts = json.loads(said(table, "--by", "Batch Size", "--json")[1])["answers"]
+    assert [part["part"] for part in parts] == [
+        {"Batch Size": "16"},
+        {"Batch Size": "32"},
+        {"Batch Size": "64"},
+    ]
+    assert "did you mean Batch Size?" in said(table, "--by", "Batch Sise")[2]
+    assert "`--where` must be COLUMN=VALUE" in said(table, "--where", "Batch Size")[2]
+
+
+def test_a_table_of_runs_that_wandb_exported_has_an_answer(tmp_path: Path) -> None:
+    names = [
+        *(
+            "Name",
+            "State",
+            "Notes",
+            "User",
+            "Tags",
+            "Created",
+            "Runtime",
+            "Sweep",
+            "config.n_layer",
+        ),
+        *("config.n_params", "config.seed", "config.batch_size", "_step", "_timestamp"),
+        *("val/loss", "train/loss", "train/grad_norm"),
+    ]
+    rows: list[list[object]] = [
+        [f"proud-sun-{d}-{s}", "finished", "-", "ada", "", f"2026-03-0{s + 1}", 60 * d, "", d, 1e7,
+         s, 64, 9000, 1.7e9 + 97 * d + s, planted_loss(d), 2.9 + 0.01 * s, 0.2 + 0.01 * s]
+        for d in DEPTHS
+        for s in range(3)
+    ]  # fmt: skip
+    rows.append([*rows[0][:1], "crashed", *rows[0][2:12], 500, *rows[0][13:14], 1.0, 2.0, 0.1])
+
+    status, out, _ = said(write_table(tmp_path / "wandb.csv", names, rows))
+    assert status == 0
+    assert "identified" in out
+    assert "1 row did not end by its State: left out" in out
+
+
+LIGHT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+from fathom.search.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("question", [("analyse", "TABLE"), ("predict", "--params", "1B")])
+def test_tables_and_published_laws_need_few_packages(
+    table: Path, question: tuple[str, ...]
+) -> None:
+    absent = (
+        *("torch", "ray", "mlflow", "optuna", "sqlalchemy", "tokenizers", "safetensors", "yaml"),
+        *("jinja2", "psutil", "grpc", "pandas", "pyarrow", "matplotlib"),
+    )
+    words = [str(table) if word == "TABLE" else word for word in question]
+    known = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = run(sys.executable, "-c", LIGHT.format(absent=absent), *words, env=known, timeout=280)
+
+    assert (done.returncode, done.stderr) == (0, "")

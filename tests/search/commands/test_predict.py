@@ -46,7 +46,7 @@ def run_of(folder: Path, records: Sequence[TrialRecord]) -> str:
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The records here are of planted worlds, and the study file beside them is none of theirs."""
     monkeypatch.setattr(
-        "fathom.search.commands.predict.read_records", lambda run, _: read_records(run.records)
+        "fathom.search.study.own_records.read_records", lambda run, _: read_records(run.records)
     )
 
 

@@ -1,0 +1,131 @@
+"""Runs at the best values of their settings, shape by shape, with the price of choosing.
+
+The lowest of several noisy losses is lower than the loss of any of them, by as much as chance
+gives: the more values a shape had and the closer they came out, the more.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, sqrt
+
+import numpy as np
+from scipy.special import ndtr
+
+from fathom.search.analysis.noise import Repeats
+from fathom.search.tables.runs import Run
+
+STEPS = 2001
+"""Losses at which the distribution of a minimum is taken."""
+REACH = 8.0
+"""Standard errors on either side of the losses within which a minimum lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A run and its loss at the horizon; None if it has none there."""
+
+    run: Run
+    loss: float | None
+    price: float = 0.0
+    """Nats by which the loss came out lower for having been chosen, within as much again."""
+
+    @property
+    def unlucky_loss(self) -> float | None:
+        """The loss without the luck of having been chosen."""
+        return None if self.loss is None else self.loss + self.price
+
+
+def shape_means(chosen: Sequence[EndedRun]) -> tuple[list[Run], list[float], list[int]]:
+    """A run of each shape with a loss, the mean over its seeds, without luck, and their number."""
+    shapes: dict[object, list[EndedRun]] = defaultdict(list)
+    for one in chosen:
+        if one.loss is not None:
+            shapes[one.run.sized_shape].append(one)
+    runs = [seeds[0].run for seeds in shapes.values()]
+    losses = [float(np.mean([one.unlucky_loss for one in seeds])) for seeds in shapes.values()]
+    return runs, losses, [len(seeds) for seeds in shapes.values()]
+
+
+_Values = dict[object, list[list[EndedRun]]]
+"""Values of the settings -> the runs at each learning rate."""
+
+
+def choose(ended: Sequence[EndedRun], *, rates: bool, noise: float) -> list[EndedRun]:
+    """The runs at the best values of their settings, shape by shape, by mean loss.
+
+    Of learning rates the best is chosen only if `rates`; else the estimate of the depths brackets
+    them. `noise` is that between seeds, nats. A run without a loss is kept only if all of its shape
+    are.
+    """
+    groups = _groups(ended)
+    shapes: dict[object, _Values] = defaultdict(lambda: defaultdict(list))
+    for group in groups:
+        run = group[0].run
+        values = (*run.settings.values(), run.learning_rate if rates else None)
+        shapes[run.sized_shape][values].append(group)
+    return [one for values in shapes.values() for one in _best(values, noise)]
+
+
+def noise_of(ended: Sequence[EndedRun]) -> float:
+    """The noise between seeds, nats, by runs that differ in the seed alone and what is usual."""
+    squares, freedom = 0.0, 0
+    for group in _groups(ended):
+        losses = [ended.loss for ended in group if ended.loss is not None]
+        if len(losses) > 1:
+            squares += float(np.var(losses)) * len(losses)
+            freedom += len(losses) - 1
+    return Repeats(sqrt(squares / freedom) if freedom else 0.0, freedom).likely_noise
+
+
+def expected_gain(losses: Sequence[float], errors: Sequence[float]) -> float:
+    """Nats by which the lowest of losses with these errors is expected to fall if all are measured
+    once more on top: the part of the lowest one's lead that is chance (parametric bootstrap)."""
+    if len(losses) < 2:
+        return 0.0
+    levels, widths = np.array(losses), np.array(errors)
+    lowest, reach = levels.min(), REACH * widths.max()
+    at = np.linspace(lowest - reach, lowest + reach, STEPS)
+    above = np.prod(ndtr((levels[:, None] - at) / widths[:, None]), axis=0)
+    return float(lowest - (at[0] + np.trapezoid(above, at)))
+
+
+def _groups(ended: Sequence[EndedRun]) -> list[list[EndedRun]]:
+    """The runs that agree in everything but the seed, each seed with its mean loss once."""
+    seeds: dict[object, dict[int, list[EndedRun]]] = defaultdict(lambda: defaultdict(list))
+    for one in ended:
+        run = one.run
+        key = (run.sized_shape, run.learning_rate, *run.settings.items())
+        seeds[key][run.seed].append(one)
+    return [[_mean(runs) for runs in of_seed.values()] for of_seed in seeds.values()]
+
+
+def _mean(runs: Sequence[EndedRun]) -> EndedRun:
+    """The first run with a loss, at the mean loss of all that have one."""
+    finished = [one for one in runs if one.loss is not None]
+    if not finished:
+        return runs[0]
+    return EndedRun(finished[0].run, float(np.mean([one.loss for one in finished])))
+
+
+def _best(values: _Values, noise: float) -> list[EndedRun]:
+    """The runs at the values with the lowest mean loss, and what it is that low by chance."""
+    means: dict[object, float] = {}
+    errors: dict[object, float] = {}
+    for value, of_rates in values.items():
+        for group in of_rates:
+            losses = [one.loss for one in group if one.loss is not None]
+            if losses and float(np.mean(losses)) < means.get(value, inf):
+                means[value] = float(np.mean(losses))
+                errors[value] = noise / sqrt(len(losses))
+    if not means:
+        return [one for of_rates in values.values() for group in of_rates for one in group]
+    best = min(means, key=lambda value: means[value])
+    gain = expected_gain(list(means.values()), list(errors.values()))
+    return [
+        EndedRun(one.run, one.loss, gain)
+        for value, of_rates in values.items()
+        for group in of_rates
+        for one in group
+        if value == best
+    ]

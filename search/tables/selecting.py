@@ -1,0 +1,114 @@
+"""Which rows of a table a question is about, and which column it means by a name."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fathom.search.formatting import printable
+from fathom.search.tables.cells import Cells, form
+from fathom.search.tables.columns import listed, plain_name
+from fathom.search.tables.runs import TableError
+
+STATES = ("state", "status", "run_state", "run_status")
+"""Names of columns that say if a run ended."""
+NOT_ENDED = (
+    *(
+        "running",
+        "crashed",
+        "failed",
+        "fail",
+        "killed",
+        "pruned",
+        "waiting",
+        "pending",
+        "preempted",
+    ),
+    *(
+        "canceled",
+        "cancelled",
+        "aborted",
+        "error",
+        "scheduled",
+        "timeout",
+        "stopped",
+        "interrupted",
+    ),
+)
+"""Values of them that say that it did not."""
+
+
+def parse_where(texts: Sequence[str]) -> dict[str, str]:
+    """The arguments `COLUMN=VALUE` of `--where`: column -> value.
+
+    Raises:
+        TableError: when one has another form, or two name one column.
+    """
+    where: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in where:
+            raise TableError(
+                f"`--where` must be COLUMN=VALUE, once for a column, got {printable(text)!r}; for "
+                "example --where batch_size=64"
+            )
+        where[name] = value
+    return where
+
+
+def their_name(
+    name: str, flag: str, names: Sequence[str], taken: Mapping[str, str], label: str
+) -> str:
+    """The table's name of a column that a flag names, by that name or by ours.
+
+    Raises:
+        TableError: when it has no such column.
+    """
+    if name in names or name in taken:
+        return name if name in names else taken[name]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {printable(near[0])}?" if near else f"it has {listed(names)}"
+    raise TableError(
+        f"`{flag}` must name a column of {label}, got {printable(name)!r}; {printable(hint)}"
+    )
+
+
+def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
+    """The rows that have these values, numbers in any form.
+
+    Raises:
+        TableError: when no row has them.
+    """
+    kept = np.ones(len(cells.values["depth"]), dtype=np.bool_)
+    for name, value in where.items():
+        texts = cells.texts[name]
+        wanted = form(value)
+        there = kept & (
+            texts.codes == (texts.values.index(wanted) if wanted in texts.values else -1)
+        )
+        if not there.any():
+            left = [texts.values[code] or "nothing" for code in np.unique(texts.codes[kept])]
+            raise TableError(
+                f"`--where {printable(name)}` must be a value of rows of {label}, got "
+                f"{printable(value)!r}; they have {listed(left)}"
+            )
+        kept = there
+    return cells if kept.all() else cells.at(kept)
+
+
+def ended_rows(cells: Cells) -> tuple[Cells, str]:
+    """The rows without those whose state says that they did not end, and a note on these.
+
+    Where a table has the tokens of its losses, they say more than a state, and all stay.
+    """
+    state = next((name for name in cells.texts if plain_name(name) in STATES), "")
+    if not state or "tokens" in cells.values:
+        return cells, ""
+    texts = cells.texts[state]
+    open_ones = [code for code, value in enumerate(texts.values) if value.lower() in NOT_ENDED]
+    kept = ~np.isin(texts.codes, open_ones)
+    if kept.all() or not kept.any():
+        return cells, ""
+    left = int((~kept).sum())
+    rows = "1 row did not end by its" if left == 1 else f"{left} rows did not end by their"
+    return cells.at(kept), f"{rows} {printable(state)}: left out"

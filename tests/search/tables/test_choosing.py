@@ -1,0 +1,56 @@
+"""The best of several values, and its price."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fathom.search.tables.choosing import EndedRun, choose, expected_gain, noise_of
+from tests.support.curves import run
+
+
+def ended(loss: float | None, *, seed: int = 0, **settings: str) -> EndedRun:
+    return EndedRun(replace(run(4, seed=seed), settings=settings), loss)
+
+
+def test_the_best_value_of_a_shape_counts_by_the_mean_of_its_seeds() -> None:
+    losses = [("a", 0, 3.00), ("a", 1, 3.10), ("b", 0, 3.03), ("b", 1, 3.05)]
+    runs = [ended(loss, seed=seed, decay=value) for value, seed, loss in losses]
+    chosen = choose(runs, rates=False, noise=0.01)
+
+    assert [one.run.settings["decay"] for one in chosen] == ["b", "b"]
+    assert all(0 < one.price < 0.01 for one in chosen)
+
+
+def test_a_value_that_is_far_ahead_has_no_price_and_equals_have_most() -> None:
+    errors = [0.01] * 4
+
+    assert expected_gain([3.0, 3.1, 3.2, 3.3], errors) == pytest.approx(0, abs=1e-6)
+    assert expected_gain([3.0] * 4, errors) == pytest.approx(1.0294 * 0.01, rel=1e-3)
+    assert expected_gain([3.0], [0.01]) == 0
+
+
+def test_losses_of_chosen_values_hold_the_true_best_within_the_price() -> None:
+    """95 % intervals by the noise and the price, for values that differ by little or much."""
+    generator = np.random.default_rng(0)
+    for spread in (0.0, 0.5, 2.0):
+        inside = 0
+        for _ in range(200):
+            truth = generator.normal(0, spread, 8)
+            seen = truth + generator.normal(0, 1, 8)
+            price = expected_gain(seen.tolist(), [1.0] * 8)
+            inside += abs(seen.min() + price - truth.min()) < 1.96 * np.hypot(1, price)
+        assert inside >= 180, spread
+
+
+def test_the_noise_is_what_differs_between_seeds_alone() -> None:
+    settings = [ended(3.0, decay="1"), ended(3.5, decay="2"), ended(4.0, decay="3")]
+    seeds = [ended(3.0 + 0.02 * seed, seed=seed) for seed in range(20)]
+
+    assert noise_of(settings) == pytest.approx(0.006), "what is usual"
+    assert noise_of(seeds) > 0.08
+
+
+def test_a_run_without_a_loss_is_kept_only_where_all_of_its_shape_are() -> None:
+    assert [one.loss for one in choose([ended(None), ended(3.0)], rates=True, noise=0.01)] == [3.0]
+    assert [one.loss for one in choose([ended(None)], rates=True, noise=0.01)] == [None]
