@@ -21,7 +21,9 @@ from typing import Any
 from benchmarks import pages
 from benchmarks.answers import agreement
 from benchmarks.printed_table import figure, write_result
+from fathom.search.analysis.verdict import Kind
 from fathom.search.formatting import format_count
+from fathom.search.report.text import SETTLED
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.keys.config import load
 
@@ -97,19 +99,23 @@ def _clause(budget: dict[str, Any], *, first: bool) -> str:
     depth = budget["optimal_depth"]
     many = "layer is" if depth == 1 else "layers are"
     layers = f"{depth} {many} best" if first else depth
-    return f"at {size} **{layers}** [{_interval(budget)}]"
+    return f"at {size} **{layers}** [{_interval(budget)}]{_plateau(budget, '(`plateau`)')}"
 
 
 def cell(budget: dict[str, Any]) -> str:
     """Returns a budget's answer in a table: "2 [2-5]", or its verdict if no depth is settled."""
     if not settled(budget):
         return str(budget["verdict"])
-    return f"{budget['optimal_depth']} [{_interval(budget)}]"
+    return f"{budget['optimal_depth']} [{_interval(budget)}]{_plateau(budget, 'plateau')}"
 
 
 def settled(budget: dict[str, Any]) -> bool:
     """True if the answer names a depth and an interval."""
-    return budget["verdict"] == "identified" and budget["interval"] is not None
+    return budget["verdict"] in SETTLED and budget["interval"] is not None
+
+
+def _plateau(budget: dict[str, Any], word: str) -> str:
+    return f" {word}" if budget["verdict"] == Kind.PLATEAU else ""
 
 
 def _interval(budget: dict[str, Any]) -> str:

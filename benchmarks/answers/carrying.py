@@ -116,7 +116,9 @@ def main() -> None:
     parser.add_argument("--warmup", type=float, default=PROBE.warmup, help="share of the steps")
     add_json_option(parser)
     asked = parser.parse_args()
-    config, schemes = load(asked.study), asked.scheme or list(Scheme)
+    # The schemes are known for AdamW; Muon is one of the kinds.
+    config = load(asked.study, ("train.optimizer=adamw",))
+    schemes = asked.scheme or list(Scheme)
     if asked.coordinates:
         print_coordinates(config, schemes, asked.json)
     else:

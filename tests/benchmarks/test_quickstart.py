@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from benchmarks.pages import measured
-from benchmarks.quickstart import answer, with_run
+from benchmarks.quickstart import answer, cell, with_run
 from tests.support.places import ROOT
 
 
@@ -16,6 +16,7 @@ def budget(size: int, depth: int | None, *interval: int) -> dict[str, Any]:
 
 
 BUDGETS = [budget(10_000, 1, 1, 2), budget(20_000, 3, 3, 3), budget(40_000, None)]
+PLATEAU = {**budget(80_000, 4, 3, 4), "verdict": "plateau"}
 
 
 def test_an_answer_names_the_depth_of_each_size_or_its_verdict() -> None:
@@ -23,6 +24,10 @@ def test_an_answer_names_the_depth_of_each_size_or_its_verdict() -> None:
         "at 10k parameters **1 layer is best** [1-2], at 20k **3** [3], "
         "and at 40k no depth is settled (`insufficient`)"
     )
+    assert answer([PLATEAU, BUDGETS[1]]) == (
+        "at 80k parameters **4 layers are best** [3-4] (`plateau`), and at 20k **3** [3]"
+    )
+    assert cell(PLATEAU) == "4 [3-4] plateau"
 
 
 def test_a_run_becomes_the_first_row_and_the_answer_of_every_page() -> None:
@@ -48,6 +53,5 @@ def test_the_recording_ends_with_the_answer_that_its_caption_says() -> None:
 
     for said in measured("quickstart")["figures"]["recorded"]["value"].split("; "):
         size, shown = said.split(": ")
-        depth, _, interval = shown.partition(" ")
-        shapes = rf"^ *{size}\b.*\b{depth}\b.*{re.escape(interval.strip('[]'))}"
-        assert re.search(shapes, text, re.M), said
+        words = [size, *shown.replace("[", "").replace("]", "").split()]
+        assert re.search(r"^ *" + r"\b.*\b".join(map(re.escape, words)), text, re.M), said
