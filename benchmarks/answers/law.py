@@ -55,6 +55,8 @@ def main() -> None:
         (fitted,) = find_answers(small, asked, count, told.table.name)
         (whole,) = find_answers(runs, asked, count, told.table.name)
         larger = [o for o in whole.optima if o.budget > below and isinstance(o, Located)]
+        if not larger:
+            parser.error(f"{told.table.name} must have sizes above --below, got none at {text}")
         print_horizon(text, fitted.optima, larger)
 
 
