@@ -35,7 +35,7 @@ NOT_FOR_THE_LAW = (Kind.EDGE, Kind.INSUFFICIENT, Kind.UNFINISHED)
 def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> chart.Chart | None:
     """Returns the chart of best depths, intervals and laws; None without a best depth."""
     known = [optimum for optimum in optima if optimum.lowest_depth is not None]
-    if not any(optimum.optimal_depth for optimum in known) or not known[0].count.of_parameters:
+    if not any(isinstance(o, Located) for o in known) or not known[0].count.of_parameters:
         return None
     ends = (min(o.budget for o in known) / MARGIN, max(o.budget for o in known) * MARGIN)
     grid = chart.log_grid(*ends)

@@ -9,6 +9,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum, EnumType
 from io import IOBase
 from pathlib import Path, PosixPath
 from typing import Any, cast
@@ -65,6 +66,16 @@ class _RegularFiles(FileSystem):
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Returns what a pickle names, if it is in `NAMES`."""
+        if (module, name) == ("builtins", "getattr"):
+            return _member
         if name not in NAMES.get(module, ()):
             raise pickle.UnpicklingError(f"it names {module}.{name}, which no tensor needs")
         return super().find_class(module, name)
+
+
+def _member(kind: object, name: str) -> Enum:
+    """Returns the member of an enumeration: Python 3.11.0 to 3.11.3 pickle one as an attribute."""
+    if not isinstance(kind, EnumType):
+        raise pickle.UnpicklingError(f"it names {kind!r}.{name}, which no tensor needs")
+    member: Enum = kind[name]
+    return member

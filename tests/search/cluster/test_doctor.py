@@ -127,7 +127,8 @@ def test_the_parser_of_a_trainer_is_found_in_the_working_folder(
     monkeypatch.setattr(sys, "path", [*sys.path])
     config = parse(
         "study: s\nobjective: {name: external, vocabulary: 256, context: 32}\nbudgets: [20k]\n"
-        "train:\n  command: [python, train.py, '{depth}', '{d_model}', '{folder}']\n"
+        f"train:\n  command: [{sys.executable}, train.py, "
+        "'{depth}', '{d_model}', '{folder}']\n"
         "  batch_size: 4\n  parser: a_parser_of_mine:parse\ntokens: 12800\n"
     )
     study_plans(config)
@@ -462,7 +463,7 @@ budgets: [9B]
 tokens: 1B
 train: {command: [python, train.py, "{depth}", "{d_model}", "{folder}"], batch_size: 64}
 """
-    config = parse(text)
+    config = parse(text.replace("python", sys.executable))
     plans = study_plans(config)
     assert not plans[0].step.enough, "Fathom's own loop would not fit"
     assert judge_steps(config, plans) == ()
