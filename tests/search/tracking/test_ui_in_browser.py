@@ -62,8 +62,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         assert server.stdout
         printed: dict[str, str] = {}
         while "all of MLflow" not in printed:
-            name, address = server.stdout.readline().split(": ")
-            printed[name] = address.split()[0]
+            name, _, address = server.stdout.readline().partition(": ")
+            printed[name] = address.strip().partition(" ")[0]
         yield Page(printed["all of MLflow"], printed[STUDY])
         server.send_signal(signal.SIGINT)  # as Ctrl-C: its own processes end with it
 
