@@ -178,7 +178,7 @@ def main() -> None:
 
 
 def moments(told: Sequence[Told]) -> Iterator[tuple[Told, float]]:
-    """What was told at each of the moments, and the time that was left there."""
+    """Yields what was told at each of the moments, and the time that was really left, seconds."""
     length = told[-1].at
     for minutes in MINUTES:
         at = min(60.0 * minutes, length * minutes / WHOLE_MINUTES)
@@ -187,7 +187,7 @@ def moments(told: Sequence[Told]) -> Iterator[tuple[Told, float]]:
 
 
 def jumps(told: Sequence[Told]) -> int:
-    """How often two ranges in a row had no end of the search in common."""
+    """Number of ranges that do not overlap the one before, as times at which the search ends."""
     ends = [(m.at + m.left.low, m.at + m.left.high) for m in told if m.left]
     return sum(
         later[0] > before[1] or later[1] < before[0] for before, later in itertools.pairwise(ends)

@@ -8,6 +8,7 @@ feed-forward ratio. Every estimate is a weighted sum of losses: its error follow
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import hypot, log, sqrt
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.noise import STATED_NOISE, UNKNOWN, Repeats, rounding_error
+from fathom.search.analysis.noise import STATED_NOISE, UNKNOWN, Repeats, pooled, rounding_error
 from fathom.search.analysis.rates import (
     Factor,
     brackets,
@@ -110,8 +111,8 @@ def estimate_depths(
     exploration trials were selected for having come out low. They still help to estimate the
     effects of ratio and size.
     """
-    repeats = seed_noise(records) if noise is None else Repeats(noise, STATED_NOISE)
     kept = without_stalled(records)
+    repeats = _noise_among(kept) if noise is None else Repeats(noise, STATED_NOISE)
     losses = list(_shape_losses(kept, repeats.likely_noise))
     return combine_shapes([replace(s, error=errors.get(s.shape, 0.0)) for s in losses], repeats)
 
@@ -137,16 +138,20 @@ def combine_shapes(shapes: Sequence[ShapeLoss], repeats: Repeats = UNKNOWN) -> D
 def seed_noise(records: Sequence[TrialRecord]) -> Repeats:
     """Returns what the finished trials that repeat a shape at a rate and decay with other seeds
     show of the noise, at least what the decimals of the losses hide."""
-    repeats: dict[tuple[Shape, Scale], list[float]] = defaultdict(list)
-    for record in without_stalled(records):
+    return _noise_among(without_stalled(records))
+
+
+def _noise_among(kept: Sequence[TrialRecord]) -> Repeats:
+    """The noise by repeats, none of which stalled."""
+    losses: dict[tuple[Shape, Scale], list[float]] = defaultdict(list)
+    for record in kept:
         if record.loss is not None:
-            repeats[record.spec.shape, record.spec.scale].append(record.loss)
-    degrees_of_freedom = sum(len(losses) - 1 for losses in repeats.values())
-    squares = sum(float(np.var(losses)) * len(losses) for losses in repeats.values())
-    if not degrees_of_freedom:
-        return UNKNOWN
-    hidden = rounding_error([loss for losses in repeats.values() for loss in losses])
-    return Repeats(max(hidden, sqrt(squares / degrees_of_freedom)), degrees_of_freedom)
+            losses[record.spec.shape, record.spec.scale].append(record.loss)
+    repeats = pooled(losses.values())
+    if not repeats.degrees_of_freedom:
+        return repeats
+    hidden = rounding_error(list(chain.from_iterable(losses.values())))
+    return replace(repeats, noise=max(hidden, repeats.noise))
 
 
 def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:

@@ -1,8 +1,10 @@
 """The noise between seeds of a shape: what is usual, and what repeats show of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
+
+import numpy as np
 
 USUAL_NOISE = (0.006, 0.9)
 """Prior of the noise between seeds: its median, nats, and the standard deviation of its ln. Models
@@ -11,8 +13,6 @@ STATED_NOISE = 1000
 """Degrees of freedom of a noise that a person states: it is taken as known."""
 SMALLEST_NOISE = 1e-6
 """Smallest noise, nats: it keeps weights finite when replicates agree to the last bit."""
-
-
 MOST_DECIMALS = 6
 """Decimals of losses from which on rounding does not matter."""
 
@@ -51,3 +51,14 @@ def rounding_error(losses: Sequence[float]) -> float:
 
 UNKNOWN = Repeats(0.0, 0)
 """No repeats."""
+
+
+def pooled(groups: Iterable[Sequence[float]]) -> Repeats:
+    """Returns the noise, nats, within groups of losses that differ in the seed alone, pooled over
+    the groups; unknown where no group has two losses."""
+    squares, freedom = 0.0, 0
+    for losses in groups:
+        if len(losses) > 1:
+            squares += float(np.var(losses)) * len(losses)
+            freedom += len(losses) - 1
+    return Repeats(sqrt(squares / freedom), freedom) if freedom else UNKNOWN

@@ -76,7 +76,7 @@ class Posterior:
         return counts / len(self.best)
 
     def cheapest(self, depths: NDArray[np.int64]) -> int:
-        """Of the given depths of the range, that with the lowest expected regret."""
+        """The depth with the lowest expected regret among these depths of the range."""
         expected = self.regrets[:, depths - self.depths[0]].mean(axis=0)
         return int(depths[expected.argmin()])
 
@@ -139,8 +139,8 @@ class _Setting:
 
     @cached_property
     def correction(self) -> Array:
-        """What the deviations of the whole depths gain from misses of the points, (depths,
-        points)."""
+        """Expected deviation of each whole depth for each nat by which a point misses the curve,
+        (depths, points)."""
         gain: Array = self.deviations @ self.deviations[self.at].T @ self.white.T @ self.white
         return gain
 

@@ -23,8 +23,8 @@ standard errors of the difference of two seeds."""
 HUMP = 2
 """Noises above both its neighbours in a bracket of rates or decays beyond which a training counts
 as stalled: a bracket is a valley."""
-SMALLEST_NOISE = 0.003
-"""Smallest noise, nats, that is taken from the lower seeds of the shapes."""
+LEAST_NOISE = 0.003
+"""Least noise, nats, that is taken from the lower seeds of the shapes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +135,4 @@ def _noise(spreads: Mapping[Shape, float]) -> float:
     if not spreads:
         return USUAL_NOISE[0]
     measured = float(np.quantile(list(spreads.values()), 0.5, method="lower"))
-    return max(SMALLEST_NOISE, Repeats(measured, len(spreads)).likely_noise)
+    return max(LEAST_NOISE, Repeats(measured, len(spreads)).likely_noise)

@@ -266,13 +266,13 @@ class TrainedDepths:
         trained = [record for record in self._done if record.spec.shape.depth == depth]
         return choice_of(min(trained, key=lambda record: record.spec.shape.off_ratio(self._ratio)))
 
-    def _repeat(self, depth: int, more: int = 0) -> Choice:
-        """The next seed of a trained depth, after so many `more` of the same batch."""
+    def _repeat(self, depth: int) -> Choice:
+        """The next seed of a trained depth."""
         shape = self._first(depth).shape
         specs = (record.spec for record in self._records)
         seeds = (spec.seed for spec in specs if spec.shape == shape and spec.scale == UNSCALED)
         last = max([FRESH_SEEDS_FROM - 1, *seeds])
-        return Choice(shape, last + 1 + more, 1.0)
+        return Choice(shape, last + 1)
 
     def _new(self, depth: float) -> Choice:
         """A depth that was not trained to the end: its paused trial, or a new one."""
@@ -319,7 +319,7 @@ def _wide(optimum: Located) -> bool:
 
 
 def _cost(posterior: Posterior, optimum: Located) -> Array:
-    """What choosing the best depth costs in each draw, nats, (draws,)."""
+    """Loss of the answer's depth above the lowest loss of each draw, nats, (draws,)."""
     return posterior.regrets[:, optimum.optimal_depth - posterior.depths[0]]
 
 

@@ -12,7 +12,7 @@ from math import inf, sqrt
 import numpy as np
 from scipy.special import ndtr
 
-from fathom.search.analysis.noise import Repeats
+from fathom.search.analysis.noise import pooled
 from fathom.search.tables.runs import Run
 
 STEPS = 2001
@@ -39,11 +39,11 @@ class EndedRun:
 def shape_means(chosen: Sequence[EndedRun]) -> tuple[list[Run], list[float], list[int]]:
     """A run of each shape with a loss, the mean over its seeds, without luck, and their number."""
     shapes: dict[object, list[EndedRun]] = defaultdict(list)
-    for one in chosen:
-        if one.loss is not None:
-            shapes[one.run.sized_shape].append(one)
+    for ended in chosen:
+        if ended.loss is not None:
+            shapes[ended.run.sized_shape].append(ended)
     runs = [seeds[0].run for seeds in shapes.values()]
-    losses = [float(np.mean([one.unlucky_loss for one in seeds])) for seeds in shapes.values()]
+    losses = [float(np.mean([ended.unlucky_loss for ended in seeds])) for seeds in shapes.values()]
     return runs, losses, [len(seeds) for seeds in shapes.values()]
 
 
@@ -64,18 +64,13 @@ def choose(ended: Sequence[EndedRun], *, rates: bool, noise: float) -> list[Ende
         run = group[0].run
         values = (*run.settings.values(), run.learning_rate if rates else None)
         shapes[run.sized_shape][values].append(group)
-    return [one for values in shapes.values() for one in _best(values, noise)]
+    return [run for values in shapes.values() for run in _best(values, noise)]
 
 
 def noise_of(ended: Sequence[EndedRun]) -> float:
     """The noise between seeds, nats, by runs that differ in the seed alone and what is usual."""
-    squares, freedom = 0.0, 0
-    for group in _groups(ended):
-        losses = [ended.loss for ended in group if ended.loss is not None]
-        if len(losses) > 1:
-            squares += float(np.var(losses)) * len(losses)
-            freedom += len(losses) - 1
-    return Repeats(sqrt(squares / freedom) if freedom else 0.0, freedom).likely_noise
+    groups = ([run.loss for run in group if run.loss is not None] for group in _groups(ended))
+    return pooled(groups).likely_noise
 
 
 def expected_gain(losses: Sequence[float], errors: Sequence[float]) -> float:
@@ -93,19 +88,19 @@ def expected_gain(losses: Sequence[float], errors: Sequence[float]) -> float:
 def _groups(ended: Sequence[EndedRun]) -> list[list[EndedRun]]:
     """The runs that agree in everything but the seed, each seed with its mean loss once."""
     seeds: dict[object, dict[int, list[EndedRun]]] = defaultdict(lambda: defaultdict(list))
-    for one in ended:
-        run = one.run
+    for trained in ended:
+        run = trained.run
         key = (run.sized_shape, run.learning_rate, *run.settings.items())
-        seeds[key][run.seed].append(one)
+        seeds[key][run.seed].append(trained)
     return [[_mean(runs) for runs in of_seed.values()] for of_seed in seeds.values()]
 
 
 def _mean(runs: Sequence[EndedRun]) -> EndedRun:
     """The first run with a loss, at the mean loss of all that have one."""
-    finished = [one for one in runs if one.loss is not None]
+    finished = [run for run in runs if run.loss is not None]
     if not finished:
         return runs[0]
-    return EndedRun(finished[0].run, float(np.mean([one.loss for one in finished])))
+    return EndedRun(finished[0].run, float(np.mean([run.loss for run in finished])))
 
 
 def _best(values: _Values, noise: float) -> list[EndedRun]:
@@ -114,18 +109,18 @@ def _best(values: _Values, noise: float) -> list[EndedRun]:
     errors: dict[object, float] = {}
     for value, of_rates in values.items():
         for group in of_rates:
-            losses = [one.loss for one in group if one.loss is not None]
+            losses = [run.loss for run in group if run.loss is not None]
             if losses and float(np.mean(losses)) < means.get(value, inf):
                 means[value] = float(np.mean(losses))
                 errors[value] = noise / sqrt(len(losses))
     if not means:
-        return [one for of_rates in values.values() for group in of_rates for one in group]
+        return [run for of_rates in values.values() for group in of_rates for run in group]
     best = min(means, key=lambda value: means[value])
     gain = expected_gain(list(means.values()), list(errors.values()))
     return [
-        EndedRun(one.run, one.loss, gain)
+        EndedRun(ended.run, ended.loss, gain)
         for value, of_rates in values.items()
         for group in of_rates
-        for one in group
+        for ended in group
         if value == best
     ]

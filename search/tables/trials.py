@@ -133,10 +133,10 @@ def _without_copies(ended: Sequence[EndedRun]) -> list[EndedRun]:
     They were copied, or rounded until they look alike, and say nothing of the noise.
     """
     kept: dict[object, EndedRun] = {}
-    for one in sorted(ended, key=lambda one: (one.run.depth, one.run.seed)):
-        run, loss = one.run, one.loss
+    for trained in sorted(ended, key=lambda trained: (trained.run.depth, trained.run.seed)):
+        run, loss = trained.run, trained.loss
         key = (run.shape, run.learning_rate, run.seed if loss is None else loss, loss is None)
-        kept.setdefault(key, one)
+        kept.setdefault(key, trained)
     return list(kept.values())
 
 

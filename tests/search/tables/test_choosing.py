@@ -18,8 +18,8 @@ def test_the_best_value_of_a_shape_counts_by_the_mean_of_its_seeds() -> None:
     runs = [ended(loss, seed=seed, decay=value) for value, seed, loss in losses]
     chosen = choose(runs, rates=False, noise=0.01)
 
-    assert [one.run.settings["decay"] for one in chosen] == ["b", "b"]
-    assert all(0 < one.price < 0.01 for one in chosen)
+    assert [run.run.settings["decay"] for run in chosen] == ["b", "b"]
+    assert all(0 < run.price < 0.01 for run in chosen)
 
 
 def test_a_value_that_is_far_ahead_has_no_price_and_equals_have_most() -> None:
@@ -52,5 +52,5 @@ def test_the_noise_is_what_differs_between_seeds_alone() -> None:
 
 
 def test_a_run_without_a_loss_is_kept_only_where_all_of_its_shape_are() -> None:
-    assert [one.loss for one in choose([ended(None), ended(3.0)], rates=True, noise=0.01)] == [3.0]
-    assert [one.loss for one in choose([ended(None)], rates=True, noise=0.01)] == [None]
+    assert [run.loss for run in choose([ended(None), ended(3.0)], rates=True, noise=0.01)] == [3.0]
+    assert [run.loss for run in choose([ended(None)], rates=True, noise=0.01)] == [None]
