@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, printable
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.errors import ConfigError
@@ -52,6 +52,8 @@ class Findings(ABC):
     """Budgets whose search has not come to its end."""
     resume: str = ""
     """Command that resumes them."""
+    part: Mapping[str, str] = field(default_factory=dict)
+    """Column -> its value in the runs that these are the findings of, where others are apart."""
 
     @property
     @abstractmethod
@@ -67,6 +69,14 @@ class Findings(ABC):
     @abstractmethod
     def seed(self) -> int:
         """Random seed of the statistics."""
+
+    @property
+    def part_text(self) -> str:
+        """The part of a table, such as `family=llama`; empty for the whole."""
+        return ", ".join(
+            f"{printable(name)}={printable(value) or 'nothing'}"
+            for name, value in self.part.items()
+        )
 
     @cached_property
     def audits(self) -> Audits:

@@ -9,7 +9,7 @@ from fathom.search.formatting import format_count, printable
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.data import report_json
 from fathom.search.report.text import counted
-from fathom.search.tables.analysis import Analysis, TableFindings
+from fathom.search.tables.analysis import Analysis
 
 
 def heading(analysis: Analysis) -> str:
@@ -28,11 +28,6 @@ def columns_text(analysis: Analysis) -> str:
         ours if ours == theirs else f"{ours} = {printable(theirs)}"
         for ours, theirs in analysis.columns.items()
     )
-
-
-def part_text(found: Findings) -> str:
-    """The part of a table that findings are of, such as `family=llama`; empty for the whole."""
-    return found.part_text if isinstance(found, TableFindings) else ""
 
 
 def noise_text(found: Findings, optimum: Optimum, stated: float | None) -> str:
@@ -67,12 +62,7 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
         "notes": list(analysis.notes),
         "stated_noise": analysis.noise,
         "answers": [
-            report_json(found) | {"unsupported": unsupported(found), "part": _part(found)}
+            report_json(found) | {"unsupported": unsupported(found), "part": dict(found.part)}
             for found in analysis.findings
         ],
     }
-
-
-def _part(found: Findings) -> dict[str, str]:
-    """Column -> value of the part of a table that findings are of; empty for the whole."""
-    return dict(found.part) if isinstance(found, TableFindings) else {}

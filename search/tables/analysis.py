@@ -72,21 +72,11 @@ class TableFindings(Findings):
 
     table: str
     counted: Count
-    part: Mapping[str, str] = field(default_factory=dict)
-    """Column -> the value of the runs that this is the answer of, where a table has several."""
 
     @property
     def title(self) -> str:
         """The table, as a message calls it."""
         return ", ".join((self.table, *(part for part in [self.part_text] if part)))
-
-    @property
-    def part_text(self) -> str:
-        """The part of the table, such as `family=llama`; empty for the whole."""
-        return ", ".join(
-            f"{printable(name)}={printable(value) or 'nothing'}"
-            for name, value in self.part.items()
-        )
 
     @property
     def count(self) -> Count:

@@ -13,7 +13,7 @@ from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.report.analysed import columns_text, heading, noise_text, part_text
+from fathom.search.report.analysed import columns_text, heading, noise_text
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.picture import DepthPicture, pictures
@@ -169,7 +169,7 @@ def _print_table(analysis: Analysis, console: Console) -> None:
     """Prints a table with a row for each budget and horizon, and the reasons of the verdicts."""
     pairs = [(found, known) for found in analysis.findings for known in found.optima]
     pairs.sort(key=lambda pair: (pair[1].budget, pair[1].tokens))
-    parts = [part_text(pair[0]) for pair in pairs]
+    parts = [pair[0].part_text for pair in pairs]
     unit = pairs[0][1].horizon_unit
     names = [name for name in COLUMNS[:-1] if unit or name != "tokens"]
     heads = [unit if name == "tokens" else SHORTER.get(name, name) for name in names]
@@ -200,4 +200,4 @@ def _question(found: Findings) -> str:
     optimum = found.optima[0]
     unit = optimum.horizon_unit
     horizon = f"{rounded_count(optimum.tokens)} {unit}" if unit else ""
-    return ", ".join(text for text in (part_text(found), horizon) if text)
+    return ", ".join(text for text in (found.part_text, horizon) if text)
