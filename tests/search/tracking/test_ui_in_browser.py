@@ -33,10 +33,12 @@ OWN_ERRORS = (
 
 @dataclass(frozen=True)
 class Page:
-    """The addresses that `fathom ui` prints: the front page, and the study's runs."""
+    """The addresses that `fathom ui` prints (front page, runs of the study), and the best depth
+    at 40k that the search found."""
 
     front: str
     runs: str
+    depth: int | None
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             simulation.run(events=20)
             progress._update_answers(all_budgets=True)
     search.folder.config.write_text(dump(config))
-    report_study(search.folder.path)
+    largest = report_study(search.folder.path).conclusion.optima[-1]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -64,7 +66,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         while "all of MLflow" not in printed:
             name, _, address = server.stdout.readline().partition(": ")
             printed[name] = address.strip().partition(" ")[0]
-        yield Page(printed["all of MLflow"], printed[STUDY])
+        yield Page(printed["all of MLflow"], printed[STUDY], largest.optimal_depth)
         server.send_signal(signal.SIGINT)  # as Ctrl-C: its own processes end with it
 
 
@@ -79,16 +81,16 @@ def chromium(tmp_path: Path) -> Iterator[Browser]:
 def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: Browser) -> None:
     chromium.open(page.front)
     chromium.follow(STUDY, to="/experiments/")
-    chromium.wait_for("document.body?.innerText.includes('→ depth 4')")
+    chromium.wait_for(f"document.body?.innerText.includes('40k → depth {page.depth}')")
     chromium.follow("table, figures and YAML", to="/runs/")
-    chromium.wait_for("document.body?.innerText.includes('best depth 4')")
+    chromium.wait_for(f"document.body?.innerText.includes('best depth {page.depth}')")
     assert "workflowType=machine_learning" in chromium.ask("location.href")
     chromium.wait_for("[...document.images].some((one) => one.naturalWidth > 500)")
 
 
 def test_the_printed_address_has_the_answers_as_columns(page: Page, chromium: Browser) -> None:
     chromium.open(page.runs)
-    chromium.wait_for("document.body?.innerText.includes('40k → depth 4')")
+    chromium.wait_for(f"document.body?.innerText.includes('40k → depth {page.depth}')")
     chromium.wait_for("document.body?.innerText.includes('2 matching runs')")
     for shown in SHOWN:
         chromium.wait_for(f"document.body?.innerText.includes({shown!r})")
