@@ -34,6 +34,8 @@ ANSWER = (
     *("params_slope", "best_ff_ratio", "chance_of_cost"),
 )
 """Values of an optimum's row that are metrics of its budget's run."""
+ANSWER_DIGITS = 6
+"""Significant digits of them: MLflow's table prints all that it is given."""
 
 
 def metric_name(name: str) -> str:
@@ -110,10 +112,12 @@ def summary_metrics(record: TrialRecord) -> dict[str, float]:
 
 
 def budget_metrics(optimum: Optimum) -> dict[str, float]:
-    """Returns the numbers in the answer of a budget; unknown ones are left out."""
+    """Returns the numbers in the answer of a budget, rounded for a table; unknown ones are left
+    out."""
     row = flat_optimum_row(optimum)
     names = (*ANSWER, *(f"trials_{outcome}" for outcome in optimum.trials))
-    return {name: float(row[name]) for name in names if row[name] is not None}
+    known = {name: float(row[name]) for name in names if row[name] is not None}
+    return {name: float(f"{value:.{ANSWER_DIGITS}g}") for name, value in known.items()}
 
 
 def answer_metrics(answer: InterimAnswer) -> dict[str, float]:

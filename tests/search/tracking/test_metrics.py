@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from fathom.search.tracking.metrics import layer_metrics, point_metrics
-from tests.support.tracked import curve, trial
+from fathom.search.tracking.metrics import budget_metrics, layer_metrics, point_metrics
+from tests.support.tracked import curve, optimum, trial
 
 
 def test_the_chart_of_the_loss_comes_before_those_that_explain_it() -> None:
@@ -14,3 +14,8 @@ def test_the_chart_of_the_loss_comes_before_those_that_explain_it() -> None:
         *("bits_per_byte", "loss", "model_rank_ratio", "per_layer_rank_ratio", "train_loss")
     ]
     assert not [name for name in names if "/" in name], "a section of its own would stand above"
+
+
+def test_the_numbers_of_an_answer_have_six_digits() -> None:
+    measured = replace(optimum(), noise=0.0123456789)
+    assert budget_metrics(measured)["noise"] == 0.0123457
