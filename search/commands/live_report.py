@@ -1,7 +1,7 @@
 """The reports of all runs in a folder, on this machine alone and fresh while searches run."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,10 +19,16 @@ from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, is_in_use
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.preflight import load_run
-from fathom.search.study.store_uri import TrackingError, without_credentials
-from fathom.search.tracking.ui import open_ui, study_addresses, terminated_as_interrupted
+from fathom.search.study.store_uri import TrackingError
+from fathom.search.tracking.key import ENTRANCE, REFUSAL, Key
+from fathom.search.tracking.ui import (
+    HOST,
+    open_ui,
+    page_address,
+    study_addresses,
+    terminated_as_interrupted,
+)
 
-HOST = "127.0.0.1"
 StudyPage = Callable[[str], str]
 """Returns the address of a study in MLflow; empty where it has none."""
 
@@ -33,26 +39,26 @@ def serve(runs: Path, uri: str, *, port: int, say: Callable[[str], None] = print
     Raises:
         TrackingError: when MLflow's page can't be served.
     """
-    remote = uri.startswith(("http:", "https:"))
-    base = without_credentials(uri).rstrip("/") if remote else f"http://{HOST}:{port}"
+    key = Key()
+    page = page_address(uri, port, key)
 
     def study_page(study: str) -> str:
         with suppress(TrackingError):
-            return study_addresses(uri, base).get(study, "")
+            return study_addresses(uri, page).get(study, "")
         return ""
 
-    with live_reports(runs, port=port + 1, study_page=study_page) as address:
+    with live_reports(runs, port=port + 1, key=key, study_page=study_page) as address:
         say(f"reports: {address}\nMLflow's pages take some seconds to start")
-        open_ui(uri, port=port, say=say)
-        if remote:  # MLflow has its own server, and the reports have none
+        open_ui(uri, key=key, port=port, say=say)
+        if uri.startswith(("http:", "https:")):  # its page is the tracking server's own
             with terminated_as_interrupted(), suppress(KeyboardInterrupt):
                 threading.Event().wait()
 
 
 @contextmanager
-def live_reports(runs: Path, *, port: int, study_page: StudyPage) -> Iterator[str]:
+def live_reports(runs: Path, *, port: int, key: Key, study_page: StudyPage) -> Iterator[str]:
     """Serves the reports in a thread; yields the address, at any free port if this one is taken."""
-    handler = partial(_Handler, _Reports(runs, study_page))
+    handler = partial(_Handler, _Reports(runs, study_page), key)
     try:
         server = ThreadingHTTPServer((HOST, port), handler)
     except (OSError, OverflowError):
@@ -61,7 +67,7 @@ def live_reports(runs: Path, *, port: int, study_page: StudyPage) -> Iterator[st
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://{HOST}:{server.server_port}/"
+        yield f"http://{HOST}:{server.server_port}/{key.query}"
     finally:
         server.shutdown()
         server.server_close()
@@ -135,21 +141,30 @@ def _under_way(conclusion: Conclusion) -> Conclusion:
 class _Handler(BaseHTTPRequestHandler):
     """Answers a browser on this machine: the list of runs, a report, or its stamp."""
 
-    def __init__(self, reports: _Reports, *args: Any) -> None:
-        self.reports = reports  # first: the base class answers the request at once
+    def __init__(self, reports: _Reports, key: Key, *args: Any) -> None:
+        self.reports, self.key = reports, key  # first: the base class answers the request at once
         super().__init__(*args)
 
     def do_GET(self) -> None:
-        """Answers one request."""
+        """Answers one request, if it shows the key."""
+        path, _, query = self.path.partition("?")
+        if self.key.is_in(query):
+            self._send(200, ENTRANCE, {"Set-Cookie": self.key.cookie})
+        elif self.key.is_shown({name.lower(): value for name, value in self.headers.items()}):
+            self._show(path)
+        else:
+            self._send(403, REFUSAL)
+
+    def _show(self, path: str) -> None:
         host = self.headers.get("Host", "").rpartition(":")[0]
-        name, _, rest = unquote(self.path).strip("/").partition("/")
+        name, _, rest = unquote(path).strip("/").partition("/")
         names = self.reports.names()
         # Another host's name would be a page elsewhere that points at this machine.
         if host not in (HOST, "localhost") or (name and name not in names):
             self._send(404, "there is no such run")
         elif not name and len(names) != 1:
             self._send(200, self.reports.index())
-        elif not name or not (rest or self.path.endswith("/")):
+        elif not name or not (rest or path.endswith("/")):
             self._redirect(f"/{quote(name or names[0])}/")
         elif rest not in ("", "stamp"):
             self._send(404, "a run has its report here, and nothing else")
@@ -160,9 +175,11 @@ class _Handler(BaseHTTPRequestHandler):
             except (ValueError, OSError) as error:
                 self._send(500, escape(str(error)))
 
-    def _send(self, status: int, text: str) -> None:
+    def _send(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
         content = text.encode()
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")

@@ -1,4 +1,4 @@
-"""Serves MLflow's web page of the store that the runs used, to this machine only."""
+"""Serves MLflow's web page of the store that the runs used, to who opens the printed address."""
 
 import os
 import signal
@@ -22,10 +22,12 @@ from fathom.search.study.store_uri import (
     without_credentials,
 )
 from fathom.search.tracking import store
+from fathom.search.tracking.key import KEY_VARIABLE, Key
 from fathom.search.tracking.pages import MODE
 from fathom.search.tracking.study_runs import STUDY_TAG
 from fathom.search.tracking.views import list_address
 
+HOST = "127.0.0.1"
 STOP_SECONDS = 10.0
 """Time that the server gets to end by itself."""
 SERVER_SETTINGS = {
@@ -37,11 +39,9 @@ SERVER_SETTINGS = {
 """Environment of the server."""
 
 
-def open_ui(
-    uri: str, *, host: str = "127.0.0.1", port: int = 5000, say: Callable[[str], None] = print
-) -> None:
-    """Serves the page until Ctrl-C, SIGTERM or SIGHUP, saying where studies are; a server has its
-    own.
+def open_ui(uri: str, *, key: Key, port: int = 5000, say: Callable[[str], None] = print) -> None:
+    """Serves the page on this machine until Ctrl-C, SIGTERM or SIGHUP, saying where studies are; a
+    tracking server has its own page.
 
     Raises:
         TrackingError: when the address cannot be used, there is no store yet, the port is taken, or
@@ -50,22 +50,21 @@ def open_ui(
     store.settle()
     store.check(uri)
     if uri.startswith(("http:", "https:")):
-        base = without_credentials(uri).rstrip("/")
-        say("\n".join([*_study_pages(uri, base), f"all of MLflow: {base}/#/{MODE}"]))
+        say("\n".join(_addresses(uri, page_address(uri, port, key))))
         return
-    path, base = sqlite_path(uri), f"http://{host}:{port}"
+    path = sqlite_path(uri)
     if path is not None and not path.exists():
         raise TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
-    _check_port(host, port)
-    opening = [*_study_pages(uri, base), f"all of MLflow: {base}/#/{MODE} (Ctrl-C ends it)"]
+    _check_port(port)
+    opening = _addresses(uri, page_address(uri, port, key))
     with (
         terminated_as_interrupted(),
         tempfile.TemporaryFile() as output,
-        _start(uri, host, port, output) as server,
+        _start(uri, port, key, output) as server,
     ):
         try:
-            _await_ready(server, host, port, output)
-            say("\n".join(opening))
+            _await_ready(server, port, output)
+            say("\n".join([*opening[:-1], f"{opening[-1]} (Ctrl-C ends it)"]))
             server.wait()
         except KeyboardInterrupt:
             say("Stopped.")
@@ -80,13 +79,21 @@ def terminated_as_interrupted() -> Iterator[None]:
         yield
 
 
-def _study_pages(uri: str, base: str) -> list[str]:
-    """Returns a line with name and address of every study, the latest first."""
-    return [f"{name}: {address}" for name, address in study_addresses(uri, base).items()]
+def page_address(uri: str, port: int, key: Key) -> str:
+    """Returns the address of MLflow's page: that of the tracking server, or on this machine."""
+    if uri.startswith(("http:", "https:")):
+        return without_credentials(uri).rstrip("/") + "/"
+    return f"http://{HOST}:{port}/{key.query}"
 
 
-def study_addresses(uri: str, base: str) -> dict[str, str]:
-    """Returns name -> address of every study in MLflow's page at `base`, the latest first.
+def _addresses(uri: str, page: str) -> list[str]:
+    """Returns a line with name and address of every study, the latest first, and of all."""
+    studies = [f"{name}: {address}" for name, address in study_addresses(uri, page).items()]
+    return [*studies, f"all of MLflow: {page}#/{MODE}"]
+
+
+def study_addresses(uri: str, page: str) -> dict[str, str]:
+    """Returns name -> address of every study in MLflow's page at `page`, the latest first.
 
     Raises:
         TrackingError: when the store does not answer.
@@ -99,18 +106,19 @@ def study_addresses(uri: str, base: str) -> dict[str, str]:
             f"({first_line(error)}); start it or change `tracking.uri`"
         ) from None
     return {
-        experiment.name: f"{base}/{list_address(experiment.experiment_id)}"
+        experiment.name: f"{page}{list_address(experiment.experiment_id)}"
         for experiment in found
         if STUDY_TAG in experiment.tags
     }
 
 
-def _start(uri: str, host: str, port: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "mlflow", "ui", "--workers", "1"]
+def _start(uri: str, port: int, key: Key, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1"]
+    # Not on the command line, where every user of the machine could read a password in it.
+    secrets = {"MLFLOW_BACKEND_STORE_URI": uri, KEY_VARIABLE: key.secret}
     return subprocess.Popen(
-        [*command, "--host", host, "--port", str(port)],
-        # Not on the command line, where every user of the machine could read a password in it.
-        env=os.environ | SERVER_SETTINGS | {"MLFLOW_BACKEND_STORE_URI": uri},
+        [*command, "--app-name", "fathom", "--host", HOST, "--port", str(port)],
+        env=os.environ | SERVER_SETTINGS | secrets,
         stdout=output,
         stderr=subprocess.STDOUT,
         # A group of its own, so that all its processes end together.
@@ -118,12 +126,12 @@ def _start(uri: str, host: str, port: int, output: IO[bytes]) -> subprocess.Pope
     )
 
 
-def _await_ready(server: subprocess.Popen[bytes], host: str, port: int, output: IO[bytes]) -> None:
+def _await_ready(server: subprocess.Popen[bytes], port: int, output: IO[bytes]) -> None:
     while server.poll() is None:
-        connection = HTTPConnection(host, port, timeout=5)
+        connection = HTTPConnection(HOST, port, timeout=5)
         with closing(connection), suppress(OSError, HTTPException):
             connection.request("GET", "/health")
-            connection.getresponse()
+            connection.getresponse()  # any answer: it has no key to show
             return
         time.sleep(0.2)
     output.seek(0)
@@ -141,13 +149,13 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
         os.killpg(server.pid, signal.SIGKILL)
 
 
-def _check_port(host: str, port: int) -> None:
+def _check_port(port: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind((HOST, port))
         except OSError as error:
             raise TrackingError(
-                f"`fathom ui` needs a free port, got {host}:{port} ({error.strerror}); "
+                f"`fathom ui` needs a free port, got {HOST}:{port} ({error.strerror}); "
                 "choose another with --port"
             ) from None

@@ -6,17 +6,21 @@ from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
 from fathom.search.commands.live_report import live_reports
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import dump
+from fathom.search.tracking.key import REFUSAL, Key
 from tests.support.browser import browser
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import visible
+
+KEY = Key()
 
 
 @pytest.fixture
@@ -32,14 +36,16 @@ def run(tmp_path: Path) -> RunFolder:
 
 @pytest.fixture
 def address(run: RunFolder) -> Iterator[str]:
-    """Where its report is served."""
+    """Where its report is served, without the key."""
     page = "http://127.0.0.1:5000/#/experiments/1"
-    with live_reports(run.path.parent, port=0, study_page=lambda _: page) as served:
-        yield served
+    folder = run.path.parent
+    with live_reports(folder, port=0, key=KEY, study_page=lambda _: page) as served:
+        yield served.removesuffix(KEY.query)
 
 
 def read(address: str) -> str:
-    with urlopen(address, timeout=60) as answer:
+    request = Request(address, headers={"Cookie": KEY.cookie.partition(";")[0]})
+    with urlopen(request, timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -72,7 +78,8 @@ def test_the_report_follows_the_records_and_says_that_the_search_runs(
 def status_of(host: str, path: str, name: str) -> tuple[int, int]:
     """Status and number of further lines of the answer to a request for a host of this name."""
     with closing(HTTPConnection(host, timeout=60)) as connection:
-        connection.request("GET", path, headers={"Host": name})
+        cookie = KEY.cookie.partition(";")[0]
+        connection.request("GET", path, headers={"Host": name, "Cookie": cookie})
         answer = connection.getresponse()
         return answer.status, answer.read().count(b"\n")
 
@@ -94,6 +101,17 @@ def test_only_runs_are_served_and_only_to_this_machine(address: str, run: RunFol
     assert read(address).count("<li>") == 2, "several runs are listed"
 
 
+@pytest.mark.parametrize(
+    "shown", [{}, {"Cookie": f"fathom-key={Key().secret}"}, {"Authorization": "Bearer \xe9"}]
+)
+def test_a_report_is_shown_to_nobody_without_the_key(address: str, shown: dict[str, str]) -> None:
+    for place in ("", "one/", "one/stamp", "nothing/", Key().query):
+        with pytest.raises(HTTPError, match="403") as refused:
+            urlopen(Request(f"{address}{place}", headers=shown), timeout=60)
+        assert REFUSAL in refused.value.read().decode()
+        refused.value.close()
+
+
 @pytest.mark.drill
 @pytest.mark.browser
 def test_an_open_page_follows_the_search_and_keeps_what_was_unfolded(
@@ -102,7 +120,7 @@ def test_an_open_page_follows_the_search_and_keeps_what_was_unfolded(
     lines = run.records.read_text().splitlines(keepends=True)
     run.records.write_text("".join(lines[: len(lines) // 2]))
     with browser(tmp_path / "profile") as chromium:
-        chromium.open(address)
+        chromium.open(f"{address}{KEY.query}")
         stamp = "document.querySelector('.live')?.dataset.stamp"
         before = chromium.wait_for(stamp)
         chromium.ask("document.querySelector('details.budget').open = true")
