@@ -19,7 +19,8 @@ from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan
 from fathom.search.study.preflight import ReadyStudy
-from fathom.search.tracking.messages import DataSet, TrackedStudy, data_set
+from fathom.search.tracking.data_set import data_set
+from fathom.search.tracking.messages import DataSet, TrackedStudy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

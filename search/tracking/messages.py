@@ -1,18 +1,7 @@
 """Messages from a search to the process that mirrors it into MLflow: a study, its data, its end."""
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-
-from fathom.objectives.contract import Objective
-from fathom.objectives.download import DOWNLOADS
-from fathom.objectives.files import digest_of
-from fathom.objectives.keys import ObjectiveConfig
-from fathom.objectives.tokens.stream import TokenFiles
 
 CLOSE_SECONDS = 20.0
 """Longest time of the last writes; what is missing then is written by the next `fathom report`."""
@@ -53,40 +42,3 @@ class DataSet:
     """JSON, in the form that MLflow reads for the source type."""
     profile: str
     """JSON: vocabulary size and number of tokens."""
-
-
-def data_set(objective: Objective, keys: ObjectiveConfig, place: str, data_digest: str) -> DataSet:
-    """Returns the description of an objective's data, which lie at `place` or, where a rule draws
-    them, are identified by the objective's settings."""
-    kind, source = _source(place, keys.name)
-    sizes = {f"{key}_tokens": length for key, length in _lengths(objective)}
-    profile = json.dumps({"vocab_size": objective.vocab_size} | sizes)
-    settings = json.dumps(keys.settings(), sort_keys=True, default=str)
-    return DataSet(
-        name=place,
-        digest=digest_of((settings, profile, data_digest)),
-        source_type=kind,
-        source=json.dumps(source),
-        profile=profile,
-    )
-
-
-def _source(place: str, name: str) -> tuple[str, dict[str, Any]]:
-    """Returns the type of the source and the source itself, in forms that MLflow's page shows."""
-    if place in DOWNLOADS:
-        return "http", {"url": DOWNLOADS[place].url}
-    if place != name:
-        return "local", {"uri": place}
-    return "code", {"tags": {"mlflow.source.name": name, "mlflow.source.type": "LOCAL"}}
-
-
-def _lengths(held: object, name: str = "") -> Iterator[tuple[str, int]]:
-    """Yields name and number of ids of each array and of all files in an objective and in the
-    dataclasses it consists of."""
-    if isinstance(held, TokenFiles):
-        yield name, len(held)
-    elif isinstance(held, np.ndarray) and held.size > 1:
-        yield name, int(held.size)
-    elif is_dataclass(held):
-        for field in fields(held):
-            yield from _lengths(getattr(held, field.name), f"{name}_{field.name}".strip("_"))

@@ -1,6 +1,8 @@
 """The follower mirrors a run folder: complete, once, and found again over restarts."""
 
 import shutil
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -27,6 +29,13 @@ from tests.support.tracked import (
     write_end,
 )
 from tests.support.waiting import wait_until
+
+
+def test_its_process_does_not_import_torch_which_would_double_its_memory() -> None:
+    code = (
+        "import fathom.search.tracking.follower, sys; print({'torch', 'ray'} & sys.modules.keys())"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"
 
 
 def test_mirroring_a_folder_again_changes_nothing(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""A study's data in MLflow's words: `search/tracking/messages.py`."""
+"""A study's data in MLflow's words: `search/tracking/data_set.py`."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,8 @@ from fathom.objectives.contract import data_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search.study.fingerprint import place_of
 from fathom.search.study.keys.config import parse
-from fathom.search.tracking.messages import DataSet, data_set
+from fathom.search.tracking.data_set import data_set
+from fathom.search.tracking.messages import DataSet
 
 
 def test_a_data_set_is_identified_by_its_content(tmp_path: Path) -> None:
