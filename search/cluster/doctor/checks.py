@@ -16,6 +16,7 @@ from fathom.search.cluster.doctor.facts import (
     warning,
     warning_if,
 )
+from fathom.search.study.hardware.memory import LEAST_MEMORY, STORE_SHARE
 
 ESSENTIAL = {"ray", "fathom", "fathom's sources"}
 """Packages that must be the same on every node; another torch only changes a loss's last digits."""
@@ -32,9 +33,9 @@ RAY_DISK_LEAST = 10_000_000
 """Bytes free on Ray's disk below which a search fails."""
 MEMORY_FULL = 0.95
 """Used fraction of the memory at which Ray kills workers: `RAY_memory_usage_threshold`."""
-STORE_SHARE, STORE_CAP = 0.3, 10_000_000_000
-"""Ray's object store is this fraction of the memory, at most this many bytes, and moves from
-/dev/shm to its folder on disk if /dev/shm has less: ray/_private/utils.py."""
+STORE_CAP = 10_000_000_000
+"""Ray's object store has at most this many bytes, and moves from /dev/shm to its folder on disk if
+/dev/shm has less: ray/_private/utils.py."""
 
 
 def judge_cluster(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
@@ -49,7 +50,7 @@ def judge_cluster(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
         *_each(
             "memory",
             nodes,
-            lambda node: _memory(node, needs),
+            lambda node: _memory(node, needs, alone=not cluster.address),
             _least_free(nodes, lambda node: node.facts.memory - node.facts.memory_used),
         ),
         *_each("/dev/shm", nodes, _shared_memory, "holds Ray's object store"),
@@ -184,9 +185,12 @@ def _clock(node: Node) -> Finding | None:
     return warning("clocks", text, "run chrony or systemd-timesyncd there")
 
 
-def _memory(node: Node, needs: Needs) -> Finding | None:
+def _memory(node: Node, needs: Needs, *, alone: bool) -> Finding | None:
     size, used = node.facts.memory, node.facts.memory_used
     text = f"{node.name}: {decimal(size - used)} of {decimal(size)} free"
+    if alone and size < LEAST_MEMORY:
+        text += f"; a search takes at least {decimal(LEAST_MEMORY)}"
+        return failure("memory", text, "raise the limit of the container, or use a larger machine")
     if used >= MEMORY_FULL * size:
         text += f"; Ray kills workers from {MEMORY_FULL:.0%} on"
         return failure("memory", text, "end what else runs there")

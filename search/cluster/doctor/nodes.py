@@ -16,6 +16,7 @@ from fathom.search.cluster.doctor.storage import is_answered
 from fathom.search.cluster.session.connect import last_line
 from fathom.search.cluster.session.folder import places
 from fathom.search.cluster.session.ray_session import cluster_address, join_cluster
+from fathom.search.study.hardware.memory import memory_limit
 
 ANSWER_SECONDS = 300.0
 """Longest wait for all nodes: PyTorch alone can take minutes to load, on a busy machine or from a
@@ -95,7 +96,9 @@ def _look_there(question: NodeQuestion, node: str) -> Facts:
 
 
 def _look(question: NodeQuestion, node: str, ray_at: tuple[str, str]) -> Facts:
-    return gather(question, node, ray_at=ray_at, memory=ray_internals.memory_in_use())
+    limit = memory_limit()  # Ray counts no limit of a group within this machine or container
+    memory = (limit.used, int(limit.size)) if limit else ray_internals.memory_in_use()
+    return gather(question, node, ray_at=ray_at, memory=memory)
 
 
 def _clock_ahead(node_id: str) -> float:

@@ -25,6 +25,7 @@ from fathom.search.cluster.session.connect import connect, last_line
 from fathom.search.cluster.session.death import end_with_ray
 from fathom.search.cluster.session.folder import private_folder
 from fathom.search.signals import endings_blocked
+from fathom.search.study.hardware.memory import STORE_SHARE, lack_of_memory, memory_limit
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,8 @@ def start_here(again: str) -> None:
     Should Ray die later, this process ends and prints `again`, the command that resumes the search.
 
     Raises:
-        OSError: when Ray does not start, mostly for its folder of logs and sockets.
+        OSError: when the memory is too small, or Ray does not start, mostly for its folder of logs
+            and sockets.
     """
     addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
     if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
@@ -76,6 +78,8 @@ def start_here(again: str) -> None:
             f"Ray can't start: `ulimit -v` must be at least {LEAST_ADDRESSES / 1024:.0f}, got "
             f"{addresses // 1024}; `ulimit -v unlimited` lifts it",
         )
+    if lack := lack_of_memory():
+        raise OSError(errno.ENOMEM, f"Ray can't start: {lack}")
     try:
         folder = private_folder()
     except OSError as error:
@@ -117,6 +121,7 @@ def _start(folder: Path, again: str) -> None:
                 address="local",
                 include_dashboard=False,
                 _temp_dir=str(folder),
+                object_store_memory=_store_bytes(),
                 _system_config={"prestart_worker_first_driver": False},
             )
     except BaseException:
@@ -125,6 +130,13 @@ def _start(folder: Path, again: str) -> None:
         for child in started:
             child.kill()
         raise
+
+
+def _store_bytes() -> int | None:
+    """The size of Ray's object store under a limit of memory, of which Ray may know nothing; None
+    without one, where Ray computes it by the same share."""
+    limit = memory_limit()
+    return limit and int(STORE_SHARE * limit.size)
 
 
 def _busy() -> str:

@@ -22,6 +22,7 @@ from fathom.search.cluster.session.death import end_with_head
 from fathom.search.cluster.session.local import WORKER_ENVIRONMENT, start_here
 from fathom.search.cluster.session.secrets import SECRETS, hidden
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.hardware.memory import trials_in_memory
 from fathom.search.study.keys.groups import ResourcesConfig
 
 log = logging.getLogger(__name__)
@@ -137,9 +138,13 @@ def gpus_per_trial(resources: ResourcesConfig) -> float:
 
 
 def concurrent_trials(resources: ResourcesConfig) -> int:
-    """Number of trials that fit the cluster; without it Tune starts trials almost one by one."""
+    """Number of trials that fit the cluster, or the cores and the memory of this machine where
+    there is none; without it Tune starts trials almost one by one."""
     cluster = ray.cluster_resources()
-    return resources.trials_at_once(cluster.get("CPU", 1), cluster.get("GPU", 0))
+    fitting = resources.trials_at_once(cluster.get("CPU", 1), cluster.get("GPU", 0))
+    if resources.max_concurrent_trials != "auto" or cluster_address():
+        return fitting
+    return min(fitting, trials_in_memory(resources.processes_per_trial))
 
 
 def all_nodes_but(nodes: tuple[str, ...]) -> dict[str, str]:

@@ -4,7 +4,6 @@ import math
 import os
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 
 from fathom.models.memory import Execution, step_memory
 from fathom.models.options import Residual
@@ -13,6 +12,12 @@ from fathom.models.shape import Shape
 from fathom.objectives.keys import logit_tokens
 from fathom.search.formatting import format_bytes
 from fathom.search.study.hardware.disk import checkpoint_bytes
+from fathom.search.study.hardware.memory import (
+    BESIDE_TRIALS,
+    WORKER,
+    machine_memory,
+    trials_in_memory,
+)
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 
@@ -24,8 +29,6 @@ BESIDE_TENSORS = 1_000_000_000
 the rest above where several share a small one."""
 USABLE_OF_MACHINE = 0.7
 """Fraction of a machine's memory for all its trials: Ray's store of objects takes up to 0.3."""
-CGROUP = Path("/sys/fs/cgroup/memory.max")
-"""File with the limit of a container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +108,11 @@ def usable_memory(resources: ResourcesConfig, gpu: float | None) -> float:
     if gpu is not None:
         part = gpu * min(1.0, resources.gpus_of_trial(1))
         return max(0.0, min(USABLE_OF_GPU * part, part - BESIDE_TENSORS))
-    processes = resources.cpus_per_trial * resources.processes_per_trial
-    trials = max(1, int((os.cpu_count() or 1) / processes))
+    each = resources.processes_per_trial
+    trials = int((os.cpu_count() or 1) / (resources.cpus_per_trial * each))
+    trials = max(1, min(trials, trials_in_memory(each)))
     if resources.max_concurrent_trials != "auto":
         trials = min(trials, resources.max_concurrent_trials)
-    return USABLE_OF_MACHINE * machine_memory() / trials / resources.processes_per_trial
-
-
-def machine_memory() -> float:
-    """Bytes of this machine's memory, or of the container's limit."""
-    there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    try:
-        limit = CGROUP.read_text(encoding="utf-8").strip()
-    except OSError:
-        return there
-    return min(there, float(limit)) if limit.isdigit() else there
+    has = machine_memory()
+    left = has - BESIDE_TRIALS - WORKER * trials * each
+    return max(0.0, min(USABLE_OF_MACHINE * has, left)) / trials / each

@@ -21,6 +21,7 @@ from fathom.search.study.hardware.device_speed import (
 )
 from fathom.search.study.hardware.fit import usable_memory
 from fathom.search.study.hardware.gpus import MEASURED, GpuChoice, choose_gpu, recognised
+from fathom.search.study.hardware.memory import trials_in_memory
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Precision, ResourcesConfig
 
@@ -173,6 +174,8 @@ def _slots(config: StudyConfig, there: int, share: float) -> int:
     """Number of trials at a time; for devices that are not here, as many as the study allows."""
     most = config.resources.max_concurrent_trials
     here = max(1, int(max(1, there) / share))  # at least the trials of one GPU
+    if there >= share:
+        here = min(here, trials_in_memory(config.resources.processes_per_trial))
     return here if most == "auto" else min(here, most) if there >= share else most
 
 

@@ -387,7 +387,7 @@ class ResourcesConfig(Group):
     """
     max_concurrent_trials: Positive | Literal["auto"] = "auto"
     """Largest number of trials that run at the same time; `auto` fills the cluster as it is at the
-    start.
+    start, or the cores and the memory of this machine.
 
     Set it if the cluster grows later.
     """

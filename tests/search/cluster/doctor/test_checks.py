@@ -269,3 +269,13 @@ def test_what_a_study_does_not_need_is_no_problem() -> None:
     assert not judged(node(gpus=8), needs=replace(copies, gpus_per_trial=8))
     assert not judged(node(gpus=8), needs=replace(copies, gpus_per_trial=0))
     assert not judged(node(shared_memory=None))
+
+
+def test_a_machine_alone_needs_the_memory_of_a_whole_search() -> None:
+    small = node(memory=GB, memory_used=0)
+    found = only([f for f in judge_cluster(cluster(small, address=""), needs(trial_memory=0))
+                  if f.subject == "memory"])  # fmt: skip
+    assert found.level is FAILURE
+    assert "a search takes at least 1.2 GB" in found.message
+    assert "raise the limit of the container" in found.remedy
+    assert not [f for f in judged(small, needs=needs(trial_memory=0)) if f.subject == "memory"]

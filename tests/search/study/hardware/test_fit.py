@@ -1,15 +1,15 @@
 """Micro-batches from the memory of a device."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from fathom.models.memory import Execution, step_memory
 from fathom.models.shape import Shape
-from fathom.search.study.hardware import fit
+from fathom.search.study.hardware import fit, memory
 from fathom.search.study.hardware.disk import checkpoint_bytes
-from fathom.search.study.hardware.fit import StepFit, fit_step, machine_memory, usable_memory
+from fathom.search.study.hardware.fit import StepFit, fit_step, usable_memory
+from fathom.search.study.hardware.memory import BESIDE_TRIALS, WORKER
 from fathom.search.study.keys.groups import ResourcesConfig
 
 HOW = Execution()
@@ -67,12 +67,11 @@ def test_a_fit_is_told_in_a_line() -> None:
     assert StepFit(1, False, 25_000_000, True).text(float("inf")) == "a trial takes up to 25 MB"
 
 
-def test_a_trial_gets_its_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    limit = tmp_path / "memory.max"
-    limit.write_text("8000000000\n")
-    monkeypatch.setattr(fit, "CGROUP", limit)
+def test_a_trial_gets_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    has = [8e9]
+    monkeypatch.setattr(fit, "machine_memory", lambda: has[0])
+    monkeypatch.setattr(memory, "machine_memory", lambda: has[0])
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    assert machine_memory() == 8e9
     assert usable_memory(ResourcesConfig(gpus_per_trial=0), None) == pytest.approx(0.7 * 2e9)
     alone = ResourcesConfig(gpus_per_trial=0, max_concurrent_trials=1)
     assert usable_memory(alone, None) == pytest.approx(0.7 * 8e9)
@@ -80,5 +79,7 @@ def test_a_trial_gets_its_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert usable_memory(quarter, 80e9) == pytest.approx(0.85 * 20e9)
     assert usable_memory(quarter, 16e9) == 3e9, "its process takes a gigabyte beside its tensors"
     assert usable_memory(ResourcesConfig(gpus_per_trial=0.01), 16e9) == 0
-    limit.write_text("max\n")
-    assert machine_memory() > 8e8
+    has[0] = BESIDE_TRIALS + 2 * WORKER + 4e8
+    assert usable_memory(ResourcesConfig(gpus_per_trial=0), None) == pytest.approx(1e8 / 3), (
+        "three workers fit, and share what is left"
+    )

@@ -1,0 +1,157 @@
+"""The memory that processes may take here: this machine's, or less where a cgroup limits it, as a
+container, a job of SLURM or a service of systemd does.
+
+`/proc/meminfo`, and with it psutil, tells of the whole machine.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fathom.search.formatting import format_bytes
+
+BESIDE_TRIALS = 950_000_000
+"""Bytes of a search on this machine beside its trials. Measured with PyTorch for CPUs, Ray 2.60 and
+MLflow 3: 340 MB of the driver, 350 of Ray's processes, 190 of the one that writes to MLflow."""
+WORKER = 300_000_000
+"""Bytes of a worker beside its tensors, measured likewise."""
+LEAST_MEMORY = BESIDE_TRIALS + WORKER
+"""Bytes with which a search of small models just runs."""
+STORE_SHARE = 0.3
+"""Ray's object store is this fraction of the memory."""
+OWN_GROUPS = Path("/proc/self/cgroup")
+"""Linux's list of the cgroups of a process."""
+MOUNTS = Path("/proc/self/mountinfo")
+"""Linux's list of mounted file systems, those of cgroups among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Names of the files of a cgroup of one version, and of the fields in them."""
+
+    limit: str
+    used: str
+    events: str
+    """Has a line `oom_kill N`: so many of its processes the kernel has killed for memory."""
+    given_back: str
+    """Field of `memory.stat`: bytes of files that the kernel gives back when others need them."""
+
+
+VERSIONS = {
+    "cgroup2": Files("memory.max", "memory.current", "memory.events", "inactive_file"),
+    "cgroup": Files(
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        "memory.oom_control",
+        "total_inactive_file",
+    ),
+}
+"""Type of the file system -> its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit of the memory of a group of processes, this one among them."""
+
+    size: float
+    """Bytes."""
+    file: Path
+    """Where it stands."""
+    used: int
+    """Bytes in use, without files that the kernel gives back when others need them."""
+
+
+def machine_memory() -> float:
+    """Bytes of this machine's memory, or of the least limit above this process."""
+    there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    limit = memory_limit()
+    return min(there, limit.size) if limit else there
+
+
+def trials_in_memory(processes: int) -> int:
+    """Number of trials, of so many processes each, for whose workers the memory here is enough; at
+    least one."""
+    return max(1, int((machine_memory() - BESIDE_TRIALS) / WORKER / processes))
+
+
+def lack_of_memory() -> str:
+    """Why no search can run here, a sentence with a remedy; empty if the memory is enough."""
+    if (has := machine_memory()) >= LEAST_MEMORY:
+        return ""
+    least = format_bytes(LEAST_MEMORY)
+    return f"a search takes at least {least} of memory, got {format_bytes(has)}, {memory_words()}"
+
+
+def memory_words() -> str:
+    """What limits the memory here, and the remedy: `the limit in FILE; raise it ...`."""
+    limit = memory_limit()
+    if limit is None:
+        return "all that this machine has; use a machine with more"
+    return f"the limit in {limit.file}; raise it (`docker run --memory`, SLURM's `--mem`)"
+
+
+def memory_limit() -> Limit | None:
+    """The least limit of a cgroup of this process or of those that hold it; None without any."""
+    found = [
+        Limit(float(text), folder / files.limit, _used(folder, files))
+        for files, group, top in _groups()
+        for folder in _with_parents(group, top)
+        if (text := _text(folder / files.limit)).isdigit()
+    ]
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = [limit for limit in found if limit.size < there]  # version 1 has no word for "none"
+    return min(found, key=lambda limit: limit.size, default=None)
+
+
+def kernel_kills() -> int:
+    """Number of processes of this process's cgroup that the kernel has killed for memory so far."""
+    return sum(_field(group / files.events, "oom_kill") for files, group, _ in _groups())
+
+
+def _groups() -> Iterator[tuple[Files, Path, Path]]:
+    """The files, the folder and the topmost folder of each cgroup of this process that may limit
+    its memory."""
+    own = dict(_own_groups())
+    for line in _text(MOUNTS).splitlines():
+        fields = line.split(" ")
+        kind, _, options = fields[fields.index("-") + 1 :][:3] if "-" in fields else ("", "", "")
+        name = "memory" if kind == "cgroup" else ""
+        if kind not in VERSIONS or name not in own or name not in ["", *options.split(",")]:
+            continue
+        root, top = fields[3], Path(fields[4])
+        # In a container the path may be the host's, of which it has only the part below `root`.
+        inside = os.path.relpath(own[name], root)
+        group = top if inside.startswith("..") else top / inside
+        yield VERSIONS[kind], group if group.is_dir() else top, top
+
+
+def _own_groups() -> Iterator[tuple[str, str]]:
+    """The controllers, of version 2 an empty name, and the path of each cgroup of this process."""
+    for line in _text(OWN_GROUPS).splitlines():
+        _, names, path = (*line.split(":", 2), "", "")[:3]
+        yield from ((name, path or "/") for name in names.split(","))
+
+
+def _with_parents(group: Path, top: Path) -> list[Path]:
+    return [folder for folder in (group, *group.parents) if folder.is_relative_to(top)]
+
+
+def _used(folder: Path, files: Files) -> int:
+    used = _text(folder / files.used)
+    given_back = _field(folder / "memory.stat", files.given_back)
+    return max(0, int(used) - given_back) if used.isdigit() else 0
+
+
+def _field(path: Path, name: str) -> int:
+    """A number from a file with lines of a name and a number; 0 if it is not there."""
+    found = (line.split() for line in _text(path).splitlines())
+    return next((int(line[1]) for line in found if len(line) == 2 and line[0] == name), 0)
+
+
+def _text(path: Path) -> str:
+    """The text of a file; empty where it can't be read, as elsewhere than on Linux."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
