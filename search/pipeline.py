@@ -16,6 +16,7 @@ from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
 from fathom.search.cluster.early_end import DiskSpace, TimeLimit
 from fathom.search.cluster.interrupt import Interrupt
+from fathom.search.cluster.memory_kills import MemoryKills
 from fathom.search.cluster.session.ray_session import cluster_address, start_ray
 from fathom.search.cluster.session.secrets import COPIED_BY_TUNE, hidden
 from fathom.search.cluster.tune import run_trials
@@ -130,11 +131,12 @@ def _search(
     folder, interrupt = run.folder, Interrupt()
     with Progress(scheduler, run.plans, console) as progress:
         limit = TimeLimit(folder, run.max_hours, run.began_monotonic, interrupt)
-        space = DiskSpace(folder, interrupt)
+        space, memory = DiskSpace(folder, interrupt), MemoryKills(folder, interrupt)
 
         def tick() -> None:
             limit.tick(progress.print_line)
-            space.tick(scheduler.live.values(), progress.print_line)
+            for watch in (space, memory):
+                watch.tick(scheduler.live.values(), progress.print_line)
             progress.tick()
 
         with hidden(COPIED_BY_TUNE), interrupt.on_signals(folder.ending, progress.print_line):

@@ -64,7 +64,7 @@ HOMES = {
     "mlflow": ("search.tracking",),
     "ray": ("search.cluster",),
     "optuna": ("search.scheduling",),
-    "psutil": ("search.cluster.doctor.gather",),
+    "psutil": ("search.cluster.doctor.gather", "search.cluster.memory_kills"),
     "pydantic": ("search.study", "search.record_json", "objectives"),
     "typer": ("search.cli", "search.commands"),
     "tokenizers": ("objectives.text", "objectives.tokens", "objectives.rows.translation"),

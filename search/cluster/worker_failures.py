@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import ray
+from ray.exceptions import RayActorError
 
 from fathom.search.cluster.ray_internals import ActorDeath, death_of_actor, draining_nodes
 from fathom.search.cluster.session.connect import last_line
 from fathom.search.cluster.tune_internals import KilledForMemoryError
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder
+from fathom.search.study.hardware.memory import kernel_kills
 from fathom.search.training.trial import MachineLeavesError
 
 MAX_DEATHS = 4
@@ -28,6 +30,7 @@ TRIALS_IN_A_ROW = 3
 ends."""
 NUMBERS = re.compile("[0-9a-f]{8,}|[0-9]+")
 """Numbers of processes and actors in Ray's message of a death."""
+KILLED = "the kernel killed it for lack of memory"
 PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 """Places in a traceback."""
 MAX_CANCELLED = 10
@@ -56,6 +59,7 @@ class WorkerFailures:
         self.restricted: set[str] = set()
         """Trials that exclude some nodes, and have not reported since."""
         self._starts = CancelledStarts()
+        self._counted = kernel_kills()
 
     @property
     def pauses(self) -> bool:
@@ -90,6 +94,9 @@ class WorkerFailures:
             return None
         if death.with_node or _leaves(error):
             return None
+        if killed := self._kernel_killed(error):
+            self.out_of_memory.add(trial)
+            reason = KILLED
         hosts = HOST.findall(str(error))
         self._hosts[trial].update(hosts)
         self._deaths[trial] += 1
@@ -99,7 +106,15 @@ class WorkerFailures:
             raise AllWorkersDieError(_line(error, self._in_a_row.total()))
         if self._deaths[trial] < MAX_DEATHS:
             return None
-        return Outcome.FAILED, f"its worker died {MAX_DEATHS} times: {reason}"
+        outcome = Outcome.OUT_OF_MEMORY if killed else Outcome.FAILED
+        return outcome, f"its worker died {MAX_DEATHS} times: {reason}"
+
+    def _kernel_killed(self, error: BaseException) -> bool:
+        """True for the death of a worker since which the kernel has killed a process of this
+        machine for lack of memory."""
+        counted, self._counted = self._counted, kernel_kills()
+        died = isinstance(error, RayActorError) and getattr(error, "cause", None) is None
+        return died and self._counted > counted
 
     def _all_die(self, *, starting: bool) -> bool:
         """Returns True if no worker lives: all died for one reason, and none has reported since the

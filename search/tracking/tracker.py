@@ -22,6 +22,7 @@ from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import shell_command
 from fathom.search.records import TrialRecord
 from fathom.search.signals import endings_blocked
+from fathom.search.study.hardware.memory import kernel_kills
 from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
 from fathom.search.tracking.messages import CLOSE_SECONDS, Close, DataSet, TrackedStudy
 from fathom.search.tracking.schema_stamp import is_stamped
@@ -56,6 +57,7 @@ class Tracker:
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._closing = self._ended = False
+        self._killed_before = kernel_kills()
         self._send(study)
         self._timer = threading.Timer(QUIET_SECONDS, self._start)
         self._timer.daemon = True
@@ -157,9 +159,11 @@ class Tracker:
                 self._checked.set_result(None)
             self._missing.set_result(1)
             if not (self._checked.result() or self._closing):
+                killed = kernel_kills() > self._killed_before
                 log.warning(
-                    "the process that writes to MLflow has ended; the search goes on, and "
+                    "the process that writes to MLflow has ended%s; the search goes on, and "
                     "`%s` writes what is missing",
+                    ", as the kernel kills for lack of memory" if killed else "",
                     shell_command("fathom", "report", self._folder),
                 )
 

@@ -19,6 +19,7 @@ import ray
 from fathom.search.cluster import ray_internals
 from fathom.search.cluster.ray_internals import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
 from fathom.search.cluster.session.address import is_reachable
+from fathom.search.study.hardware.memory import kernel_kills, memory_words
 
 POLL_SECONDS = 0.2
 HEAD_POLL_SECONDS = 1.0
@@ -86,6 +87,7 @@ def _watch(over: threading.Event, started: Sequence[subprocess.Popen[bytes]], ag
     What exits during the start is left to Ray, which then says why.
     """
     up = found_dead = False
+    killed_before = kernel_kills()
     while not over.wait(POLL_SECONDS):
         was_up, up = up, ray.is_initialized()
         if was_up and not up:
@@ -104,7 +106,10 @@ def _watch(over: threading.Event, started: Sequence[subprocess.Popen[bytes]], ag
             for process in started:
                 process.kill()
             what = "has died" if up else "could not start"
-            _end(f"Ray {what} ({dead[0]}); nothing is lost. To go on: {again}")
+            why = dead[0]
+            if kernel_kills() > killed_before:
+                why += f", as the kernel kills for lack of memory: {memory_words()}"
+            _end(f"Ray {what} ({why}); nothing is lost. To go on: {again}")
         found_dead = bool(dead)
 
 

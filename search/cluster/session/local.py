@@ -136,7 +136,7 @@ def _store_bytes() -> int | None:
     """The size of Ray's object store under a limit of memory, of which Ray may know nothing; None
     without one, where Ray computes it by the same share."""
     limit = memory_limit()
-    return limit and int(STORE_SHARE * limit.size)
+    return int(STORE_SHARE * limit.size) if limit else None
 
 
 def _busy() -> str:

@@ -63,6 +63,24 @@ def test_three_trials_lost_alike_end_the_search_unless_another_has_reported() ->
         lose(failures, "f")
 
 
+def test_a_worker_that_the_kernel_killed_for_memory_is_resumed_in_micro_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kills = [3]
+    monkeypatch.setattr(worker_failures, "kernel_kills", lambda: kills[0])
+    failures, death = WorkerFailures({"CPU": 1.0}), RayActorError(error_msg="The actor died.")
+    assert failures.end_of("a", death) is None
+    assert not failures.out_of_memory, "the kernel killed none"
+    for _ in range(2):
+        kills[0] += 1
+        assert failures.end_of("a", death) is None
+    assert failures.out_of_memory == {"a"}
+    failures.reported("a")
+    kills[0] += 1
+    reason = "its worker died 4 times: the kernel killed it for lack of memory"
+    assert failures.end_of("a", death) == (Outcome.OUT_OF_MEMORY, reason)
+
+
 def test_workers_that_can_not_start_on_one_node_end_no_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 
 import psutil
 import pytest
 
 from fathom.search.study.store_uri import TrackingError
+from fathom.search.tracking import tracker as tracker_module
 from fathom.search.tracking.tracker import Tracker
 from tests.support.tracked import (
     LAW,
@@ -67,14 +69,18 @@ def test_records_reach_mlflow_through_a_separate_process(
     assert place.tokens(place.find())[-1] == 5000
 
 
+@pytest.mark.parametrize("kills", [0, 1])
 def test_a_search_outlives_the_process_that_writes_to_mlflow(
-    place: Place, caplog: pytest.LogCaptureFixture
+    place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, kills: int
 ) -> None:
+    counts = chain([4], repeat(4 + kills))
+    monkeypatch.setattr(tracker_module, "kernel_kills", lambda: next(counts))
     write_down(place.folder, trial())
     with tracking(place) as tracker:
         assert tracker._process is not None
         tracker._process.kill()
-        wait_until(lambda: "has ended; the search goes on" in caplog.text)
+        why = ", as the kernel kills for lack of memory" * kills
+        wait_until(lambda: f"has ended{why}; the search goes on" in caplog.text)
         tracker.trial(trial())
         tracker.conclude(answers())
         assert tracker.close() > 0

@@ -153,20 +153,25 @@ def test_too_little_address_space_is_refused_before_ray_starts(
         start_here(AGAIN)
 
 
-def test_a_process_of_ray_that_is_killed_during_the_start_ends_the_run() -> None:
-    code = """
+@pytest.mark.parametrize("kills", [0, 1])
+def test_a_process_of_ray_that_is_killed_during_the_start_ends_the_run(kills: int) -> None:
+    code = f"""
 import subprocess, time
+from fathom.search.cluster.session import death
+counts = iter([4, *[4 + {kills}] * 1000])
+death.kernel_kills, death.memory_words = lambda: next(counts), lambda: "raise it"
 from fathom.search.cluster.session.death import end_with_ray
 started = [subprocess.Popen(["sleep", "600"])]
 end_with_ray(started, "fathom run study.yaml")
 started[0].kill()
 time.sleep(600)
 """
+    why = ", as the kernel kills for lack of memory: raise it" if kills else ""
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 1
     assert done.stderr == (
-        "fathom: Ray could not start (its sleep got SIGKILL); nothing is lost. "
+        f"fathom: Ray could not start (its sleep got SIGKILL{why}); nothing is lost. "
         "To go on: fathom run study.yaml\n"
     )
