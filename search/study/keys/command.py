@@ -1,5 +1,6 @@
 """The training command of a study: an argument list with placeholders, started for each trial."""
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -37,11 +38,18 @@ NAME = re.compile(r"\{([A-Za-z_]+)\}")
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Checks the placeholders of a command.
+    """Checks the characters and the placeholders of a command.
 
     Raises:
-        ValueError: if one is unknown, or one is missing that every command needs.
+        ValueError: if a placeholder is unknown, or one is missing that every command needs; or if
+            an argument has a character that no process can be given.
     """
+    for argument in command:
+        if bad := next(filter(_is_impossible, argument), None):
+            raise ValueError(
+                f"must have characters that a process can be given, got {bad!r} in {argument!r}; "
+                "drop it"
+            )
     used = {name for argument in command for name in NAME.findall(argument)}
     for name in sorted(used - set(PLACEHOLDERS)):
         remedy = nearest(name, [*PLACEHOLDERS], otherwise="correct it")
@@ -54,6 +62,14 @@ def check_command(command: Sequence[str]) -> None:
                 f"must have the placeholder {{{name}}}, {PLACEHOLDERS[name]}; add it to an "
                 f"argument, such as --{name}={{{name}}}"
             )
+
+
+def _is_impossible(character: str) -> bool:
+    """True for NUL, which ends an argument, and for half a character."""
+    try:
+        return b"\0" in os.fsencode(character)
+    except UnicodeEncodeError:
+        return True
 
 
 def filled(command: Sequence[str], values: Mapping[str, object]) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.study.file.errors import PlanError
+from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.keys.command import check_program, filled, own_parser
 from fathom.search.study.keys.config import parse
 from fathom.search.study.preflight import check_own_loop, check_ready
@@ -26,6 +26,14 @@ def test_placeholders_are_filled_and_other_braces_stay() -> None:
     assert filled((*COMMAND, '{"a": 1}', "{}"), values) == [
         *("python", "train.py", "--n=4", "--w=64", "/runs/a", '{"a": 1}', "{}")
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "got"), [(r"a\0b", r"'\\x00' in 'a\\x00b'"), (r"\ud800", r"ud800")]
+)
+def test_a_character_that_no_process_can_be_given_is_refused(written: str, got: str) -> None:
+    with pytest.raises(ConfigError, match=rf"`train.command` must have characters .*, got .*{got}"):
+        parse(STUDY.replace("train.py", f'"{written}"'))
 
 
 def test_a_program_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A command in a group of its own: its lines, its end, and that nothing of it stays behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,8 +12,17 @@ from pathlib import Path
 import pytest
 
 from fathom.search.signals import endings_blocked
+from fathom.search.study.keys.command import filled
 from fathom.search.training.command.process import CommandProcess
 from tests.support.waiting import wait_until
+
+HOSTILE = (
+    *("; touch OWNED", "$(touch OWNED)", "`touch OWNED`", "| touch OWNED", "&& touch OWNED"),
+    *("a\nb", "\n", "a\tb", "", " ", "'", '"', "a'b\"c", "\\", "*", "~", "$HOME", "%s"),
+    *("{}", "{{}}", "{0}", "${IFS}", "!!", "#", "-c", "--", "\x1b[2J", "ä\udcff", ">OWNED"),
+)
+"""Arguments that a shell, or whoever fills in placeholders twice, takes for something else."""
+HOSTILE_FOLDER = "{seed} $(touch OWNED); `x`'\"\n"
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +52,18 @@ def test_output_and_errors_are_lines_and_the_status_is_known() -> None:
     process = started("import sys; print('a'); print('b', file=sys.stderr); sys.exit(3)")
     assert sorted(text_of(process)) == ["a", "b"]
     assert process.exit_status == 3
+
+
+def test_every_argument_and_folder_reaches_the_command_as_it_was_written(tmp_path: Path) -> None:
+    script = "import json, os, sys; print(json.dumps([*sys.argv[1:], os.getcwd()]))"
+    folder = tmp_path / HOSTILE_FOLDER
+    folder.mkdir()
+    given = filled((*HOSTILE, "{folder}"), {"folder": folder})
+    command = [sys.executable, "-c", script, *given]
+    process = CommandProcess(command, os.environ, str(folder), Path("log"), grace_seconds=20.0)
+    [line] = text_of(process)
+    assert json.loads(line) == [*HOSTILE, str(folder), str(folder)]
+    assert [path.name for path in folder.iterdir()] == [], "nothing was run"
 
 
 def test_a_command_that_is_silent_yields_empty_lines() -> None:
