@@ -14,6 +14,7 @@ import pytest
 from fathom.search.json_lines import read_lines
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder
+from fathom.search.training import layer_metrics
 from tests.support.alone import Stop, run_alone
 from tests.support.recorded_disk import Left, RecordedFolder
 from tests.support.whole_records import differences, whole_records
@@ -36,6 +37,17 @@ SAMPLE = [pytest.param(12, marks=pytest.mark.drill), pytest.param(10**9, marks=p
 """Most places of each kind at which a search is disturbed."""
 BOUNDARIES = ("begin", "rename", "write journal", "sync journal", "write records", "sync records")
 """Changes after which a sample disturbs it."""
+CHECKPOINTS = 3
+"""Places of a sample just after a trial has saved, before its report is written down: a record that
+lacks then what the checkpoint holds, such as layer metrics, lacks it for good."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _layers_at_every_evaluation() -> Iterator[None]:
+    """So short a training would else measure its layers only at the end, after the last save."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layer_metrics, "DIAGNOSTICS_INTERVAL", 1)
+        yield
 
 
 @dataclass(frozen=True)
@@ -142,7 +154,9 @@ def states(disk: RecordedFolder, what: Left, place: Path, most: int) -> Iterator
     whole = most > len(disk.changes)
     after = ["begin", *disk.words]
     numbers = [n for n, word in enumerate(after) if whole or word.startswith(BOUNDARIES)]
-    for number in map(numbers.__getitem__, some(len(numbers), most)):
+    saved = [n for n, word in enumerate(after) if word.startswith("rename") and ".pt" in word]
+    chosen = {numbers[n] for n in some(len(numbers), most)}
+    for number in sorted(chosen.union(saved[n] for n in some(len(saved), CHECKPOINTS))):
         runs = place / f"{number}"
         disk.left(number, what, runs)
         digest = hashlib.sha256(repr(contents(runs)).encode()).hexdigest()

@@ -54,8 +54,13 @@ class KilledSearch:
     def resumed(self, steps: int = 1) -> SearchProcess:
         """Begins or resumes the search; returns it once it has begun so many further steps."""
         before = self.steps()
+        run = self.begun()
+        run.wait_until(lambda: self.steps() >= before + steps)
+        return run
+
+    def begun(self) -> SearchProcess:
+        """Begins or resumes the search; returns it at once."""
         self.runs.append(SearchProcess(self._place, "killed"))
-        self.runs[-1].wait_until(lambda: self.steps() >= before + steps)
         return self.runs[-1]
 
     def finish(self) -> None:
