@@ -2,17 +2,18 @@
 
 python -m benchmarks.gpu --out gpu.json               again, until it says that nothing is left
 python -m benchmarks.gpu --device cpu --tiny          every stage in minutes, without a GPU
-python -m benchmarks.gpu --stage speed --stage hours  some stages
+python -m benchmarks.gpu --stage speed --case 10M     cases of a stage with this text in their names
 
-A case is begun only while fewer than --minutes have passed, and the file keeps each that has ended.
-It needs PyTorch and Fathom's own packages; the last stage, a search, needs Ray.
+A case is begun only while fewer than --minutes have passed, and the file keeps each that has ended;
+one in which a command was ended comes last the next time. A checkout with PyTorch, numpy, PyYAML,
+tokenizers and pydantic is enough; the last stage, a search, needs all that Fathom needs.
 """
 
 import argparse
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -58,31 +59,43 @@ def main() -> None:
         sys.exit(2)
     if not setup.on_gpu:
         torch.set_num_threads(1)  # small models gain nothing from more, and other work suffers
-    whole = run(setup, findings, args.stage or list(STAGES), minutes=args.minutes)
+    cases = chosen(setup, args.stage or list(STAGES), args.case or [""])
+    if not cases:
+        sys.exit(f"benchmarks.gpu: no case here has {' or '.join(args.case)} in its name")
+    whole = run(setup, findings, cases, minutes=args.minutes)
     print(f"\n{setup.name}\n", *findings.table(), sep="\n")
     print("\nnothing is left" if whole else "\nthe same command again measures what is left")
     sys.exit(1 if findings.failed else 0)
 
 
-def run(setup: Setup, findings: StageFindings, stages: list[str], *, minutes: float) -> bool:
-    """Measures the cases that the findings lack; False if the time ends before that."""
+def run(
+    setup: Setup, findings: StageFindings, cases: Mapping[str, Case], *, minutes: float
+) -> bool:
+    """Measures the cases that the findings lack, those last in which a command was ended; False if
+    the time ends before that."""
     began = time.monotonic()
-    for name, case in cases_of(setup, stages):
+    for name in sorted(cases, key=findings.begun.count):
         if name in findings.by_case:
             continue
         if time.monotonic() - began > 60 * minutes:
             return False
         start = time.monotonic()
-        findings.add(name, found_by(case, setup))
+        findings.begin(name)
+        findings.add(name, found_by(cases[name], setup))
         print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
+        for finding in findings.by_case[name]:
+            print("  ", " | ".join(filter(None, finding.cells)), flush=True)
     return True
 
 
-def cases_of(setup: Setup, stages: list[str]) -> Iterator[tuple[str, Case]]:
-    """Yields the full name of each case of these stages and what measures it."""
-    for stage in stages:
-        for name, case in STAGES[stage](setup):
-            yield f"{stage}/{name}", case
+def chosen(setup: Setup, stages: Sequence[str], texts: Sequence[str] = ("",)) -> dict[str, Case]:
+    """Full name of each case of these stages that has one of the texts -> what measures it."""
+    return {
+        f"{stage}/{name}": case
+        for stage in stages
+        for name, case in STAGES[stage](setup)
+        if any(text in f"{stage}/{name}" for text in texts)
+    }
 
 
 def found_by(case: Case, setup: Setup) -> list[StageFinding]:
@@ -109,6 +122,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("gpu.json"), help="file of the findings")
     parser.add_argument("--stage", action="append", choices=list(STAGES))
+    parser.add_argument("--case", action="append", help="a part of a case's name")
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--nanogpt", type=Path, help="a checkout of karpathy/nanoGPT")
     return parser.parse_args()

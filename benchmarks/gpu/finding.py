@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -42,6 +43,13 @@ class StageFinding:
     """The pass mark as text, or the reason why there is no figure."""
     passed: bool | None = None
     """None without a mark."""
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """What was measured, its value, its mark and whether it passes, as text."""
+        value = "-" if self.value is None else f"{self.value:.4g}"
+        passed = {None: "", True: "yes", False: "**no**"}[self.passed]
+        return self.what, value, self.mark, passed
 
 
 def measured(what: str, value: float) -> StageFinding:
@@ -82,43 +90,55 @@ Cases = Iterator[tuple[str, Case]]
 
 @dataclass(slots=True)
 class StageFindings:
-    """The findings of a run by case, kept in a file."""
+    """The findings of a run by case, kept in a file beside those of other set-ups."""
 
     file: Path
     setup: str
     by_case: dict[str, list[StageFinding]]
+    begun: list[str]
+    """Cases that were begun and have no findings: a limit of time ended the command in them."""
+    others: dict[str, Any]
+    """What the file holds of other set-ups."""
 
     @classmethod
     def open(cls, file: Path, setup: Setup) -> "StageFindings":
-        """The findings in a file, or none if it is not there.
+        """The findings of a set-up in a file, or none if it has none.
 
         Raises:
-            ValueError: if it holds those of another machine.
+            ValueError: if it is a file of something else.
         """
-        if not file.exists():
-            return cls(file, setup.name, {})
-        values = json.loads(file.read_text(encoding="utf-8"))
-        if values["setup"] != setup.name:
+        try:
+            setups = json.loads(file.read_text(encoding="utf-8"))["setups"] if file.exists() else {}
+        except (ValueError, LookupError, TypeError) as error:
             raise ValueError(
-                f"{file} holds the findings of {values['setup']}, and this is {setup.name}; name "
-                "another file with --out"
-            )
-        cases = values["cases"].items()
-        return cls(
-            file,
-            setup.name,
-            {case: [StageFinding(**finding) for finding in found] for case, found in cases},
-        )
+                f"{file} is no file of findings; name another one with --out"
+            ) from error
+        others = {name: values for name, values in setups.items() if name != setup.name}
+        values = setups.get(setup.name, {"cases": {}, "begun": []})
+        cases = {
+            case: [StageFinding(**finding) for finding in found]
+            for case, found in values["cases"].items()
+        }
+        return cls(file, setup.name, cases, values["begun"], others)
+
+    def begin(self, case: str) -> None:
+        """Notes in the file that a case is begun."""
+        self.begun.append(case)
+        self._write()
 
     def add(self, case: str, found: Iterable[StageFinding]) -> None:
-        """Adds the findings of a case, and writes the file."""
+        """Adds the findings of a case that was begun, and writes the file."""
+        self.begun = [other for other in self.begun if other != case]
         self.by_case[case] = list(found)
+        self._write()
+
+    def _write(self) -> None:
         cases = {
             name: [asdict(finding) for finding in findings]
             for name, findings in self.by_case.items()
         }
-        values = {"setup": self.setup, "cases": cases}
-        write_atomically(self.file, json.dumps(values, indent=1) + "\n")
+        setups = self.others | {self.setup: {"cases": cases, "begun": self.begun}}
+        write_atomically(self.file, json.dumps({"setups": setups}, indent=1) + "\n")
 
     @property
     def failed(self) -> list[str]:
@@ -136,6 +156,4 @@ class StageFindings:
         yield "|---|---|---|---|---|"
         for case, found in self.by_case.items():
             for finding in found:
-                value = "-" if finding.value is None else f"{finding.value:.4g}"
-                passed = {None: "", True: "yes", False: "**no**"}[finding.passed]
-                yield f"| {case} | {finding.what} | {value} | {finding.mark} | {passed} |"
+                yield f"| {case} | {' | '.join(finding.cells)} |"

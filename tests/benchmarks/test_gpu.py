@@ -10,8 +10,15 @@ import pytest
 import torch
 
 from benchmarks.gpu import searching
-from benchmarks.gpu.__main__ import STAGES, cases_of, found_by, run
-from benchmarks.gpu.finding import Setup, StageFindings, at_least, within
+from benchmarks.gpu.__main__ import STAGES, chosen, found_by, run
+from benchmarks.gpu.finding import (
+    Setup,
+    StageFinding,
+    StageFindings,
+    at_least,
+    measured,
+    within,
+)
 from benchmarks.gpu.processes import mps
 from fathom.models.optim import ClippedAdamW, set_learning_rate
 from fathom.objectives.contract import Batch, Model
@@ -42,7 +49,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> StageFindings:
     findings = StageFindings.open(tmp_path_factory.mktemp("gpu") / "gpu.json", SETUP)
-    assert run(SETUP, findings, ALONE, minutes=60)
+    assert run(SETUP, findings, chosen(SETUP, ALONE), minutes=60)
     return findings
 
 
@@ -53,22 +60,58 @@ def test_every_stage_passes_and_a_second_run_measures_what_is_missing(whole: Sta
     assert all(whole.by_case.values())
     marked = {n for n, found in whole.by_case.items() if any(f.passed is not None for f in found)}
     assert marked <= set(BROKEN), "every case with a mark has a break"
-    with pytest.raises(ValueError, match=r"holds the findings of CPU, tiny, .*name another file"):
-        StageFindings.open(whole.file, replace(SETUP, tiny=False))
 
     again = StageFindings.open(whole.file, SETUP)
     assert again.by_case == whole.by_case
     del again.by_case["hours/1x32"]
-    assert not run(SETUP, again, ALONE, minutes=0)
-    assert run(SETUP, again, ALONE, minutes=1)
+    assert not run(SETUP, again, chosen(SETUP, ALONE), minutes=0)
+    assert run(SETUP, again, chosen(SETUP, ALONE), minutes=1)
     assert set(again.by_case) == set(whole.by_case)
     unchanged = {name: findings for name, findings in whole.by_case.items() if name != "hours/1x32"}
     assert unchanged.items() <= again.by_case.items()
 
 
 def test_a_quick_case_passes_on_a_cpu() -> None:
-    findings = found_by(dict(cases_of(SETUP, ["agreement"]))[QUICK], SETUP)
+    findings = found_by(chosen(SETUP, ["agreement"])[QUICK], SETUP)
     assert all(finding.passed for finding in findings if finding.passed is not None)
+
+
+def test_a_file_keeps_the_findings_of_several_machines_and_nothing_else_is_replaced(
+    tmp_path: Path,
+) -> None:
+    file, other = tmp_path / "gpu.json", replace(SETUP, tiny=False)
+    first = StageFindings.open(file, SETUP)
+    assert run(SETUP, first, {"a": lambda _: [measured("one", 1.0)]}, minutes=1)
+    second = StageFindings.open(file, other)
+    assert not second.by_case
+    assert run(other, second, {"a": lambda _: [measured("two", 2.0)]}, minutes=1)
+
+    assert StageFindings.open(file, SETUP).by_case == first.by_case
+    assert StageFindings.open(file, other).by_case == second.by_case
+    file.write_text("[]")
+    with pytest.raises(ValueError, match="is no file of findings; name another one with --out"):
+        StageFindings.open(file, SETUP)
+
+
+def test_a_case_in_which_a_command_was_ended_comes_last(tmp_path: Path) -> None:
+    def ended(_: Setup) -> list[StageFinding]:
+        raise KeyboardInterrupt
+
+    findings, order = StageFindings.open(tmp_path / "gpu.json", SETUP), list[str]()
+    cases = {name: lambda _, name=name: order.append(name) or [] for name in ("first", "second")}
+    with pytest.raises(KeyboardInterrupt):
+        run(SETUP, findings, {"first": ended}, minutes=1)
+
+    again = StageFindings.open(findings.file, SETUP)
+    assert run(SETUP, again, cases, minutes=1)
+    assert order == ["second", "first"]
+
+
+def test_cases_are_chosen_by_parts_of_their_names() -> None:
+    assert [*chosen(SETUP, ["agreement", "resume"], ["bfloat", "resume/same"])] == [
+        "agreement/bfloat16",
+        "resume/same end",
+    ]
 
 
 def test_a_number_that_is_none_passes_no_mark() -> None:
@@ -204,6 +247,6 @@ def test_without_mps_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path
 )
 def test_a_stage_fails_if_its_subject_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BROKEN[name](monkeypatch)
-    cases = dict(cases_of(SETUP, list(STAGES)))
+    cases = chosen(SETUP, list(STAGES))
 
     assert any(finding.passed is False for finding in found_by(cases[name], SETUP))

@@ -1,0 +1,79 @@
+"""`python -m benchmarks.gpu` where PyTorch, numpy, PyYAML, tokenizers and pydantic are alone, as on
+a machine with a GPU and no network."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu.__main__ import STAGES
+
+ROOT = Path(__file__).parents[2]
+HIDES = '''
+import sys
+
+THERE = {
+    "torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe",
+    "fsspec", "filelock", "typing_extensions", "setuptools", "_distutils_hack",
+    "numpy", "yaml", "_yaml", "tokenizers",
+    "pydantic", "pydantic_core", "annotated_types", "typing_inspection",
+}
+
+
+class Hiding:
+    """A finder without the packages that such a machine lacks."""
+
+    def __init__(self, finder):
+        self._finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        spec = self._finder.find_spec(name, path, target)
+        installed = spec is not None and "site-packages" in str(spec.origin)
+        return None if installed and name.partition(".")[0] not in THERE else spec
+
+    def __getattr__(self, name):
+        return getattr(self._finder, name)
+
+
+sys.meta_path[:] = map(Hiding, sys.meta_path)
+'''
+"""Module that Python imports at its start, in this process and in each that it starts."""
+SOON = ("steps", "resume", "speed", "search")
+"""Stages that are over in seconds; the others are for the drill."""
+
+
+def test_without_other_packages_these_stages_pass(tmp_path: Path) -> None:
+    found = findings(tmp_path, *SOON)
+    assert {name.partition("/")[0] for name in found} == set(SOON)
+    assert "Ray is not installed" in found["search/small"][0]["mark"]
+
+
+@pytest.mark.drill
+def test_without_other_packages_every_other_stage_passes(tmp_path: Path) -> None:
+    others = [stage for stage in STAGES if stage not in SOON]
+    assert {name.partition("/")[0] for name in findings(tmp_path, *others)} == set(others)
+
+
+def findings(folder: Path, *stages: str) -> dict[str, list[dict[str, str]]]:
+    """Case -> its findings, of stages that pass in a process with few packages."""
+    (folder / "sitecustomize.py").write_text(HIDES)
+    out = folder / "gpu.json"
+    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--tiny", "--out", out]
+    for stage in stages:
+        command += ["--stage", stage]
+    path = os.pathsep.join((str(folder), str(ROOT)))
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    ((_, values),) = json.loads(out.read_text())["setups"].items()
+    cases: dict[str, list[dict[str, str]]] = values["cases"]
+    return cases
