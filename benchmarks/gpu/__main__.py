@@ -20,6 +20,7 @@ import torch
 
 from benchmarks.gpu import (
     agreement,
+    attention,
     hours,
     memory,
     mfu,
@@ -30,9 +31,11 @@ from benchmarks.gpu import (
     steps,
 )
 from benchmarks.gpu.finding import Case, Cases, Setup, StageFinding, StageFindings
+from fathom.search.training.micro_batches import free_memory
 
 STAGES: dict[str, Callable[[Setup], Cases]] = {
     "steps": steps.cases,
+    "attention": attention.cases,
     "memory": memory.cases,
     "agreement": agreement.cases,
     "resume": resuming.cases,
@@ -108,7 +111,7 @@ def found_by(case: Case, setup: Setup) -> list[StageFinding]:
         return [StageFinding("it runs", None, reason[:200], passed=False)]
     finally:
         torch.compiler.reset()
-        torch.cuda.empty_cache()
+        free_memory()
 
 
 def arguments() -> argparse.Namespace:

@@ -1,7 +1,8 @@
-"""Stage `memory`: a step takes what is predicted, in one piece and in several; a trial that runs
-out of memory goes on in smaller pieces, to the same end."""
+"""Stage `memory`: a step takes what is predicted, in one piece and in several, and leaves nothing
+behind; a trial that runs out of memory goes on in smaller pieces, to the same end."""
 
 import dataclasses
+import gc
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,6 +31,7 @@ from fathom.objectives.text.language.objective import Language
 from fathom.search.records import Outcome, Report
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.loop import advance
+from fathom.search.training.micro_batches import free_memory
 from fathom.search.training.trial import RunningTrial, catch_failures, run_trial
 
 TOO_LOW, TOO_HIGH = 0.95, 1.10
@@ -62,6 +64,7 @@ def cases(setup: Setup) -> Cases:
                 depth, width, vocabulary=vocabulary, context=128 if setup.tiny else 1024
             )
             yield name, partial(_predicted, shape=shape)
+    yield "left behind", _left_behind
     yield "forced", _forced
     if setup.on_gpu:
         yield "limited eager", lambda setup: _limited(setup, compiled=False)
@@ -93,7 +96,13 @@ def _predicted(setup: Setup, shape: Shape) -> Iterator[StageFinding]:
 
 
 def peak_memory(setup: Setup, do: Callable[[], None]) -> int:
-    """Bytes of tensors that something makes, at the peak."""
+    """Bytes of tensors that something makes, at the peak.
+
+    It is done once before, for what stays for ever, such as cuBLAS's workspaces: else the first
+    case that is measured would have them, whichever it is.
+    """
+    do()
+    free_memory()
     if setup.on_gpu:
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
@@ -110,6 +119,34 @@ def peak_memory(setup: Setup, do: Callable[[], None]) -> int:
     )
     peak: int = max(accumulate(bytes_ for _, bytes_ in changes))
     return peak
+
+
+def _left_behind(setup: Setup) -> Iterator[StageFinding]:
+    """What later steps add to the memory of earlier ones, and trainings to that before them."""
+    shape = shape_of(2, 64)
+    objective = random_ids(shape).to(setup.device)
+
+    def trained() -> int:
+        training = training_of(shape, setup.device)
+        advance(training, objective, goal=4)
+        before = live_bytes(setup)
+        advance(training, objective, goal=20)
+        return live_bytes(setup) - before
+
+    trained()  # what stays for ever is there
+    before = live_bytes(setup)
+    yield at_most("bytes that 16 steps leave behind", trained(), 0)
+    yield at_most("bytes that a training leaves behind", live_bytes(setup) - before, 0)
+
+
+def live_bytes(setup: Setup) -> int:
+    """Bytes of the tensors that are alive; on a CPU of those that Python knows."""
+    free_memory()
+    if setup.on_gpu:
+        return torch.cuda.memory_allocated()
+    tensors = [known for known in gc.get_objects() if issubclass(type(known), Tensor)]
+    storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors}
+    return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
 
 
 def _forced(setup: Setup) -> Iterator[StageFinding]:

@@ -1,7 +1,9 @@
 """The trainings that the stages measure: shapes, plans, and a text to train on."""
 
+import importlib
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,11 @@ import torch
 from benchmarks.gpu.finding import Setup
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
+from fathom.objectives.contract import Objective
+from fathom.objectives.rows.translation.keys import GeneratedConfig, TranslationConfig
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.text.language.objective import Language
+from fathom.objectives.tokens.stream import Segment, TokenFiles
 from fathom.search.records import TrialSpec
 from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.planning.budget import Budget, expand_budgets
@@ -85,6 +90,30 @@ def random_ids(shape: Shape, length: int = 200_000) -> Language:
         eval_windows=8,
         tokens_per_byte=1.0,
     )
+
+
+def token_file(shape: Shape, path: Path, length: int = 200_000) -> Language:
+    """Random token ids that are read from a file."""
+    np.random.default_rng(0).integers(shape.vocab_size, size=length).astype("<u2").tofile(path)
+    files = TokenFiles((Segment(str(path), 0, length, "<u2"),), shape.vocab_size)
+    return replace(random_ids(shape), train=files)
+
+
+def sources_and_targets(shape: Shape) -> tuple[Shape, Objective]:
+    """A shape of the same size with an encoder, and sentences that it may translate."""
+    # Its metrics need sacrebleu, which the other stages do without.
+    module = importlib.import_module("fathom.objectives.rows.translation.objective")
+    keys = TranslationConfig(
+        name="translation", context=shape.context, generated=GeneratedConfig(pairs=2000)
+    )
+    objective = module.Translation.prepare(keys)
+    stacks = replace(
+        shape,
+        vocab_size=objective.vocab_size,
+        source_vocab_size=objective.source_vocab_size,
+        encoder_depth=shape.depth // 2,
+    )
+    return stacks, objective
 
 
 def sizes(setup: Setup) -> Sizes:

@@ -58,6 +58,15 @@ def use_deterministic(wanted: bool) -> None:
         torch.use_deterministic_algorithms(wanted)
 
 
+def use_one_attention(*, heads_differ: bool) -> None:
+    """Has PyTorch use the same attention kernel on a GPU for all shapes that are compared.
+
+    cuDNN's takes only heads of a multiple of 8 features, so where the sizes of heads differ it is
+    left out, and flash attention, which pads them, takes all.
+    """
+    torch.backends.cuda.enable_cudnn_sdp(not heads_differ)
+
+
 def computes_in_bfloat16(precision: Precision, device: str) -> bool:
     """True to compute in bfloat16; `auto` does where a GPU has it.
 

@@ -25,6 +25,7 @@ from fathom.search.training.device import (
     computes_in_bfloat16,
     fitted,
     use_deterministic,
+    use_one_attention,
 )
 from fathom.search.training.evaluation import autocast
 from fathom.search.training.loop import train, until_over
@@ -106,6 +107,7 @@ class RunningTrial:
         began = time.perf_counter()
         config, spec = assignment.config, assignment.spec
         use_deterministic(config.train.deterministic)
+        use_one_attention(heads_differ=config.space.heads_differ)
         plan = train_plan(config, assignment.budget, spec, device.type)
         plan = fitted(plan, config, spec.shape, device, ranks)
         self._foretold = plan.micro_batches

@@ -142,6 +142,11 @@ class SpaceConfig(Group):
             depths = range(self.depth[0], self.depth[1] + 1)
         return [depth for depth in depths if self.encoder_depth(depth)] if self.split else depths
 
+    @property
+    def heads_differ(self) -> bool:
+        """True if the heads of wider shapes are wider."""
+        return self.n_heads is not None and self.head_dim is None
+
     def encoder_depth(self, depth: int) -> int:
         """Number of layers that are the encoder's; 0 without one, or if the split has no such
         depth."""

@@ -61,3 +61,13 @@ def test_a_deterministic_trial_has_no_other_kernels_and_the_next_one_any(
         seen.clear()
     assert os.environ.pop(device_module.CUBLAS_WORKSPACE) == ":4096:8"
     assert losses[0] == losses[1], "on a CPU these kernels are all there are"
+
+
+def test_trials_whose_heads_differ_have_no_kernel_that_takes_only_some_of_them(
+    tmp_path: Path,
+) -> None:
+    differ = CONFIG.model_copy(update={"space": CONFIG.space.model_copy(update={"n_heads": 2})})
+    for config, wanted in ((differ, False), (CONFIG, True)):
+        assignment = Assignment(config, BUDGET, SPEC, str(tmp_path / "trial.pt"))
+        RunningTrial(assignment, Successor(), CPU)
+        assert torch.backends.cuda.cudnn_sdp_enabled() is wanted
