@@ -15,6 +15,9 @@ import torch
 import torch.distributed
 from torch.multiprocessing.spawn import spawn
 
+MPS_SECONDS = 20
+"""Longest time in seconds for MPS to start or to end."""
+
 
 def in_processes(
     work: Callable[..., None], *given: Any, size: int, meeting: Path, backend: str = "gloo"
@@ -61,13 +64,24 @@ def mps() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         with patch.dict(os.environ, places):
-            started = subprocess.run([control, "-d"], capture_output=True, text=True, check=False)
-            if started.returncode:
-                yield f"nvidia-cuda-mps-control -d: {started.stderr.strip()[:100]}"
+            if trouble := _told(control, "-d"):
+                yield f"nvidia-cuda-mps-control -d: {trouble}"
                 return
             try:
                 yield ""
-            finally:
-                subprocess.run(
-                    [control], input="quit\n", capture_output=True, text=True, check=True
-                )
+            finally:  # without a limit it waits for processes that may hang
+                _told(control, said="quit -t 5\n")
+
+
+def _told(*command: str, said: str = "") -> str:
+    """Runs a command; returns why it failed, or nothing."""
+    with tempfile.TemporaryFile("w+") as errors:  # a daemon that it starts would keep a pipe open
+        try:
+            done = subprocess.run(
+                command, input=said, text=True, stdout=errors, stderr=errors, check=False,
+                timeout=MPS_SECONDS,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"it did not end in {MPS_SECONDS} s"
+        errors.seek(0)
+        return (errors.read(100).strip() or "it failed") if done.returncode else ""

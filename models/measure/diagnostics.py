@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from fathom.models.network.attention import apart, of_each_query, pattern
+from fathom.models.network.attention import apart, full_precision, of_each_query, pattern
 from fathom.models.network.blocks import Attention
 from fathom.models.network.transformer import Transformer
 from fathom.models.optim import Optimizer
@@ -99,8 +99,10 @@ def layers_on_repeats(model: Transformer, seed: int) -> dict[str, Tensor]:
         _, _, v_BTSK = apart(attention.heads(inputs[0], T)[:, :period], attention.kv_heads)
         values_BTHK = of_each_query(v_BTSK.float(), attention.n_heads)
         out_DHK = attention.out.weight.float().view(-1, attention.n_heads, attention.head_dim)
-        written_BTHD = torch.einsum("bthk,dhk->bthd", values_BTHK, out_DHK)
-        raised_BHTT = torch.einsum("bthd,bsd->bhts", written_BTHD, directions_BTD - mean_D).relu()
+        with full_precision(values_BTHK):
+            written_BTHD = torch.einsum("bthk,dhk->bthd", values_BTHK, out_DHK)
+            raised_BHTT = torch.einsum("bthd,bsd->bhts", written_BTHD, directions_BTD - mean_D)
+        raised_BHTT = raised_BHTT.relu()
         shares_BHT = raised_BHTT.diagonal(0, -2, -1) / raised_BHTT.sum(-1).clamp(min=1e-30)
         copying.append(shares_BHT.mean((0, 2)).max())
 
@@ -162,7 +164,8 @@ def _directions(model: Transformer, tokens_BT: Tensor) -> tuple[Tensor, Tensor]:
     head_VR, projection_RD = model.head()
     rows = (head_VR[tokens_BT].float(), head_VR.float().mean(0))
     if projection_RD is not None:
-        rows = (rows[0] @ projection_RD, rows[1] @ projection_RD)
+        with full_precision(projection_RD):
+            rows = (rows[0] @ projection_RD, rows[1] @ projection_RD)
     if model.final_norm is not None:
         rows = (rows[0] * model.final_norm.weight, rows[1] * model.final_norm.weight)
     return rows

@@ -66,7 +66,8 @@ def pattern(
     """
     q_BTHK, k_BTSK, _ = rotated(qkv_BTGK, S, turns_2TJP2)
     k_BTHK = of_each_query(k_BTSK, q_BTHK.shape[2])
-    logits_BHTT = scale * torch.einsum("bthk,bshk->bhts", q_BTHK.float(), k_BTHK.float())
+    with full_precision(q_BTHK):
+        logits_BHTT = scale * torch.einsum("bthk,bshk->bhts", q_BTHK.float(), k_BTHK.float())
     if mask_B11T is None:
         mask_B11T = torch.ones(logits_BHTT.shape[-2:], device=q_BTHK.device).tril().bool()
     return logits_BHTT.masked_fill(~mask_B11T, -torch.inf).softmax(-1)
@@ -122,8 +123,10 @@ def rotated(qkv_BTGK: Tensor, S: int, turns_2TJP2: Tensor | None) -> tuple[Tenso
     if turns_2TJP2 is None:
         return apart(qkv_BTGK, S)
     if not is_exact_on_cpu(qkv_BTGK):
-        qk_BTJK = turned(qkv_BTGK[:, :, :-S], turns_2TJP2[0])
-        return qk_BTJK[:, :, :-S], qk_BTJK[:, :, -S:], qkv_BTGK[:, :, -S:]
+        H = qkv_BTGK.shape[2] - 2 * S
+        qk_BTJK, v_BTSK = qkv_BTGK.split_with_sizes([H + S, S], dim=2)
+        q_BTHK, k_BTSK = turned(qk_BTJK, turns_2TJP2[0]).split_with_sizes([H, S], dim=2)
+        return q_BTHK, k_BTSK, v_BTSK
     in_place: Tensor = _TurnedInPlace.apply(qkv_BTGK, turns_2TJP2)  # type: ignore[no-untyped-call]
     return apart(in_place, S)
 
@@ -155,6 +158,12 @@ def turn_in_place(qkv_BTGK: Tensor, turns_TJP: Tensor) -> Tensor:
     """
     qkv_BTGK.view(turns_TJP.dtype)[:, :, : turns_TJP.shape[1]].mul_(turns_TJP)
     return qkv_BTGK
+
+
+def full_precision(x: Tensor) -> torch.autocast:
+    """Context whose products are in the precision of their factors, on the device of `x`, of any
+    shape: autocast rounds those of float32 numbers too."""
+    return torch.autocast(x.device.type, enabled=False)
 
 
 def is_exact_on_cpu(x: Tensor) -> bool:

@@ -124,6 +124,12 @@ class Transformer(nn.Module):
             assert isinstance(block, Block)
             block.compiled = compiled
 
+    def leave_eager(self) -> None:
+        """Undoes `compile_blocks`."""
+        for module in self.modules():
+            if isinstance(module, Block):
+                module.compiled = None
+
     def _through(self, block: nn.Module, *inputs: Any) -> Tensor:
         """Output (N, D) of a block."""
         recomputes = self.recomputes and torch.is_grad_enabled()

@@ -4,6 +4,7 @@ The actor that Tune knows trains nothing and holds no GPU. It passes on each rep
 worker, which waits for the answer as a trial on one GPU does.
 """
 
+import os
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +24,7 @@ from fathom.search.cluster.tune_internals import PlacementGroupCleanerCallback
 from fathom.search.cluster.worker import TrialActor
 from fathom.search.records import Report
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.device import granted_device
+from fathom.search.training.device import CPU_AS_GPU, granted_device
 from fathom.search.training.micro_batches import is_out_of_memory
 from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.trial import RunningTrial, WorkerLostError
@@ -103,13 +104,17 @@ def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
             resources_per_worker={"CPU": resources.cpus_per_trial, "GPU": 1},
             label_selector=nodes or None,  # type: ignore[call-arg]
         ),
-        torch_config=TorchConfig(
-            backend="nccl" if torch.distributed.is_nccl_available() else "gloo"
-        ),
+        torch_config=TorchConfig(backend=backend()),
         run_config=RunConfig(
             name="trial", storage_path=storage, failure_config=FailureConfig(max_failures=0)
         ),
     )
+
+
+def backend() -> str | None:
+    """The library by which workers reduce; by default Ray Train takes NCCL, as they have GPUs. This
+    process may be on a machine that has none."""
+    return "gloo" if os.environ.get(CPU_AS_GPU) else None
 
 
 def _train(settings: dict[str, Any]) -> None:

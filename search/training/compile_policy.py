@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import sysconfig
+from pathlib import Path
 
 from fathom.models.shape import Shape
 
@@ -44,5 +46,8 @@ def uses_cuda_graphs(shape: Shape, device_type: str) -> bool:
 
 
 def possible() -> bool:
-    """True if this machine has a C compiler, which compiling for a CPU or a GPU calls."""
-    return any(shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))
+    """True if this machine has what compiling for a CPU or a GPU calls: a C compiler, and the
+    headers of Python, which are a package of their own on Debian (`python3-dev`)."""
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    compilers = (os.environ.get("CC", "cc"), "gcc", "clang")
+    return header.exists() and any(shutil.which(name) for name in compilers)

@@ -6,6 +6,7 @@ and timed on any machine that has torch.
 """
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
@@ -191,10 +192,22 @@ def _backward_in_parts(
 
 
 def compile_step(training: Training, objective: Objective) -> None:
-    """Compiles a training step, so that no step is timed with it; changes no weight."""
+    """Compiles a training step, so that no step is timed with it; changes no weight.
+
+    Where the compiler fails, the training goes on eagerly if its plan says so. Several ranks, which
+    wait for each other in this step, do not.
+    """
     plan = training.plan
     batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
-    _backward(training, objective, batch)
+    try:
+        _backward(training, objective, batch)
+    except Exception as error:
+        alone = training.ranks.size == 1 and not is_out_of_memory(error)
+        if not (alone and plan.eager_if_compiling_fails):
+            raise
+        training.become_eager()  # an error of another cause comes again in the first step
+        cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        warnings.warn(f"trials are not compiled, as the compiler failed: {cause}", stacklevel=2)
     training.model.zero_grad(set_to_none=True)
 
 

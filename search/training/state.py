@@ -56,6 +56,8 @@ class TrainPlan:
     compiled: bool = False
     """True to compile the blocks in training steps, or the loss of a user's own model; evaluations,
     of another batch size, are not."""
+    eager_if_compiling_fails: bool = False
+    """True to compute eagerly where the compiler fails; else that is an error."""
     cuda_graphs: bool = False
     """True to compile the whole loss instead, and replay its launches as one CUDA graph."""
     diagnostics: bool = False
@@ -179,6 +181,13 @@ class Training:
         """Reason why training restored its best weights and stopped; empty while it has not."""
         self.diverged = ""
         """Reason why the last evaluation counts as divergence; empty when it does not."""
+
+    def become_eager(self) -> None:
+        """Compiles nothing from here on."""
+        self.plan = replace(self.plan, compiled=False, cuda_graphs=False)
+        self.compiled_loss = None
+        if isinstance(self.model, Transformer):
+            self.model.leave_eager()
 
     @property
     def transformer(self) -> Transformer:

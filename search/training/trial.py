@@ -60,6 +60,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         evaluation_steps=evaluation_steps(config, budget),
         bfloat16=computes_in_bfloat16(settings.precision, device),
         compiled=compiled,
+        eager_if_compiling_fails=settings.compile == "auto",
         cuda_graphs=compiled and in_one and not stacks and uses_cuda_graphs(spec.shape, device),
         diagnostics=settings.diagnostics and config.model.build is None,
         patience=settings.patience,

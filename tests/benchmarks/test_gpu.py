@@ -281,12 +281,24 @@ def test_mps_serves_the_processes_inside(tmp_path: Path, monkeypatch: pytest.Mon
     with mps() as trouble:
         assert not trouble
         assert Path(os.environ["CUDA_MPS_PIPE_DIRECTORY"]).is_dir()
-    assert (tmp_path / "heard").read_text() == "quit\n"
+    assert (tmp_path / "heard").read_text() == "quit -t 5\n"
     assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
 
     (tmp_path / "rc").write_text("1")
     with mps() as trouble:
         assert trouble.startswith("nvidia-cuda-mps-control -d")
+
+
+def test_mps_that_hangs_is_a_reason_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = tmp_path / "nvidia-cuda-mps-control"
+    control.write_text("#!/bin/sh\nexec sleep 1000\n")
+    control.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr("benchmarks.gpu.processes.MPS_SECONDS", 0.1)
+    with mps() as trouble:
+        assert "did not end in 0.1 s" in trouble
 
 
 def test_without_mps_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

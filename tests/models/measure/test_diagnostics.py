@@ -128,6 +128,21 @@ def test_a_head_that_writes_the_token_it_reads_has_a_full_copying_score() -> Non
     assert float(layers_on_repeats(built(shape), 0)["copying"]) < 0.2
 
 
+def test_the_copying_score_is_computed_in_float32_whatever_the_model_computes_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen, einsum = list[torch.dtype](), torch.einsum
+
+    def watched(*given: Any) -> torch.Tensor:
+        seen.append(einsum(*given).dtype)
+        return einsum(*given)
+
+    monkeypatch.setattr(torch, "einsum", watched)
+    with torch.autocast("cpu", torch.bfloat16):
+        layers_on_repeats(built(SHAPE), 0)
+    assert set(seen) == {torch.float32}
+
+
 def test_a_context_too_short_for_a_repeat_has_no_induction_metrics() -> None:
     assert layers_on_repeats(built(replace(SHAPE, context=6)), 0) == {}
 

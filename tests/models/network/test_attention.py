@@ -1,10 +1,13 @@
 """Turning queries and keys in place is the same as operation by operation."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from fathom.models.network.attention import attend, turned
+from fathom.models.network.attention import attend, mixed, pattern, turned
 from fathom.models.network.transformer import rotary_table
 from fathom.models.options import Positions
 from fathom.models.shape import Shape
@@ -59,3 +62,36 @@ def test_bfloat16_comes_near_float32() -> None:
     rounded = attend(qkv.bfloat16(), 2, turns, 0.25)
     assert rounded.dtype == torch.bfloat16
     assert torch.allclose(exact, rounded.float(), atol=0.05)
+
+
+def test_a_pattern_is_computed_in_float32_whatever_the_model_computes_in() -> None:
+    qkv = torch.randn(2, 8, 6, 16, generator=torch.Generator().manual_seed(0)).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = pattern(qkv, 2, None, 0.25)
+    assert torch.equal(rounded, pattern(qkv, 2, None, 0.25))
+
+
+def test_heads_are_taken_apart_without_filling_gradients_with_zeros() -> None:
+    """The gradient of each slice would be a whole tensor of zeros but for its part."""
+    qkv, turns = inputs(8, 4, 16, torch.bfloat16, 2)
+    by_slices, by_parts = qkv.clone().requires_grad_(), qkv.clone().requires_grad_()
+    qk = turned(by_slices[:, :, :-2], turns[0])
+    mixed(qk[:, :, :-2], qk[:, :, -2:], by_slices[:, :, -2:], 0.25, None).sum().backward()
+    with Operations() as seen:
+        attend(by_parts, 2, turns, 0.25).sum().backward()
+    assert "slice_backward" not in seen.names
+    assert by_parts.grad is not None
+    assert by_slices.grad is not None
+    assert torch.equal(by_parts.grad, by_slices.grad)
+
+
+class Operations(TorchDispatchMode):
+    """Context that lists the operations that PyTorch computes."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))

@@ -12,7 +12,7 @@ import torch.distributed
 from ray.train import WorkerGroupError
 
 from fathom.objectives.contract import Batch
-from fathom.search.cluster.multi_gpu import data_parallel_reports, root_cause
+from fathom.search.cluster.multi_gpu import backend, data_parallel_reports, root_cause
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import read_records
@@ -170,6 +170,17 @@ def test_a_search_on_two_gpus_a_trial_has_the_records_of_one_on_none(tmp_path: P
 
 def failure(**failures: Exception) -> WorkerGroupError:
     return WorkerGroupError("failed", dict(enumerate(failures.values())))
+
+
+def test_workers_with_gpus_reduce_by_nccl_wherever_the_trial_was_placed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray Train takes NCCL for workers with GPUs unless it is told otherwise."""
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)  # as on a CPU's
+    monkeypatch.delenv(CPU_AS_GPU, raising=False)
+    assert backend() is None
+    monkeypatch.setenv(CPU_AS_GPU, "1")
+    assert backend() == "gloo"
 
 
 def test_the_error_of_a_trial_is_that_of_its_first_failing_process() -> None:

@@ -6,6 +6,7 @@ The tests that compile stand here together: the first of a process imports the c
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from fathom.models.shape import Shape
 from fathom.objectives import keys
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.token_loss import masked_loss, mean_loss
+from fathom.search.training import compile_policy
 from fathom.search.training.compile_policy import pays, possible, uses_cuda_graphs
 from tests.support import training as small
 from tests.support.training import (
@@ -118,3 +120,50 @@ def test_a_large_vocabulary_takes_chunks_to_the_same_loss(
         loss.backward()
         found.append((loss, *(weight.grad for weight in model.parameters())))
     torch.testing.assert_close(found[0], found[1])
+
+
+def test_a_compiler_that_fails_leaves_a_trial_that_may_be_eager_with_the_same_losses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    eager = losses_of(new_training(SHORT_PLAN))
+    refuse(monkeypatch)
+    plan = replace(SHORT_PLAN, compiled=True, eager_if_compiling_fails=True)
+    training = new_training(plan)
+
+    with pytest.warns(UserWarning, match=r"not compiled, as the compiler failed: .*no Python\.h"):
+        assert losses_of(training) == eager
+    assert not training.plan.compiled
+
+
+def test_a_compiler_that_fails_ends_a_trial_that_must_be_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refuse(monkeypatch)
+    with pytest.raises(Exception, match=r"no Python\.h"):
+        losses_of(new_training(replace(SHORT_PLAN, compiled=True)))
+
+
+def refuse(patch: pytest.MonkeyPatch) -> None:
+    """Has the compiler fail as it does where something is missing that it calls."""
+
+    def backend(*_: object) -> None:
+        raise RuntimeError("fatal error: no Python.h\ncompilation terminated.")
+
+    patch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+
+
+@pytest.mark.parametrize("missing", ["compiler", "header"])
+def test_without_a_compiler_or_headers_compiling_is_not_possible(
+    missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    for name, folder in (("compiler", tmp_path / "bin"), ("header", tmp_path / "include")):
+        folder.mkdir()
+        if name != missing:
+            (folder / ("cc" if name == "compiler" else "Python.h")).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(compile_policy.sysconfig, "get_path", lambda _: str(tmp_path / "include"))
+    assert not possible()
+    (tmp_path / "bin" / "cc").touch(mode=0o755)
+    (tmp_path / "include" / "Python.h").touch()
+    assert possible()
