@@ -19,7 +19,7 @@ from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.command.trial import CommandTrial
-from fathom.search.training.device import DeviceError, granted_device
+from fathom.search.training.device import DeviceError, granted_device, keep_to_share
 from fathom.search.training.saving.trial_log import LEAVING, reset_peak_memory
 from fathom.search.training.trial import MachineLeavesError, RunningTrial, catch_failures, run_trial
 
@@ -77,6 +77,7 @@ class TrialActor(tune.Trainable):
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
         """Yields the reports of a trial, which resumes from its checkpoint."""
+        keep_to_share(self._device, assignment.config.resources)
         reset_peak_memory(self._device)
         trial = RunningTrial(assignment, self._objective, self._device, micro_batches=micro_batches)
         return trial.reports()

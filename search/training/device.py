@@ -6,7 +6,13 @@ from dataclasses import replace
 import torch
 
 from fathom.models.shape import Shape
-from fathom.search.study.hardware.fit import execution, fit_step, may_shard, usable_memory
+from fathom.search.study.hardware.fit import (
+    BESIDE_TENSORS,
+    execution,
+    fit_step,
+    may_shard,
+    usable_memory,
+)
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Precision, ResourcesConfig
 from fathom.search.training.ranks.data_parallel import Ranks
@@ -45,6 +51,15 @@ def local_device(resources: ResourcesConfig) -> torch.device:
     """The device for a training in this process, which Ray granted nothing: a GPU if PyTorch can
     use one and the trials of the study are not to have none."""
     return torch.device("cuda") if resources.gpus_per_trial and torch.cuda.is_available() else CPU
+
+
+def keep_to_share(device: torch.device, resources: ResourcesConfig) -> None:
+    """Has this process run out of memory at its trial's share of a GPU: it then takes smaller
+    micro-batches, and the trials beside it have what they were promised."""
+    share = resources.gpus_of_trial(1)
+    if device.type == "cuda" and share < 1:
+        total = torch.cuda.get_device_properties(device).total_memory
+        torch.cuda.set_per_process_memory_fraction(max(0.0, share - BESIDE_TENSORS / total))
 
 
 def use_deterministic(wanted: bool) -> None:

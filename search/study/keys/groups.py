@@ -342,7 +342,8 @@ class TrainConfig(Group):
     precision: Precision = Precision.AUTO
     """Number format of the forward and backward pass."""
     compile: bool | Literal["auto"] = "auto"
-    """Compile training steps with torch.compile, which needs a C compiler on every worker.
+    """Compile training steps with torch.compile, which needs a C compiler and Python's headers on
+    every worker.
 
     `auto` compiles if the trial runs on a GPU and is long enough to save more time than compiling
     takes.

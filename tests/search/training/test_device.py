@@ -2,14 +2,22 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from fathom.search.study.hardware.fit import BESIDE_TENSORS
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.training import device as device_module
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.device import CPU, DeviceError, granted_device, local_device
+from fathom.search.training.device import (
+    CPU,
+    DeviceError,
+    granted_device,
+    keep_to_share,
+    local_device,
+)
 from fathom.search.training.trial import RunningTrial
 from tests.support.toy import Successor
 from tests.support.training import BUDGET, CONFIG, SPEC
@@ -71,3 +79,23 @@ def test_trials_whose_heads_differ_have_no_kernel_that_takes_only_some_of_them(
         assignment = Assignment(config, BUDGET, SPEC, str(tmp_path / "trial.pt"))
         RunningTrial(assignment, Successor(), CPU)
         assert torch.backends.cuda.cudnn_sdp_enabled() is wanted
+
+
+@pytest.mark.parametrize(
+    ("gpus", "device", "limits"),
+    [
+        (0.25, "cuda", [pytest.approx(0.25 - 0.01)]),
+        (1, "cuda", []),
+        (2, "cuda", []),
+        (0.5, "cpu", []),
+    ],
+)
+def test_a_trial_takes_no_memory_of_those_that_share_its_gpu(
+    gpus: float, device: str, limits: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[float]()
+    properties = SimpleNamespace(total_memory=100 * BESIDE_TENSORS)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", found.append)
+    keep_to_share(torch.device(device), ResourcesConfig(gpus_per_trial=gpus))
+    assert found == limits
