@@ -1,7 +1,7 @@
 """AdamW and Muon by the rules of the roles, and the learning-rate schedule as a pure function."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -33,6 +33,9 @@ class ClippedAdamW(torch.optim.AdamW):
         """Norms (P,) of the last step's gradients before clipping, in the order of the groups."""
         self.names_P: tuple[str, ...] = ()
         """Names of the weights, in the order of the norms."""
+        self.rates: Sequence[Tensor] = ()
+        """Learning rates of the groups, scalars that each step reads; if there are none, they are
+        the numbers of the groups."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state and drops the cached lists of its tensors."""
@@ -82,8 +85,9 @@ class ClippedAdamW(torch.optim.AdamW):
 
     def _update(self, gradients: list[list[Tensor]], excess: Tensor) -> None:
         """Updates weights and moments in place, like PyTorch's `step` with `grad_scale`."""
-        of_groups = zip(self.param_groups, gradients, self._moments, strict=True)
-        for group, group_gradients, (means, squares, steps) in of_groups:
+        rates = self.rates or [group["lr"] for group in self.param_groups]
+        of_groups = zip(self.param_groups, rates, gradients, self._moments, strict=True)
+        for group, rate, group_gradients, (means, squares, steps) in of_groups:
             torch._foreach_add_(steps, 1)
             torch._fused_adamw_(
                 self.own(group["params"]),
@@ -93,7 +97,7 @@ class ClippedAdamW(torch.optim.AdamW):
                 [],
                 steps,
                 amsgrad=False,
-                lr=group["lr"],
+                lr=rate,
                 beta1=group["betas"][0],
                 beta2=group["betas"][1],
                 weight_decay=group["weight_decay"],

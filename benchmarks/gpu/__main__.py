@@ -21,6 +21,7 @@ import torch
 from benchmarks.gpu import (
     agreement,
     attention,
+    graphs,
     hours,
     memory,
     mfu,
@@ -39,6 +40,7 @@ STAGES: dict[str, Callable[[Setup], Cases]] = {
     "memory": memory.cases,
     "agreement": agreement.cases,
     "resume": resuming.cases,
+    "graphs": graphs.cases,
     "speed": mfu.cases,
     "packing": packed.cases,
     "ranks": ranks.cases,

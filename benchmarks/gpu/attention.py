@@ -91,6 +91,6 @@ def _kernels(setup: Setup) -> Iterator[StageFinding]:
 
 def _chosen(setup: Setup, head_dim: int) -> str:
     qkv = _qkv(head_dim).to(setup.device, torch.bfloat16)
-    parts = (part.transpose(1, 2) for part in rotated(qkv, KEY_HEADS, None))
-    number = torch._fused_sdp_choice(*parts, is_causal=True, enable_gqa=True)
+    q, k, v = (part.transpose(1, 2) for part in rotated(qkv, KEY_HEADS, None))
+    number = torch._fused_sdp_choice(q, k, v, is_causal=True, enable_gqa=True)
     return KERNELS[int(number)]

@@ -25,7 +25,7 @@ from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.search.training.compile_policy import possible
-from fathom.search.training.loop import advance, compile_step
+from fathom.search.training.loop import advance, compile_step, record_step
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.state import Training
 
@@ -81,7 +81,7 @@ def _compiled(setup: Setup, runs: str, **how: Any) -> Iterator[StageFinding]:
         return
     how |= {"compiled": True, "bfloat16": setup.on_gpu}
     yield no_step_waits(waiting_operations(setup, **how))
-    training, objective = _begun(setup, **how)
+    training, objective = begun(setup, **how)
     events = events_of_steps(training, objective)
     count = sum(event.name.startswith(runs) for event in events)
     yield holds(f"each step has a {runs}", count >= WATCHED_STEPS, f"{count} in {WATCHED_STEPS}")
@@ -99,7 +99,7 @@ def waiting_operations(
 
     On a GPU CUDA itself refuses to wait; on a CPU the profiler lists what would.
     """
-    training, placed = _begun(setup, ranks, shape, objective, **changes)
+    training, placed = begun(setup, ranks, shape, objective, **changes)
     if not setup.on_gpu:
         return sorted({event.name for event in events_of_steps(training, placed) if waits(event)})
     try:
@@ -126,10 +126,11 @@ def events_of_steps(training: Training, objective: Objective) -> list[FunctionEv
     watched = profile(activities=kinds)
     watched.start()
     _advance(training, objective, watched.stop)
-    return [*(watched.events() or ())]
+    events: list[FunctionEvent] = watched.events()  # type: ignore[no-untyped-call]
+    return events
 
 
-def _begun(
+def begun(
     setup: Setup,
     ranks: Ranks = SINGLE_PROCESS,
     shape: Shape | None = None,
@@ -142,6 +143,8 @@ def _begun(
     training = training_of(shape, setup.device, ranks, **changes)
     if training.plan.compiled:
         compile_step(training, placed)
+    if training.plan.recorded:
+        record_step(training, placed)
     advance(training, placed, goal=WARM_STEPS)
     return training, placed
 

@@ -28,6 +28,7 @@ from fathom.search.training.micro_batches import (
     is_out_of_memory,
     weighted_micro_batches,
 )
+from fathom.search.training.recorded_step import recorded_step
 from fathom.search.training.state import Measurement, Training
 
 Measured = TypeVar("Measured")
@@ -60,6 +61,8 @@ def train(
         began = time.perf_counter()
         compile_step(training, objective)
         training.compile_seconds = time.perf_counter() - began
+    if plan.recorded and training.recorded is None:
+        record_step(training, objective)
     for goal in plan.remaining_evaluations(training.step):
         train_loss = advance(training, objective, goal=goal, interrupted=interrupted)
         if training.step < goal:
@@ -125,13 +128,8 @@ def advance(
         rate = plan.learning_rate * plan.rate_fraction(step)
         set_learning_rate(optimizer, rate)
         batch = objective.batch(seed=training.seed, step=step, batch_size=plan.batch_size)
-        own_loss = _backward(training, objective, batch)
+        own_loss = _take_step(training, objective, batch, rate)
         training.loss_sum += own_loss
-        if training.auto_sizing is None:
-            optimizer.clipped_step(plan.grad_clip)
-        else:
-            update = partial(optimizer.clipped_step, plan.grad_clip)
-            training.auto_sizing.around(update, step=step, learning_rate=rate)
         if plan.diagnostics and optimizer.norms_P is not None:
             mean = own_loss * ranks.size
             training.step_statistics.append(torch.cat((mean.view(1), optimizer.norms_P)))
@@ -142,6 +140,19 @@ def advance(
     mean_loss = float(ranks.sum(training.loss_sum.clone())) / training.loss_steps
     training.train_seconds, _ = _until_now(training.train_seconds, began)
     return mean_loss
+
+
+def _take_step(training: Training, objective: Objective, batch: Batch, rate: float) -> Tensor:
+    """Moves the weights along the gradients of a batch; returns this rank's part of its loss."""
+    if training.recorded is not None:
+        return training.recorded(batch, rate)
+    own_loss = _backward(training, objective, batch)
+    update = partial(training.optimizer.clipped_step, training.plan.grad_clip)
+    if training.auto_sizing is None:
+        update()
+    else:
+        training.auto_sizing.around(update, step=training.step, learning_rate=rate)
+    return own_loss
 
 
 def _until_now(seconds: float, began: float) -> tuple[float, float]:
@@ -209,6 +220,15 @@ def compile_step(training: Training, objective: Objective) -> None:
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         warnings.warn(f"trials are not compiled, as the compiler failed: {cause}", stacklevel=2)
     training.model.zero_grad(set_to_none=True)
+
+
+def record_step(training: Training, objective: Objective) -> None:
+    """Records a training step, if that can be done; changes no weight."""
+    began, plan = time.perf_counter(), training.plan
+    batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
+    backward = partial(_backward_in_parts, training, objective.loss)
+    training.recorded = recorded_step(training, batch, backward)
+    training.compile_seconds = time.perf_counter() - began
 
 
 def _loss_of(training: Training, objective: Objective) -> Callable[[Model, Batch], Tensor]:

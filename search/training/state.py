@@ -60,6 +60,8 @@ class TrainPlan:
     """True to compute eagerly where the compiler fails; else that is an error."""
     cuda_graphs: bool = False
     """True to compile the whole loss instead, and replay its launches as one CUDA graph."""
+    recorded: bool = False
+    """True to replay the launches of the whole step as one CUDA graph, without compiling."""
     diagnostics: bool = False
     """True to measure the layers at the end and at some evaluations before it."""
     micro_batches: int = 1
@@ -165,6 +167,8 @@ class Training:
             )
         self.compiled_loss: Callable[[Model, Batch], Tensor] | None = None
         """The loss as compiled whole, once a step has needed it."""
+        self.recorded: Callable[[Batch, float], Tensor] | None = None
+        """Takes a step on a batch at a learning rate, if steps are recorded; returns its loss."""
         self.step = 0
         self.train_seconds = 0.0
         self.compile_seconds = 0.0

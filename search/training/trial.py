@@ -62,6 +62,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         compiled=compiled,
         eager_if_compiling_fails=settings.compile == "auto",
         cuda_graphs=compiled and in_one and not stacks and uses_cuda_graphs(spec.shape, device),
+        recorded=settings.compile == "graph",
         diagnostics=settings.diagnostics and config.model.build is None,
         patience=settings.patience,
     )
@@ -70,7 +71,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
 def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> bool:
     setting = config.train.compile
     if setting != "auto":
-        return setting
+        return setting is True
     if config.model.build or config.space.split:
         # A model of the user's may do what can't be compiled; sources and targets of many lengths
         # would be compiled for each.

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fathom.models.network.attention import attend
 from fathom.models.optim import ClippedAdamW, set_learning_rate
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.text.language.objective import Language
+from fathom.search.training.recorded_step import RecordedStep
 from fathom.search.training.saving import checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own
@@ -114,8 +116,12 @@ def test_a_case_in_which_a_command_was_ended_comes_last(tmp_path: Path) -> None:
     def ended(_: Setup) -> list[StageFinding]:
         raise KeyboardInterrupt
 
+    def noted(_: Setup, name: str) -> list[StageFinding]:
+        order.append(name)
+        return []
+
     findings, order = StageFindings.open(tmp_path / "gpu.json", SETUP), list[str]()
-    cases = {name: lambda _, name=name: order.append(name) or [] for name in ("first", "second")}
+    cases = {name: partial(noted, name=name) for name in ("first", "second")}
     with pytest.raises(KeyboardInterrupt):
         run(SETUP, findings, {"first": ended}, minutes=1)
 
@@ -191,6 +197,25 @@ def keep_no_activations(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("fathom.models.memory.saved_activations", lambda *_: 0)
 
 
+def replay_the_first_batch(patch: pytest.MonkeyPatch) -> None:
+    right = RecordedStep.__call__
+    patch.setattr(RecordedStep, "__call__", lambda self, _, rate: right(self, self._batch, rate))
+
+
+def replay_the_first_rate(patch: pytest.MonkeyPatch) -> None:
+    first, right = list[float](), RecordedStep.__call__
+
+    def call(self: RecordedStep, batch: Batch, rate: float) -> torch.Tensor:
+        first.append(rate)
+        return right(self, batch, first[0])
+
+    patch.setattr(RecordedStep, "__call__", call)
+
+
+def record_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("fathom.search.training.recorded_step.obstacle", lambda _: "it is broken")
+
+
 def keep_every_loss(patch: pytest.MonkeyPatch) -> None:
     kept, right = list[torch.Tensor](), Language.loss
 
@@ -261,6 +286,8 @@ BROKEN: dict[str, Break] = {
     "resume/same end": forget_the_moments,
     "resume/deterministic": forget_the_moments,
     "resume/checkpoint": save_other_weights,
+    "graphs/same losses": replay_the_first_batch,
+    "graphs/steps": record_nothing,
     "speed/tiny V=64 eager": fail_in_training,
     "rivals/tiny V=64 eager": fail_in_training,
     "ranks/gloo": train_at_another_rate,
@@ -305,6 +332,15 @@ def test_without_mps_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("PATH", str(tmp_path))
     with mps() as trouble:
         assert "not installed" in trouble
+
+
+@pytest.mark.drill
+def test_a_graph_with_a_rate_that_stays_makes_its_stage_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replay_the_first_rate(monkeypatch)
+    case = chosen(SETUP, ["graphs"])["graphs/same losses"]
+    assert any(finding.passed is False for finding in found_by(case, SETUP))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ def findings(folder: Path, *stages: str) -> dict[str, list[dict[str, str]]]:
     """Case -> its findings, of stages that pass in a process with few packages."""
     (folder / "sitecustomize.py").write_text(HIDES)
     out = folder / "gpu.json"
-    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--tiny", "--out", out]
+    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--tiny"]
+    command += ["--out", str(out)]
     for stage in stages:
         command += ["--stage", stage]
     path = os.pathsep.join((str(folder), str(ROOT)))

@@ -341,12 +341,13 @@ class TrainConfig(Group):
     """Measure the layers at some evaluations: attention, rank, gradients."""
     precision: Precision = Precision.AUTO
     """Number format of the forward and backward pass."""
-    compile: bool | Literal["auto"] = "auto"
+    compile: bool | Literal["auto", "graph"] = "auto"
     """Compile training steps with torch.compile, which needs a C compiler and Python's headers on
     every worker.
 
     `auto` compiles if the trial runs on a GPU and is long enough to save more time than compiling
-    takes.
+    takes. `graph` compiles nothing: a GPU replays all launches of a step as one CUDA graph. It is
+    for small models, and has not been measured yet.
     """
     deterministic: bool = False
     """Use only kernels that give the same bits every time, so that a trial can be repeated exactly

@@ -76,9 +76,10 @@ def test_heads_are_taken_apart_without_filling_gradients_with_zeros() -> None:
     qkv, turns = inputs(8, 4, 16, torch.bfloat16, 2)
     by_slices, by_parts = qkv.clone().requires_grad_(), qkv.clone().requires_grad_()
     qk = turned(by_slices[:, :, :-2], turns[0])
-    mixed(qk[:, :, :-2], qk[:, :, -2:], by_slices[:, :, -2:], 0.25, None).sum().backward()
+    apart = mixed(qk[:, :, :-2], qk[:, :, -2:], by_slices[:, :, -2:], 0.25, None)
+    apart.sum().backward()  # type: ignore[no-untyped-call]
     with Operations() as seen:
-        attend(by_parts, 2, turns, 0.25).sum().backward()
+        attend(by_parts, 2, turns, 0.25).sum().backward()  # type: ignore[no-untyped-call]
     assert "slice_backward" not in seen.names
     assert by_parts.grad is not None
     assert by_slices.grad is not None

@@ -3,6 +3,7 @@
 The tests that compile stand here together: the first of a process imports the compiler.
 """
 
+import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,6 @@ from fathom.models.shape import Shape
 from fathom.objectives import keys
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.token_loss import masked_loss, mean_loss
-from fathom.search.training import compile_policy
 from fathom.search.training.compile_policy import pays, possible, uses_cuda_graphs
 from tests.support import training as small
 from tests.support.training import (
@@ -162,7 +162,7 @@ def test_without_a_compiler_or_headers_compiling_is_not_possible(
         if name != missing:
             (folder / ("cc" if name == "compiler" else "Python.h")).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(compile_policy.sysconfig, "get_path", lambda _: str(tmp_path / "include"))
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path / "include"))
     assert not possible()
     (tmp_path / "bin" / "cc").touch(mode=0o755)
     (tmp_path / "include" / "Python.h").touch()

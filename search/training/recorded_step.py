@@ -1,0 +1,136 @@
+"""A whole training step on buffers that stay, so that a GPU replays its launches as one CUDA graph.
+
+Launches take most of the step of a small model on a GPU. A graph of all of them, from the forward
+pass to the optimizer's update, needs no compiler and is recorded in a moment. Whatever changes from
+step to step, the batch and the learning rate, is written to the same places. Without a GPU the same
+step is computed on the same buffers. Torch only.
+
+Shapes: G groups of the optimizer.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fathom.models.network.transformer import Transformer
+from fathom.models.optim import ClippedAdamW
+from fathom.objectives.contract import Batch
+from fathom.search.training.state import Training
+
+WARM_PASSES = 2
+"""Passes forward and backward before recording, in which libraries make what they keep."""
+
+Backward = Callable[[Batch], Tensor]
+"""Computes the gradients of a batch; returns its mean loss."""
+
+
+def obstacle(training: Training) -> str:
+    """Reason why the steps of a training can't be recorded; empty if they can."""
+    plan = training.plan
+    reasons = {
+        "they are compiled": plan.compiled,
+        "a step has several processes": training.ranks.size > 1,
+        "a step has micro-batches": training.micro_batches > 1,
+        "they have dropout": plan.dropout > 0,
+        "they have auto-sizing": training.auto_sizing is not None,
+        "Muon trains them": not isinstance(training.optimizer, ClippedAdamW),
+        "the model is a user's own": not isinstance(training.model, Transformer),
+    }
+    return next((reason for reason, there in reasons.items() if there), "")
+
+
+class RecordedStep:
+    """A step of one training, which is called with each batch and the learning rate."""
+
+    def __init__(self, training: Training, first: Batch, backward: Backward) -> None:
+        """`first` is a batch like those to come; `backward` computes the gradients of one."""
+        assert isinstance(training.optimizer, ClippedAdamW), "see `obstacle`"
+        self._model, self._optimizer = training.model, training.optimizer
+        self._limit = training.plan.grad_clip
+        self._backward = backward
+        sources = None if first.sources is None else first.sources.clone()
+        self._batch = Batch(first.inputs.clone(), first.targets.clone(), sources)
+        device = training.device
+        scales = [group["lr_scale"] for group in self._optimizer.param_groups]
+        self._scales_G = torch.tensor(scales, dtype=torch.float64, device=device)
+        self._rate = torch.zeros((), dtype=torch.float64, device=device)
+        # A GPU's kernel reads a float32; that of a CPU has the precision of a Python number.
+        on_gpu = device.type == "cuda"
+        precision = torch.float32 if on_gpu else torch.float64
+        self._rates_G = torch.zeros_like(self._scales_G, dtype=precision)
+        self._optimizer.rates = self._rates_G.unbind()
+        self._optimizer.make_moments()  # recorded, they would be made anew by each step
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._loss = self._rate
+        """The loss of the last step, where the graph writes it."""
+
+    def __call__(self, batch: Batch, rate: float) -> Tensor:
+        """Takes a step at a learning rate, the study's; returns the mean loss, which the next step
+        may overwrite."""
+        self._rate.fill_(rate)
+        if not self._holds(batch):  # of another size, it is computed without the graph
+            return self._step(batch)
+        for buffer, given in zip(self._batch, batch, strict=True):
+            if buffer is not None and given is not None:
+                buffer.copy_(given, non_blocking=True)
+        if self._graph is None:
+            return self._step(self._batch)
+        self._graph.replay()
+        return self._loss
+
+    def _holds(self, batch: Batch) -> bool:
+        """True if the buffers have the sizes of a batch."""
+        ours, given = (
+            [None if tensor is None else tensor.shape for tensor in tensors]
+            for tensors in (self._batch, batch)
+        )
+        return ours == given
+
+    def _step(self, batch: Batch) -> Tensor:
+        self._rates_G.copy_(self._scales_G * self._rate)
+        loss = self._backward(batch)
+        self._optimizer.clipped_step(self._limit)
+        return loss
+
+    def record(self) -> None:
+        """Records the launches of a step on a GPU, none of which is carried out; changes no weight.
+
+        Raises:
+            RuntimeError: when CUDA can't record something in it.
+        """
+        if not self._rate.is_cuda:
+            return
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_PASSES):
+                self._backward(self._batch)
+                self._model.zero_grad(set_to_none=True)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._loss = self._step(self._batch)
+        self._graph = graph
+
+    def undo(self) -> None:
+        """Leaves the training as it was."""
+        self._optimizer.rates = ()
+        self._model.zero_grad(set_to_none=True)
+
+
+def recorded_step(training: Training, first: Batch, backward: Backward) -> RecordedStep | None:
+    """The step of a training as recorded; None, with a warning, where that can't be done."""
+    reason = obstacle(training)
+    if not reason:
+        step = RecordedStep(training, first, backward)
+        try:
+            step.record()
+        except RuntimeError as error:  # for which CUDA has no type; a lack of memory is one as well
+            reason = str(error).splitlines()[0]
+            step.undo()
+        else:
+            return step
+    warnings.warn(f"steps are not recorded as a graph: {reason}", stacklevel=2)
+    return None
