@@ -8,7 +8,7 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import exp, log
+from math import exp, log, log10
 
 import numpy as np
 from numpy.random import Generator
@@ -33,12 +33,12 @@ from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.study.keys.config import StudyConfig, parse
 
-STUDY = """
+DEEPEST = 32
+STUDY = f"""
 study: planted
-objective: {name: language, context: 64}
-budgets: [1M]
-space: {depth: [1, 32]}
-train: {evaluations: 8}
+objective: {{name: language, context: 64}}
+space: {{depth: [1, {DEEPEST}]}}
+train: {{evaluations: 8}}
 """
 STARVED = "trials: 3\nconfirm: {depths: 2, seeds: 1, rates: [1]}\n"
 
@@ -116,8 +116,23 @@ def cliff(generator: Generator) -> Planted:
 
 def lowest_of(curve: Curve, generator: Generator) -> Planted:
     """The world of a curve, with the lowest of its points on a fine grid."""
-    grid = np.geomspace(1, 32, 2000).tolist()
+    grid = np.geomspace(1, DEEPEST, 2000).tolist()
     return Planted(world=world(curve, generator), depth=min(grid, key=curve), curve=curve)
+
+
+def at_an_end(generator: Generator) -> Planted:
+    """One hump, lowest at 1 to 1.4 layers or 23 to 32: beside it depths end on one side."""
+    place = exp(generator.uniform(0, log(1.4)))
+    place = float(generator.choice([place, DEEPEST / place]))
+    return one_hump(symmetric, best=(place, place))(generator)
+
+
+def falling_with_size(generator: Generator) -> Planted:
+    """One hump of one of three sizes; ten times the parameters have half the best depth."""
+    size = int(generator.choice([300_000, 1_000_000, 3_000_000]))
+    shift = (size / 1_000_000) ** -log10(2)
+    planted = one_hump(symmetric, best=(3 * shift, 12 * shift))(generator)
+    return replace(planted, world=replace(planted.world, budget=size))
 
 
 def heavy_tails(generator: Generator) -> Planted:
@@ -207,6 +222,7 @@ CASES: dict[str, tuple[Callable[[Generator], Planted], Kind, str]] = {
     "shallower is better": (
         without_optimum(lambda g: shallower_is_better(g.uniform(0.02, 0.1))), Kind.EDGE, "",
     ),
+    "best at an end": (at_an_end, Kind.EDGE, ""),
     "two humps": (humps, Kind.INSUFFICIENT, ""),
     "wide notch": (notch(1.0, 2.0), Kind.INSUFFICIENT, ""),
     "narrow notch": (notch(0.3, 1.0), Kind.INSUFFICIENT, ""),
@@ -217,6 +233,7 @@ CASES: dict[str, tuple[Callable[[Generator], Planted], Kind, str]] = {
     "deep ones noisy": (noisy_when_deep, Kind.IDENTIFIED, ""),
     "two decimals": (two_decimals, Kind.IDENTIFIED, ""),
     "an unlucky shape": (unlucky_shape, Kind.IDENTIFIED, ""),
+    "best falls with size": (falling_with_size, Kind.IDENTIFIED, ""),
     "moving rates": (moving_rates, Kind.IDENTIFIED, ""),
     "starved": (one_hump(symmetric), Kind.INSUFFICIENT, STARVED),
 }  # fmt: skip
@@ -265,7 +282,9 @@ def studies(name: str, numbers: Iterable[int]) -> list[tuple[Planted, Optimum]]:
     found = []
     for index in numbers:
         planted = plant(np.random.default_rng([index, len(name)]))
-        config: StudyConfig = parse(f"{STUDY}{changes}seed: {index}\n")
+        config: StudyConfig = parse(
+            f"{STUDY}budgets: [{planted.world.budget}]\n{changes}seed: {index}\n"
+        )
         found.append((planted, search(config, planted.world)))
     return found
 
@@ -322,7 +341,7 @@ def covers(planted: Planted, optimum: Optimum) -> bool:
     """True if the best whole depth lies in the interval of whole depths."""
     assert isinstance(optimum, Located), "what is identified has an interval"
     low, high = optimum.interval
-    return low <= min(range(1, 33), key=planted.curve) <= high
+    return low <= min(range(1, DEEPEST + 1), key=planted.curve) <= high
 
 
 def covers_exactly(planted: Planted, optimum: Optimum) -> bool:
@@ -336,7 +355,7 @@ def covers_exactly(planted: Planted, optimum: Optimum) -> bool:
 def nearly_best(planted: Planted, optimum: Optimum) -> bool:
     """True if the reported depth costs less than 0.005 nats against the best one."""
     assert optimum.optimal_depth is not None, "what is identified has a depth"
-    best = min(planted.curve(depth) for depth in range(1, 33))
+    best = min(planted.curve(depth) for depth in range(1, DEEPEST + 1))
     return planted.curve(optimum.optimal_depth) - best < 0.005
 
 

@@ -74,7 +74,8 @@ class WholeSearch:
 
     def run(self, world: World, generator: Generator) -> list[TrialRecord]:
         """The records of the search in a world."""
-        return search_records(parse(f"{STUDY}seed: {generator.integers(2**31)}\n"), world)
+        settings = f"budgets: [{world.budget}]\nseed: {generator.integers(2**31)}\n"
+        return search_records(parse(f"{STUDY}{settings}"), world)
 
 
 LADDERS = {
