@@ -113,21 +113,23 @@ class SimulatedWorkers:
     """Trial -> evaluations that it has reported."""
     step_seconds: Callable[[TrialSpec], float] = lambda spec: STEP_SECONDS
     """Returns the time of a training step of a trial, as it is recorded."""
+    now: float = 0.0
+    """Time on the clock, which starts anew with each `run`."""
 
     def run(self, *, events: int = 10**9) -> None:
         """Runs until the scheduler has no more trials, or so many evaluations are reported."""
-        order, now = itertools.count(), 0.0
+        order, self.now = itertools.count(), 0.0
         due = [(self.seconds(), next(order), trial) for trial in sorted(self.running)]
         heapq.heapify(due)
         for _ in range(events):
             while len(self.running) < self.workers and (spec := self.scheduler.next_trial()):
                 self.running.add(spec.trial)
-                heapq.heappush(due, (now + self.seconds(), next(order), spec.trial))
+                heapq.heappush(due, (self.now + self.seconds(), next(order), spec.trial))
             if not due:
                 return
-            now, _, trial = heapq.heappop(due)
+            self.now, _, trial = heapq.heappop(due)
             if self.report(trial):
-                heapq.heappush(due, (now + self.seconds(), next(order), trial))
+                heapq.heappush(due, (self.now + self.seconds(), next(order), trial))
 
     def report(self, trial: str) -> bool:
         """Report the next evaluation of a running trial; True if the trial continues."""
