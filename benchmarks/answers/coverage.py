@@ -204,6 +204,7 @@ def world(curve: Curve, generator: Generator) -> World:
     )
 
 
+AT_AN_END = "best at an end"
 CASES: dict[str, tuple[Callable[[Generator], Planted], Kind, str]] = {
     "symmetric": (one_hump(symmetric), Kind.IDENTIFIED, ""),
     "steep when shallow": (
@@ -222,7 +223,7 @@ CASES: dict[str, tuple[Callable[[Generator], Planted], Kind, str]] = {
     "shallower is better": (
         without_optimum(lambda g: shallower_is_better(g.uniform(0.02, 0.1))), Kind.EDGE, "",
     ),
-    "best at an end": (at_an_end, Kind.EDGE, ""),
+    AT_AN_END: (at_an_end, Kind.EDGE, ""),
     "two humps": (humps, Kind.INSUFFICIENT, ""),
     "wide notch": (notch(1.0, 2.0), Kind.INSUFFICIENT, ""),
     "narrow notch": (notch(0.3, 1.0), Kind.INSUFFICIENT, ""),
@@ -326,6 +327,9 @@ def figures_of(
         for name, figure in MISLEADING.items()
         if name in answers
     }
+    if AT_AN_END in answers:
+        of_kind["end_wrong"] = (_wrong(answers[AT_AN_END]), f"worlds of {len(answers[AT_AN_END])}")
+        of_kind["end_identified"] = (len(_identified(answers[AT_AN_END])), "answers")
     return {name: (value, "answers") for name, value in figures.items()} | of_kind
 
 
