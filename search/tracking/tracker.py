@@ -32,8 +32,11 @@ log = logging.getLogger(__name__)
 QUIET_SECONDS = 20.0
 """Longest wait for the first loss of a trial before the follower starts, if the store is known to
 be good: there is little to write until then, and the machine is busy with starting the workers."""
+START_SECONDS = 300.0
+"""Longest wait for the other process to load MLflow, which takes a minute where others keep the
+machine busy."""
 GRACE_SECONDS = 30.0
-"""Time of the other process to start and to end, beside its last writes."""
+"""Time of the other process to end, beside its last writes."""
 
 
 class Tracker:
@@ -119,6 +122,7 @@ class Tracker:
             return 0
         self._hang_up(timeout_seconds)
         try:
+            self._checked.result(START_SECONDS)
             missing = self._missing.result(timeout_seconds + GRACE_SECONDS)
         except TimeoutError:
             missing = 1

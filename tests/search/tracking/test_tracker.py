@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, repeat
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
@@ -36,6 +37,17 @@ from fathom.search.tracking.tracker import Tracker
 study = TrackedStudy(uri=sys.argv[1], study="demo", folder=Path(sys.argv[2]), config_text="{}")
 print(Tracker(study)._process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+SLOW_TO_START = """
+import sys, time
+from multiprocessing.connection import Connection
+time.sleep(3)
+with Connection(int(sys.argv[1])) as link:
+    link.send(None)  # MLflow can be used
+    link.send(0)  # nothing is missing
+    link.poll(None)
 """
 
 
@@ -87,6 +99,20 @@ def test_a_search_outlives_the_process_that_writes_to_mlflow(
     with tracking(place) as again:
         assert again.close() == 0
     assert place.find().info.status == "FINISHED"
+
+
+def test_the_end_waits_for_a_process_that_is_slow_to_start(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(link: Connection, _: dict[str, str]) -> "subprocess.Popen[bytes]":
+        with link:
+            command = [sys.executable, "-c", SLOW_TO_START, str(link.fileno())]
+            return subprocess.Popen(command, pass_fds=(link.fileno(),))
+
+    monkeypatch.setattr(tracker_module, "_start", slow)
+    monkeypatch.setattr(tracker_module, "GRACE_SECONDS", 2.0)
+    with tracking(place) as tracker:
+        assert tracker.close(timeout_seconds=0.0) == 0
 
 
 def test_a_search_that_is_killed_leaves_no_process_and_no_open_run(place: Place) -> None:

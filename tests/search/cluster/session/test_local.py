@@ -80,10 +80,12 @@ def test_its_death_is_one_line_with_the_command_that_goes_on(started: Started, n
     victim.kill()
     out, err = started.process.communicate(timeout=300)
     assert started.process.returncode == 1
-    assert (out, err) == (
-        "",
-        f"fathom: Ray has died (its {name} got SIGKILL); nothing is lost. To go on: {AGAIN}\n",
+    *before, last = err.splitlines()
+    assert out == ""
+    assert (
+        last == f"fathom: Ray has died (its {name} got SIGKILL); nothing is lost. To go on: {AGAIN}"
     )
+    assert all("trying once more" in line for line in before), "a busy machine starts it twice"
     assert psutil.wait_procs(children, timeout=120)[1] == []
 
 
