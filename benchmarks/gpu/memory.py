@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from benchmarks.gpu.finding import (
     Cases,
@@ -144,7 +145,8 @@ def live_bytes(setup: Setup) -> int:
     free_memory()
     if setup.on_gpu:
         return torch.cuda.memory_allocated()
-    tensors = [known for known in gc.get_objects() if issubclass(type(known), Tensor)]
+    # Subclasses are the compiler's, which have no memory.
+    tensors = [known for known in gc.get_objects() if type(known) in (Tensor, Parameter)]
     storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors}
     return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
 

@@ -18,7 +18,7 @@ import sys
 THERE = {
     "torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe",
     "fsspec", "filelock", "typing_extensions", "setuptools", "_distutils_hack",
-    "distutils",
+    "packaging",
     "numpy", "yaml", "_yaml", "tokenizers",
     "pydantic", "pydantic_core", "annotated_types", "typing_inspection",
 }
@@ -32,7 +32,8 @@ class Hiding:
 
     def find_spec(self, name, path=None, target=None):
         spec = self._finder.find_spec(name, path, target)
-        installed = spec is not None and "site-packages" in str(spec.origin)
+        place = "" if spec is None else str(spec.origin)
+        installed = "site-packages" in place and "/setuptools/" not in place  # it has its own
         return None if installed and name.partition(".")[0] not in THERE else spec
 
     def __getattr__(self, name):
