@@ -58,7 +58,8 @@ def test_the_least_limit_of_a_group_and_of_those_that_hold_it_counts(groups: Gro
     groups.write("job", memory_max=2**30, memory_current=800, memory_stat="inactive_file 300")
     groups.write("job/step", memory_max=2**31, memory_events="oom 9\noom_kill 3")
     groups.write("job/step/below", memory_max=1)
-    assert (limit := memory_limit())
+    limit = memory_limit()
+    assert limit
     assert (limit.size, limit.file, limit.used) == (2**30, groups.top / "job/memory.max", 500)
     assert machine_memory() == 2**30
     assert kernel_kills() == 3
@@ -71,7 +72,8 @@ def test_version_1_is_read_by_its_own_names(groups: Groups) -> None:
     groups.are("5:cpu,cpuacct:/\n4:memory:/slice/job\n0::/", "cgroup", options="rw,memory")
     groups.write("slice", memory_limit_in_bytes=NONE)
     groups.write("slice/job", memory_limit_in_bytes=10**9, memory_oom_control="oom_kill 2")
-    assert (limit := memory_limit())
+    limit = memory_limit()
+    assert limit
     assert limit.file == groups.top / "slice/job/memory.limit_in_bytes"
     assert (machine_memory(), kernel_kills()) == (1e9, 2)
 
