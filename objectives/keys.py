@@ -10,6 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 LONGEST_VALUE = 80
 """Characters of a wrong value that an error message repeats."""
 SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+PLACES = ("corpus", "data", "train")
+"""Keys of an objective that may name the place of its data; the first one given counts."""
 EVAL_CHUNK_TOKENS = 8192
 """Tokens evaluated at once, as far as their logits are few enough."""
 LOGITS_AT_ONCE = 2**26
@@ -158,6 +160,13 @@ class ObjectiveConfig(Group, ABC):
         """A line on data that are probably not meant so, such as rows far shorter than the context,
         with the remedy; empty if there are none. Reads the data."""
         return ""
+
+    @property
+    def place(self) -> str:
+        """Place of the data, as a key names it; the objective's name if none does."""
+        settings = self.settings()
+        found = next((settings[key] for key in PLACES if settings.get(key)), self.name)
+        return " and ".join(found) if isinstance(found, tuple) else str(found)
 
     def settings(self) -> dict[str, Any]:
         """The keys and their values without the name."""

@@ -76,8 +76,8 @@ def load_user_objective(keys: UserObjectiveConfig) -> Any:
     Raises:
         ObjectiveError: if it can't be imported, does not take the keys or lacks a member.
     """
-    name, settings = keys.name, keys.settings()
-    found = _class(name)
+    name = keys.name
+    found, settings = _class(name), keys.settings()
     _check_keys(name, found.prepare, settings)
     try:
         objective = found.prepare(**settings)

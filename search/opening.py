@@ -5,13 +5,12 @@ from functools import partial
 
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective, content_digest_of, data_digest_of
-from fathom.search.run_folder import RunFolder, is_named_store
+from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import Past, read_past
 from fathom.search.study.fingerprint import (
     Fingerprint,
     check_settings,
     fingerprint_of,
-    place_of,
     settled_fingerprint,
 )
 from fathom.search.study.keys.config import StudyConfig, dump
@@ -58,10 +57,11 @@ def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
         DamagedFileError: if the folder holds records that can't be read or are of another study.
     """
     config, folder = ready.config, ready.folder
-    data_digest, place = data_digest_of(objective), place_of(config.objective)
+    data_digest = data_digest_of(objective)
+    data = data_set(objective, config.objective, data_digest)
     every_byte = partial(content_digest_of, objective, lambda: False)
     now = fingerprint_of(config, data_digest)
-    fingerprint = settled_fingerprint(folder, now, place, every_byte)
+    fingerprint = settled_fingerprint(folder, now, data.name, every_byte)
     check_settings(folder, config, fingerprint)
     check = record_check(config, [plan.budget for plan in ready.plans], fingerprint.study)
     past = read_past(folder, check)
@@ -76,9 +76,9 @@ def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
             folder=folder.path,
             config_text=dump(config),
             searching=True,
-            trusted=ready.trust or is_named_store(config.tracking.uri),
+            trusted=ready.trust or ready.addresses.is_named,
         ),
-        data=data_set(objective, config.objective, place, data_digest),
+        data=data,
         fingerprint=fingerprint,
         past=past,
         began=ready.began,

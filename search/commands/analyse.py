@@ -12,59 +12,68 @@ from fathom.search.commands.output import print_json
 if TYPE_CHECKING:
     from fathom.search.tables.analysis import Analysis
 
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="CSV, TSV, JSON lines or parquet; a run folder; MLflow's or Optuna's address.",
+        metavar="TABLE",
+    ),
+]
 Maps = Annotated[
     list[str] | None,
     typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: val/loss=loss."),
+]
+CountRule = Annotated[
+    Count | None, typer.Option(help="Parameters that a size counts: total or non_embedding.")
+]
+Budgets = Annotated[
+    list[str] | None,
+    typer.Option("--budget", help="Size, such as 100M; by default those with most depths."),
+]
+Width = Annotated[
+    float, typer.Option(help="How far a size may be from a budget, as a share of it.")
 ]
 Horizons = Annotated[
     list[str] | None,
     typer.Option("--horizon", help="Tokens; by default those that the runs have in common."),
 ]
+Noise = Annotated[
+    float | None,
+    typer.Option(help="Nats between seeds, where the table has one seed and you know it."),
+]
+BestOf = Annotated[
+    list[str] | None,
+    typer.Option("--best-of", metavar="COLUMN", help="The best value for each shape counts."),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="COLUMN=VALUE", help="Rows with this value alone."),
+]
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", metavar="COLUMN", help="Answers of their own for each value."),
+]
+Experiment = Annotated[
+    str | None, typer.Option(help="Name or id of an experiment of MLflow, or a study of Optuna.")
+]
+ReportFolder = Annotated[
+    Path | None, typer.Option(help="Folder for the report page, its figures and tables.")
+]
 
 
 def analyse(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="CSV, TSV, JSON lines or parquet; a run folder; MLflow's or Optuna's address.",
-            metavar="TABLE",
-        ),
-    ],
+    source: Source,
     maps: Maps = None,
-    count: Annotated[
-        Count | None, typer.Option(help="Parameters that a size counts: total or non_embedding.")
-    ] = None,
-    budgets: Annotated[
-        list[str] | None,
-        typer.Option("--budget", help="Size, such as 100M; by default those with most depths."),
-    ] = None,
-    width: Annotated[
-        float, typer.Option(help="How far a size may be from a budget, as a share of it.")
-    ] = 0.1,
+    count: CountRule = None,
+    budgets: Budgets = None,
+    width: Width = 0.1,
     horizons: Horizons = None,
-    noise: Annotated[
-        float | None,
-        typer.Option(help="Nats between seeds, where the table has one seed and you know it."),
-    ] = None,
-    best_of: Annotated[
-        list[str] | None,
-        typer.Option("--best-of", metavar="COLUMN", help="The best value for each shape counts."),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="COLUMN=VALUE", help="Rows with this value alone."),
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option("--by", metavar="COLUMN", help="Answers of their own for each value."),
-    ] = None,
-    experiment: Annotated[
-        str | None,
-        typer.Option(help="Name or id of an experiment of MLflow, or a study of Optuna."),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Folder for the report page, its figures and tables.")
-    ] = None,
+    noise: Noise = None,
+    best_of: BestOf = None,
+    where: Where = None,
+    by: By = None,
+    experiment: Experiment = None,
+    report: ReportFolder = None,
     as_json: Json = False,
 ) -> None:
     """Say how deep models should be from runs that exist: curves or final losses in a table.

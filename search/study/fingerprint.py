@@ -14,7 +14,6 @@ from itertools import chain
 from threading import Event
 
 from fathom.objectives.files import digest_of
-from fathom.objectives.keys import ObjectiveConfig
 from fathom.search.json_lines import read_lines
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically
@@ -23,8 +22,6 @@ from fathom.search.study.keys.config import StudyConfig
 
 log = logging.getLogger(__name__)
 
-PLACES = ("corpus", "data", "train")
-"""Keys of an objective that may name the place of its data; the first one given counts."""
 FREE_TO_CHANGE = {"resources", "tracking"}
 """Groups of a study file that may change between runs on a folder: no answer depends on them."""
 
@@ -167,10 +164,3 @@ def _changed(folder: RunFolder, place: str, old: str, new: str) -> RunFolderErro
         f"changed since (digest {new[:12] or 'none'}, not {old[:12] or 'none'}); put "
         "the old data back, or give the study another `study` name"
     )
-
-
-def place_of(objective: ObjectiveConfig) -> str:
-    """Returns the place of the data, as a key of the objective names it; else its name."""
-    settings = objective.settings()
-    found = next((settings[key] for key in PLACES if settings.get(key)), objective.name)
-    return " and ".join(found) if isinstance(found, tuple) else str(found)

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from fathom.objectives.keys import Group, short
 from fathom.search.record_json import check_controls
-from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri, is_lost
+from fathom.search.run_folder import (
+    RunFolder,
+    RunFolderError,
+    default_tracking_uri,
+    is_lost,
+    is_named_store,
+)
 from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
@@ -22,13 +28,15 @@ from fathom.search.study.planning.shape_space import ShapeSpace
 from fathom.search.study.store_uri import check_form, check_optuna, to_keep
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """The addresses of a run's stores, including passwords."""
 
     mlflow: str
     optuna: str | None
     """None where Optuna's studies go to a file of the run folder."""
+    is_named: bool
+    """True if the user named MLflow's store, by the study or the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,11 @@ def check_trainer(config: StudyConfig) -> None:
 
 def _addresses(tracking: TrackingConfig, runs: Path) -> Addresses:
     """Returns the addresses of the stores of a run in the folder `runs`, once they are checked."""
-    addresses = Addresses(tracking.uri or default_tracking_uri(runs), tracking.optuna)
+    addresses = Addresses(
+        mlflow=tracking.uri or default_tracking_uri(runs),
+        optuna=tracking.optuna,
+        is_named=is_named_store(tracking.uri),
+    )
     check_form(addresses.mlflow)
     if addresses.optuna is not None:
         check_optuna(addresses.optuna, mlflow=addresses.mlflow)

@@ -15,9 +15,10 @@ from fathom.objectives.tokens.stream import TokenFiles
 from fathom.search.tracking.messages import DataSet
 
 
-def data_set(objective: Objective, keys: ObjectiveConfig, place: str, data_digest: str) -> DataSet:
-    """Returns the description of an objective's data, which lie at `place` or, where a rule draws
-    them, are identified by the objective's settings."""
+def data_set(objective: Objective, keys: ObjectiveConfig, data_digest: str) -> DataSet:
+    """Returns the description of an objective's data, which a place names or, where a rule draws
+    them, the objective's settings."""
+    place = keys.place
     kind, source = _source(place, keys.name)
     sizes = {f"{key}_tokens": length for key, length in _lengths(objective)}
     profile = json.dumps({"vocab_size": objective.vocab_size} | sizes)

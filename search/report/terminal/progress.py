@@ -47,6 +47,7 @@ class Progress:
         self._running = dict.fromkeys(self._plans, 0.0)
         self._shares: dict[str, float] = {}
         self._evaluated: dict[str, int] = {}
+        steps = {budget: self._steps(plan) for budget, plan in self._plans.items()}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
         self.answers = AnswerLog(scheduler.folder, planned, seed=scheduler.config.seed)
         self._looks_worse = LooksWorse()
@@ -54,7 +55,7 @@ class Progress:
         for record in (*scheduler.records, *scheduler.live.values()):
             self._take(record)
         scheduler.listeners.append(self.trial)
-        self._pace = SearchPace(plans, {plan.budget.params: self._steps(plan) for plan in plans})
+        self._pace = SearchPace(plans, steps)
         self._began = self._drawn = self._last_line = self._kept = time.monotonic()
 
     def __enter__(self) -> Self:

@@ -12,7 +12,6 @@ from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_va
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
-from fathom.search.study.fingerprint import place_of
 from fathom.search.study.keys.config import StudyConfig, study_of
 
 NOTE = "training.yaml"
@@ -53,7 +52,7 @@ def claim(out: Path, note: Note) -> None:
     if os.path.lexists(path):
         kept = read_note(out)
         if kept.data != note.data and replace(kept, data=note.data) == note:
-            place = place_of(note.config.objective)
+            place = note.config.objective.place
             raise ConfigError(
                 f"{out} holds a training on other data: {place} has changed since; "
                 "put the old data back, or choose another folder with --out"

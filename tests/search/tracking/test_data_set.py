@@ -5,7 +5,6 @@ from pathlib import Path
 
 from fathom.objectives.contract import data_digest_of
 from fathom.objectives.prepare import prepare
-from fathom.search.study.fingerprint import place_of
 from fathom.search.study.keys.config import parse
 from fathom.search.tracking.data_set import data_set
 from fathom.search.tracking.messages import DataSet
@@ -20,8 +19,7 @@ def test_a_data_set_is_identified_by_its_content(tmp_path: Path) -> None:
             f"objective: {{name: language, corpus: {path}, context: 32, eval_tokens: 64}}\n"
         )
         objective = prepare(config.objective.model_copy(update=settings))
-        place, digest = place_of(config.objective), data_digest_of(objective)
-        return data_set(objective, config.objective, place, digest)
+        return data_set(objective, config.objective, data_digest_of(objective))
 
     first, again, other = described("one text. "), described("one text. "), described("another. ")
     assert first == again

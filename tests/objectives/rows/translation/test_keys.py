@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from fathom.search.study.file.errors import ConfigError, PlanError
-from fathom.search.study.fingerprint import place_of
 from fathom.search.study.keys.config import StudyConfig, dump, parse, study_of
 from fathom.search.study.planning.plan import study_notes, vocab_size_of
 
@@ -43,7 +42,7 @@ def test_two_files_survive_a_round_trip_and_are_named_together() -> None:
 
     assert parse(dump(config)) == config
     assert config.objective.settings()["data"] == ("train.en", "train.tn")
-    assert place_of(config.objective) == "train.en and train.tn"
+    assert config.objective.place == "train.en and train.tn"
 
 
 def test_subwords_are_the_default_but_for_the_generated_language() -> None:
