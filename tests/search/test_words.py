@@ -137,6 +137,10 @@ def read_back(tree: ast.Module) -> Iterator[str]:
                 case ast.Call(func=ast.Attribute(value=text, attr=method)) if method in READING:
                     if any(says(part, variables) for part in (text, *node.args)):
                         yield ast.unparse(node)
+                case ast.Compare(left=part, ops=[ast.In() | ast.NotIn()], comparators=[text]):
+                    is_text = isinstance(part, ast.Constant) and isinstance(part.value, str)
+                    if is_text and says(text, variables):
+                        yield ast.unparse(node)
 
 
 def test_nothing_reads_the_sentences_of_an_answer_back() -> None:
@@ -154,10 +158,78 @@ def test_nothing_reads_the_sentences_of_an_answer_back() -> None:
         "return chart.title.removeprefix(chart.question)",
         "said = study_reason(verdict)\n    return re.sub('`', '', said)",
         "return state.reason(optimum).partition('/')[0]",
+        "return 'raise' in findings.reason(optimum)",
     ],
 )
 def test_reading_back_would_be_seen(code: str) -> None:
     assert list(read_back(ast.parse(f"def f(x):\n    {code}")))
+
+
+def looked_for(tree: ast.Module) -> Iterator[str]:
+    """Yields the texts of two words or more that a module looks for in other texts."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=method), args=args) if method in READING | {
+                "compile",
+                "index",
+                "find",
+                "count",
+            }:
+                parts: list[ast.expr] = args
+            case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()]):
+                parts = [left]
+            case _:
+                continue
+        for part in parts:
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                words_of = worded(re.sub(r"\\[a-zA-Z]|\[.*?\]|\(.*?\)", GAP, part.value))
+                if len(words_of.replace(GAP, " ").split()) > 1:
+                    yield words_of
+
+
+GAP = "…"
+"""What stands for a part of a sentence, or of a pattern, that is a value."""
+
+
+def worded(text: str) -> str:
+    """The words of a text and its gaps, with single spaces."""
+    return " ".join(re.findall(rf"[\w']+|{GAP}", text))
+
+
+def said(tree: ast.Module) -> Iterator[str]:
+    """Yields the words of each text in a module; a value in one is a gap."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else GAP for part in node.values)
+            yield worded("".join(map(str, parts)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield worded(node.value)
+
+
+def read_by_wording(tree: ast.Module) -> list[str]:
+    """The texts that a module looks for and that are a part of a sentence of a verdict."""
+    sentences = [f" {sentence} " for sentence in said(TREES[Path("words.py")])]
+    return [
+        text for text in looked_for(tree) if any(f" {text} " in sentence for sentence in sentences)
+    ]
+
+
+def test_nothing_looks_for_the_words_of_a_verdict() -> None:
+    found = {str(path): texts for path, tree in TREES.items() if (texts := read_by_wording(tree))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        r"return re.search(r'train (\d+) seeds', text)",
+        r"return re.compile(r'may lie beyond [0-9]')",
+        "return 'raise `confirm.seeds`' in text",
+        "return line.partition('has not ended')[0]",
+    ],
+)
+def test_looking_for_words_of_a_verdict_would_be_seen(code: str) -> None:
+    assert read_by_wording(ast.parse(f"def f(text, line):\n    {code}"))
 
 
 def spoken(path: Path) -> set[str]:
