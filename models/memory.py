@@ -99,7 +99,8 @@ def step_memory(
 
 
 def _own_memory(shape: Shape, counted: OwnCounts, sequences: int, pieces: int) -> StepMemory:
-    """Memory of a step of a user's own model, an estimate: all at once, whatever the precision."""
+    """Estimated memory of a step of a user's own model, as in float32 and without chunks of the
+    loss."""
     tokens = sequences * shape.context
     return StepMemory(
         weights=WEIGHT * counted.total,
@@ -208,15 +209,16 @@ def _cast_of_head(shape: Shape, how: Execution) -> int:
 
 
 def _outside_layers(shape: Shape, how: Execution, tokens: int) -> int:
-    """Bytes of a token for the embedding, the norm outside the blocks and the head's input, which
-    a loss in chunks does not keep."""
+    """Bytes that a token takes outside the blocks: in the embedding, in the last norm and, unless
+    the loss is computed in chunks, as the head's input."""
     width = shape.embedding_rank or shape.d_model
     rank = 2 * how.number * (shape.embedding_rank or 0)
     return _norm(shape, how) + rank - how.number * width * (tokens > how.logit_tokens)
 
 
 def _rotations(shape: Shape) -> int:
-    """The table of rotations, there and back, for queries, keys and every head."""
+    """Bytes of the tables of rotations for queries and keys of every head, in the forward and the
+    backward pass."""
     turned = (shape.d_attention + shape.d_kv) * (2 if shape.encoder_depth else 1)
     return 8 * shape.context * turned * (shape.positions is Positions.ROTARY)
 
@@ -228,8 +230,8 @@ def _matrices(shape: Shape) -> int:
 
 
 def _orthogonalised(shape: Shape, how: Execution) -> int:
-    """Muon's products on matrices of one size: the momentum ahead, its norm's quotient, the next
-    one, and two small products."""
+    """Bytes of what Muon computes at once for matrices of one size: the momentum a step ahead, that
+    divided by its norm, the next iterate, and two small products."""
     if not how.muon:
         return 0
     number, most = 2 if how.gpu else WEIGHT, 0
@@ -245,8 +247,8 @@ def _orthogonalised(shape: Shape, how: Execution) -> int:
 
 
 def _gathered(shape: Shape, how: Execution) -> int:
-    """Whole weights and gradients of what a sharded model computes: the embedding and the head all
-    along, and two blocks with a copy, as they are gathered and parted.
+    """Bytes of the whole weights and gradients that a sharded model gathers: those of the embedding
+    and the head for the whole step, and those of two blocks at a time with one copy.
 
     Measured with two processes of a CPU, from 7 % below a step's peak to 20 % above it.
     """
@@ -284,8 +286,8 @@ def _kept_of_loss(shape: Shape, tokens: int, how: Execution) -> int:
 
 
 def _inside_a_layer(shape: Shape, tokens: int, how: Execution) -> int:
-    """Gradients between the operations of the last layer, whose activations are still there, or
-    are there again."""
+    """Bytes of the gradients between the operations of the last layer, and of its activations if
+    they are computed again."""
     D, A, F = shape.d_model, shape.d_attention, shape.d_ff
     again = 0
     if how.recomputes:
@@ -296,5 +298,6 @@ def _inside_a_layer(shape: Shape, tokens: int, how: Execution) -> int:
 
 
 def _at_end(shape: Shape, pieces: int) -> int:
-    """The embedding's gradient before it joins the others; tied, also the head's."""
+    """Bytes of the embedding's gradient before it is added to the others; with tied weights and
+    several micro-batches, also of the head's."""
     return _vocabulary(shape) * (1 + (shape.tied and pieces > 1))

@@ -121,7 +121,7 @@ class ShardedAdamW(ClippedAdamW):
         return squares_P.sqrt()
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, whose moments are parted as the weights are."""
+        """The state, with moments sharded as the weights are."""
         state: dict[str, Any] = ClippedAdamW.state_dict(self)
         weights: list[Any] = self.parameters_P
         parted = {
@@ -134,7 +134,7 @@ class ShardedAdamW(ClippedAdamW):
         return state | {"state": parted}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a state with parted moments."""
+        """Loads a state with sharded moments."""
         parts = {
             index: {
                 name: part if name == "step" else part.to_local() for name, part in moments.items()
@@ -145,7 +145,7 @@ class ShardedAdamW(ClippedAdamW):
 
 
 def _parted_like(weight: Any, part: Tensor) -> Tensor:
-    """The whole tensor of which `part` is this process's part, sharded as `weight` is."""
+    """The distributed tensor, sharded as `weight` is, of which this process has `part`."""
     whole: Tensor = weight.from_local(
         part,
         weight.device_mesh,

@@ -56,7 +56,7 @@ class OwnRecipe:
         return name in self.parameters
 
     def may_ignore(self, name: str) -> bool:
-        """True if the function takes an argument of this name only as it takes any."""
+        """True if the function takes this argument by `**` alone, and so may ignore it."""
         return self.takes(name) and not self.names(name)
 
     def check(self) -> None:

@@ -20,7 +20,7 @@ from fathom.models.options import (
 )
 
 LEAST_RATIO = 1e-3
-"""`ff_ratio` as far as logarithms go: shapes without feed-forward branches have a ratio of 0."""
+"""Smallest `ff_ratio` whose logarithm is taken: without feed-forward branches the ratio is 0."""
 
 
 class Count(StrEnum):

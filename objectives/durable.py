@@ -1,4 +1,4 @@
-"""Files that take the place of others whole: after a power cut the old one is there or the new."""
+"""Replaces files atomically: after a power cut, either the old file or the new one is there."""
 
 import errno
 import os
@@ -10,8 +10,8 @@ NO_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF)
 
 
 def put_in_place(draft: Path, path: Path) -> None:
-    """Renames a file or folder, which is on the disk before it has its name; returns once the name
-    is there too.
+    """Renames a file or folder after writing its content to the disk; returns once the new name is
+    on the disk as well.
 
     Without the first a power cut may leave an empty file in the place of the old one.
 

@@ -141,8 +141,8 @@ class ObjectiveConfig(Group, ABC):
         return 0
 
     def most_train_tokens(self) -> int:
-        """At least so many training tokens as there are, where sizes of files bound them; else
-        0."""
+        """Upper bound on the number of training tokens, from the sizes of files; 0 if there is
+        none."""
         return self.train_tokens()
 
     @property

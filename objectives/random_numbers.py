@@ -56,7 +56,8 @@ def training_windows(
 
 
 def _epochs(count: int, *, step: int, batch_size: int) -> Iterator[tuple[int, slice, slice]]:
-    """The epochs of a step; of each, the places of its rows in its order and in the batch."""
+    """Yields the epochs that the rows of a step come from, each with the places of these rows in
+    the epoch's order and in the batch."""
     begin, end = step * batch_size, (step + 1) * batch_size
     for epoch in range(begin // count, (end - 1) // count + 1):
         low, high = max(begin, epoch * count), min(end, (epoch + 1) * count)

@@ -26,7 +26,7 @@ FOLLOWS, CHECKSUM = "follows", "crc32"
 SEAL = re.compile(rb', "follows": "([0-9a-f]{8})", "crc32": "([0-9a-f]{8})"\}\Z')
 SEAL_BYTES = len(b', "follows": "00000000", "crc32": "00000000"}')
 FIRST = b"00000000"
-"""What the first line follows."""
+"""Checksum that the first line names in place of a line before it."""
 UNCHECKED = "it has no checksum where the line before has one"
 CHANGED = "it is not what was written: its checksum differs"
 ASTRAY = "it does not follow the line before: lines are missing, repeated or in another order"

@@ -44,7 +44,7 @@ class OpenRun:
     began: float
     """Unix time at which the run began."""
     began_monotonic: float
-    """The same on the monotonic clock."""
+    """Time of the monotonic clock at which the run began, seconds."""
     max_hours: float | None
     """Hours after which the search ends, those of earlier runs included; None without a limit."""
 

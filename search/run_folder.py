@@ -166,7 +166,7 @@ class RunFolder:
         if all(lock.exists() for lock in locks) and locks[0].samefile(locks[1]):
             lock, report = locks
             raise RunFolderError(
-                f"{lock} and {report} must be two files, and are two names of one, for which a "
+                f"{lock} and {report} must be two files, and are two names of one file, so that a "
                 f"report would wait for ever; delete {report}"
             )
 

@@ -18,9 +18,9 @@ class LayerCache:
     """Keys and values of one layer."""
 
     decoded: KeysValues | None = None
-    """Those of the decoder's tokens so far."""
+    """Keys and values of the decoder's tokens so far."""
     memory: KeysValues | None = None
-    """Those of the encoder's output."""
+    """Keys and values of the encoder's output."""
 
     def extended(self, k_BTSK: Tensor, v_BTSK: Tensor) -> KeysValues:
         """Appends keys and values (B, T, S, K) of new tokens; returns all, (B, U, S, K) each."""

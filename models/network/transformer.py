@@ -246,7 +246,8 @@ ROLES = {
     "feed_forward.into": Role.FEED_FORWARD_IN,
     "feed_forward.out": Role.FEED_FORWARD_OUT,
 }
-"""Name of a weight without its block and `.weight` -> its role; norms' biases have it as well."""
+"""Name of a weight, without its block and `.weight` -> its role; the bias of a norm has the role of
+its weight."""
 
 
 def role_of(name: str) -> Role:

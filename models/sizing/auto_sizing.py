@@ -62,7 +62,7 @@ class GroupFamily:
 
     part: SizedPart
     weights: tuple[tuple[nn.Parameter, Tensor], ...]
-    """Each weight that has something of the groups, and a view of that, (G, ...)."""
+    """Each weight that groups have a part of, with a view of these parts, (G, ...)."""
 
     def reach(self, norm: GroupNorm, rates: Mapping[Tensor, float]) -> float:
         """Norm of the step of a group in which each weight moves by its value in `rates`: L2 for

@@ -26,7 +26,7 @@ class External:
         return math.log(self.vocab_size)
 
     def to(self, device: object) -> Self:
-        """Itself: there is nothing to place."""
+        """Returns the objective itself: there are no data to move."""
         return self
 
     def batch(self, **_: Any) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Held-out rows that are trained on as well: refused where they are all, told where they are some.
+"""Held-out rows that are trained on as well: an error if all of them are, a warning if some are.
 
 Standard library only.
 """

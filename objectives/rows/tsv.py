@@ -20,7 +20,7 @@ ARCHIVES = {
 }
 """First bytes of a file -> its kind."""
 TAR_AT, TAR = 257, b"ustar"
-"""Where a tar archive says that it is one, once it is uncompressed, and how."""
+"""Offset and bytes of the mark of a tar archive, once it is uncompressed."""
 MOST_NULS = 0.01
 """Share of NUL characters from which on a file is no text that some have crept into."""
 UTF16 = (b"\xff\xfe", b"\xfe\xff")

@@ -136,7 +136,8 @@ class SyntheticObjective(ABC):
 
 
 def solved(errors: Mapping[int, float]) -> float:
-    """The last of the ascending difficulties up to which all but 0 are solved; 0 without one."""
+    """Largest difficulty for which it and all smaller ones, but for 0, are solved; 0 if none is.
+    `errors` ascends in difficulty."""
     last = 0
     for difficulty, error in errors.items():
         if difficulty and error > SOLVED_ERROR:

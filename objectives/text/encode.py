@@ -21,7 +21,7 @@ Ids = NDArray[Any]
 """Token ids in the smallest type that torch can index everywhere: uint8, int16 or int32."""
 
 UNKNOWN = "<unknown>"
-"""Name of the one id of all characters that the training split has not."""
+"""Name of the id that stands for every character that the training split lacks."""
 PIECE_BYTES = 1 << 16
 """Least bytes of a piece; long texts are encoded in pieces, in parallel and bounded memory."""
 PIECES_AT_ONCE = 64

@@ -128,8 +128,8 @@ def _files(place: str, path: Path, split: str) -> list[Path]:
 
 
 def _of_split(folder: Path, split: str) -> list[Path]:
-    """The files of token ids in a folder that are of a split by their names. To train on are all
-    that are not held out or for a test; held out are those that say so, else all."""
+    """Returns the files of token ids in a folder that belong to a split: for training, all that are
+    not named as held out or for a test; for another split, those named so, or all if none is."""
     files = _known(folder.iterdir())
     named = by_split(files)
     if split != TRAIN:

@@ -106,7 +106,8 @@ class TokensConfig(NextTokenConfig):
         )  # fmt: skip
 
     def _found(self) -> tuple[TokenData, ...]:
-        """The data at `train`, and those at `validation` where they are named or apart."""
+        """Returns the training data and, if `validation` names held-out data or the folder `train`
+        has them apart, those."""
         held_out = self.validation
         if held_out is None and has_split(self.train, VALIDATION):
             held_out = self.train

@@ -14,8 +14,8 @@ def not_ruled_out(optimum: Optimum) -> tuple[int, ...]:
 
 
 def lowest_mean(optimum: Optimum) -> float | None:
-    """Returns the lowest mean loss of a finished depth, nats, above which the others are told; None
-    where none finished."""
+    """Returns the lowest mean loss of a finished depth, nats, to which the others are compared;
+    None where none finished."""
     return min((estimate.loss for estimate in optimum.depths), default=None)
 
 

@@ -20,7 +20,7 @@ class DepthLoss:
     loss: float
     """Nats per token."""
     error: float
-    """Its standard error."""
+    """Standard error of `loss`, nats."""
     finished: bool
     """Whether a trial finished; the losses of other depths are forecasts."""
 

@@ -68,7 +68,7 @@ class Law:
     budgets: int
     """Number of budgets fitted."""
     bounds: int
-    """Those of them that only say on which side their best depth lies."""
+    """Number of fitted budgets that only say on which side of a depth their best depth lies."""
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     leave_one_out_error: float | None
@@ -199,7 +199,8 @@ def _form_and_fit(name: str, points: SizedDepths) -> tuple[Form, LawFit] | None:
 
 
 def _fit(name: str, points: SizedDepths) -> LawFit | None:
-    """The law through points that hold a line; None where they do not, or it does not fit."""
+    """The law through the points; None where they do not determine a line, or the law does not
+    fit."""
     if not points.hold_a_line:
         return None
     start = _straight_line(name, points)

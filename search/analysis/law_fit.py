@@ -72,8 +72,8 @@ class SizedDepths:
 
     @property
     def hold_a_line(self) -> bool:
-        """True if no line through the measured points can turn freely: they are two, or there is
-        one and bounds limit the slope from below and from above."""
+        """True if the points determine a line: two are measured, or one is and bounds limit the
+        slope from below and from above."""
         measured = self.measured.params
         if len(measured) != 1:
             return len(measured) > 1

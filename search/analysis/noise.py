@@ -24,7 +24,7 @@ class Repeats:
     noise: float
     """Pooled standard deviation between the seeds of a shape, nats."""
     degrees_of_freedom: int
-    """Its degrees of freedom; 0 where nothing was repeated."""
+    """Degrees of freedom of `noise`; 0 where nothing was repeated."""
 
     @property
     def ln_noise(self) -> tuple[float, float]:

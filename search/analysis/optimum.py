@@ -102,7 +102,7 @@ class Located(BudgetAnswer):
     curve_minimum: float
     """Depth where the curve is lowest, before rounding."""
     curve_minimum_interval: tuple[float, float]
-    """95 % interval of it, before rounding."""
+    """95 % interval of `curve_minimum`, before rounding."""
     plateau: tuple[int, ...]
     """Every whole depth of the tested range that can not be distinguished from the best."""
     curves: Curves

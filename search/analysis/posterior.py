@@ -139,8 +139,8 @@ class _Setting:
 
     @cached_property
     def correction(self) -> Array:
-        """Expected deviation of each whole depth for each nat by which a point misses the curve,
-        (depths, points)."""
+        """Expected deviation from the curve at each whole depth if one point lies a nat above the
+        curve, (depths, points)."""
         gain: Array = self.deviations @ self.deviations[self.at].T @ self.white.T @ self.white
         return gain
 

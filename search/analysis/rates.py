@@ -65,7 +65,8 @@ def brackets(records: Sequence[TrialRecord], factor: Factor) -> list[Bracket]:
 
 
 def _along(factor: Factor, losses: Mapping[Scale, float]) -> dict[float, float]:
-    """Returns multiple of the factor -> loss, of the trials with the study's own other factor."""
+    """Returns multiple of the factor -> loss, of the trials that have the study's own value of the
+    other factor."""
     multiples = ((float(getattr(scale, factor)), scale) for scale in losses)
     return {
         multiple: losses[scale] for multiple, scale in multiples if factor.scale(multiple) == scale
@@ -174,8 +175,8 @@ def best_weights(losses: Mapping[float, float]) -> dict[float, float]:
     """Returns multiple -> weight; the weighted losses add up to the loss at the best multiple of
     the bracket.
 
-    At a lowest point the weights may be held fixed: moving along a curve that is level there
-    changes nothing.
+    Errors of the best multiple do not count: near a lowest point, another multiple changes the loss
+    by next to nothing.
     """
     best, stable = best_multiple(losses), _stable(losses)
     if len(stable) < 3:

@@ -67,7 +67,7 @@ class FlatRange:
     plateau: tuple[int, int]
     """The shallowest and the deepest depth of the plateau."""
     difference: float
-    """Nats by which the worst of them may be worse than the best (95 %)."""
+    """Nats by which the worst depth of the plateau may be worse than the best (95 %)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class FlatInterval:
 
     interval: tuple[int, int]
     difference: float
-    """Nats by which the worst of them may be worse than the best (95 %)."""
+    """Nats by which the worst depth of the interval may be worse than the best (95 %)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Confounded:
 
     setting: str
     values: tuple[tuple[str, tuple[int, ...]], ...]
-    """Its values, each with the depths that were trained at it."""
+    """Values of the setting, each with the depths that were trained at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class MayCostMore:
 
     depth: int
     chance: float
-    """Probability that it does."""
+    """Probability that `depth` costs so much more."""
     rivals: tuple[int, ...]
     """Depths that would then be the best, the likeliest first."""
 
@@ -163,7 +163,7 @@ class SearchUnfinished:
     """The search of the budget has not come to its end."""
 
     ended: int
-    """Trials that have."""
+    """Number of trials that have ended."""
 
 
 Flat = FlatRange | FlatInterval
@@ -196,7 +196,7 @@ class MoreTokens:
 
     seeds: int
     key: str = "tokens"
-    """The key that a study says its tokens by."""
+    """Key of the study that sets its training tokens."""
 
 
 @dataclass(frozen=True, slots=True)

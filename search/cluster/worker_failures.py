@@ -196,8 +196,8 @@ def _line(error: BaseException, deaths: int) -> str:
     place = f" at {places[-1][0]}, line {places[-1][1]}" if places else ""
     return (
         f"every worker must live to train, but all {deaths} so far died for one reason{place}: "
-        f"{last_line(error)[:300]}; mend that (`fathom doctor` looks for it), and the same command "
-        "goes on: nothing is lost"
+        f"{last_line(error)[:300]}; nothing is lost: mend that (`fathom doctor` looks for it), and "
+        "run the same command again"
     )
 
 
@@ -205,8 +205,8 @@ def _cancelled_line(death: ActorDeath) -> str:
     """Returns the message for a search in which Ray starts no worker."""
     return (
         f"Ray must start workers, but has cancelled every start in {MAX_CANCELLED} attempts: "
-        f"{death.reason[:300]} `fathom doctor` looks for the reason; once it is mended, the "
-        "same command goes on: nothing is lost"
+        f"{death.reason[:300]} `fathom doctor` looks for the reason; nothing is lost: once it is "
+        "mended, run the same command again"
     )
 
 
@@ -273,5 +273,5 @@ class SharedFailures:
         where = f" ({log} has all it printed)" if log.exists() else ""
         raise AllTrialsFailError(
             f"some trial must train, but all {len(self._reports)} so far failed for one reason: "
-            f"{report.reason}{where}; mend that, and the same command goes on: nothing is lost"
+            f"{report.reason}{where}; nothing is lost: mend that, and run the same command again"
         )

@@ -66,7 +66,7 @@ def compare_runs(paths: Sequence[Path]) -> tuple[list[ComparedStudy], list[Compa
         ConfigError: if they can't be compared.
     """
     if len(paths) < 2:
-        raise ConfigError(f"two run folders at least are compared, got {len(paths)}; name another")
+        raise ConfigError(f"at least two run folders are needed, got {len(paths)}; name another")
     pairs_of_a_budget = len(paths) * (len(paths) - 1) // 2
     # A pair has two intervals.
     studies = [_study(path, 1 - (1 - CONFIDENCE) / (2 * pairs_of_a_budget)) for path in paths]
@@ -113,7 +113,7 @@ def _check_alike(first: ComparedStudy, second: ComparedStudy) -> None:
     if differing:
         raise ConfigError(
             f"studies that are compared must have the same {differing[0]}, which {one.study} and "
-            f"{other.study} have not; run one of them again"
+            f"{other.study} do not; run one of them again"
         )
 
 

@@ -25,7 +25,7 @@ Row = dict[str, Any]
 """A row of a table of predictions, as JSON has it; without the keys of `Prediction` if the law has
 no depth of at least 1 at this size."""
 MOST_LAYERS = 10_000
-"""Layers beyond which the end of an interval is not told to the layer."""
+"""Layers beyond which the end of an interval is printed as `over 10,000`."""
 USELESS = 10
 """Factor between the ends of an interval from which on it is said to say next to nothing."""
 
@@ -36,7 +36,7 @@ class SizeAnswer:
 
     prediction: Prediction
     null_laws: tuple[Prediction, ...] = ()
-    """Those that have a depth there; none beside a published law."""
+    """Predictions of the null laws that have a depth at this size; none beside a published law."""
     note: str = ""
     """How well the law and the null laws predict left-out budgets; empty for a published law."""
 

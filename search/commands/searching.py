@@ -35,7 +35,7 @@ def run(
     trust: Trust = False,
     runs: Runs = Path("runs"),
     extend: Annotated[
-        bool, typer.Option("--extend", help="Resume the trials that paused at a rung that failed.")
+        bool, typer.Option("--extend", help="Resume trials that paused at an untrusted rung.")
     ] = False,
     max_hours: Annotated[
         float | None,
@@ -274,7 +274,7 @@ def ui(
     study: Annotated[Path | None, typer.Option(help="Study file with its own tracking.")] = None,
     overrides: Overrides = None,
     port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port of MLflow; the reports have the next.")
+        int, typer.Option(min=1, max=65535, help="Port of MLflow; reports are at the next port.")
     ] = 5000,
 ) -> None:
     """Serve the reports, fresh while searches run, and MLflow's page, both on loopback."""

@@ -37,7 +37,7 @@ def plan(
     gpu: Annotated[str | None, typer.Option(help="Type of the GPUs, for example H100.")] = None,
     price: Annotated[
         float | None,
-        typer.Option(min=0, max=1e9, help="Of an hour of a GPU, or without one of a core."),
+        typer.Option(min=0, max=1e9, help="Price of an hour of a GPU or, without GPUs, of a core."),
     ] = None,
     as_json: Json = False,
 ) -> None:

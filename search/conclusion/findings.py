@@ -51,9 +51,9 @@ class Findings(ABC):
     unfinished: tuple[int, ...] = ()
     """Budgets whose search has not come to its end."""
     resume: str = ""
-    """Command that resumes them."""
+    """Command that resumes the unfinished budgets."""
     part: Mapping[str, str] = field(default_factory=dict)
-    """Column -> its value in the runs that these are the findings of, where others are apart."""
+    """Column -> its value in the runs of these findings, if a table is answered in parts."""
 
     @property
     @abstractmethod
@@ -136,8 +136,8 @@ def why_no_law(optima: Sequence[Optimum]) -> str:
             return f"a law is over parameters, and the budgets are {optimum.count.unit}"
     verdicts = ", ".join(f"{format_count(o.budget)} {o.kind.value}" for o in optima)
     return (
-        "it takes three budgets whose optimum is identified, a plateau or an edge, and edges alone"
-        f" do not hold a line; got {verdicts or 'none that has ended'}"
+        "it takes three budgets whose verdict is identified, plateau or edge, and edges alone are"
+        f" not enough; got {verdicts or 'none that has ended'}"
     )
 
 

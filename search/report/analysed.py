@@ -1,4 +1,5 @@
-"""What a table shows, as sentences and as JSON: which column is what, whence the noise."""
+"""The answers of a table as sentences and as JSON, with what each column was taken for and where
+the noise comes from."""
 
 from typing import Any
 

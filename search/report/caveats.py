@@ -100,15 +100,15 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
     stopped = any(record.outcome is Outcome.STOPPED and record.rungs for record in records)
     audits = conclusion.audits_of(optimum.budget)
     if stopped and all(audit.rank_correlation is None for audit in audits):
-        lack = "too few trials end far enough apart to compare a rung with"
-        yield f"that stopping early was fair; {lack}."
+        lack = "too few trials end with losses that differ by more than noise"
+        yield f"that stopping early was fair; {lack}, so no rung can be checked."
 
 
 def _law_limits(conclusion: Findings) -> Iterator[str]:
     if not conclusion.laws:
         fit = len(usable(conclusion.optima))
         yield "Law: any line from size to depth; " + (
-            "neither law fits the best depths, or too many of them are edges to hold a line."
+            "neither law fits the best depths, or too many of them are edges to determine a line."
             if fit >= FEWEST_BUDGETS
             else f"it needs {FEWEST_BUDGETS} budgets with an identified depth, a plateau or an"
             f" edge, and there {'is' if fit == 1 else 'are'} {fit}."

@@ -25,9 +25,9 @@ class DepthStanding:
     loss: float | None
     """Mean loss, nats; None where no trial finished."""
     error: float
-    """Standard error of it; 0 where it is not known."""
+    """Standard error of `loss`; 0 where it is not known."""
     gap: float | None
-    """How far it lies above the lowest mean loss of a depth."""
+    """How far `loss` lies above the lowest mean loss of a depth, nats."""
     ruled_out: bool
     """True if the answer is settled, and the depth lies outside its interval and its plateau."""
     best: bool

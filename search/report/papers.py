@@ -77,7 +77,7 @@ def needs_text(required: RequiredDepth) -> str:
     trials = counted(required.trials, "trial")
     text = f"{required.metric} {limit} in the mean of {trials} or more of a depth"
     if required.gained is None or required.gained_interval is None:
-        return f"{text}; no slope, as too few difficulties ask for depths of their own"
+        return f"{text}; no slope, as too few difficulties require different depths"
     unit = "doublings of the difficulty" if required.rule.doubling else "steps of difficulty"
     gained = span(required.gained, required.gained_interval, "{:.2f}")
     return f"{text}; a layer more gains {gained} {unit}"

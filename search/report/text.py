@@ -314,12 +314,12 @@ def null_laws_text(laws: Sequence[Law], null_laws: Sequence[NullLaw]) -> str:
     if not tested:
         return ""
     missed = [f"{null_law_text(law)} by {_missed(law.leave_one_out_error)}" for law in tested]
-    alike = "Laws with one constant, fitted and tested alike, miss left-out budgets so"
+    alike = "Laws with one constant, fitted and tested in the same way, miss left-out budgets"
     found = f"{alike}: {'; '.join(missed)}."
     if not laws:
         return found
     if laws[0].leave_one_out_error is None:
-        return f"{found} No law with two constants can be tested so."
+        return f"{found} A law with two constants can't be tested."
     if equal := as_good(laws[0], null_laws):
         names = " and ".join(null_law_text(law) for law in equal)
         verb = "predicts" if len(equal) == 1 else "predict"

@@ -11,7 +11,7 @@ from fathom.search.run_folder import RunFolder, write_atomically
 
 NOT_KNOWN = "time left not known yet"
 AT_ONCE = 5.0
-"""Seconds below which the least of a range is not told."""
+"""Seconds below which the lower end of a range is left out."""
 LARGEST_FILE = 1000
 """Bytes of the largest file that is read: what a search writes is far smaller."""
 

@@ -43,7 +43,7 @@ class RungAudit:
     al. 2023).
     """
     pairs: int
-    """Number of those pairs."""
+    """Number of pairs of trials that `rank_correlation` counts."""
     depth_bias: float | None
     """Rank correlation of depth with the number of places that a trial gains from this rung to the
     end. Above 0, deep trials catch up later: the rung ranks them too low.

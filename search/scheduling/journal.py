@@ -77,8 +77,8 @@ class Past:
         return [record for record in self.latest if record.spec.trial not in self.running.records]
 
     def unfinished(self, budgets: Iterable[int]) -> frozenset[int]:
-        """Those of the budgets whose search has not come to its end: of records without a journal,
-        which are taken as they are, none."""
+        """Returns the budgets whose search has not ended; none if there are records without a
+        journal, which are taken as complete."""
         if self.attempts and not self.has_journal:
             return frozenset()
         live = {record.spec.budget for record in self.running.records.values()}

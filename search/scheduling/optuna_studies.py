@@ -257,8 +257,8 @@ def _reason(error: Exception) -> str:
 
 
 class UnsyncedFile(JournalFileBackend):
-    """Optuna's file, whose lines nobody waits for: what a power cut takes of them is written anew
-    from the records. Optuna itself would wait for the disk 4 times a trial."""
+    """Optuna's file, written without waiting for the disk: lines that a power cut takes are written
+    anew from the records. Optuna itself would wait 4 times a trial."""
 
     def __init__(self, path: Path) -> None:
         self._place, self._writing = path, JournalFileSymlinkLock(str(path))

@@ -53,7 +53,8 @@ class ReadyStudy:
     began: float = field(default_factory=time.time)
     """Unix time of these checks, with which the run begins."""
     began_monotonic: float = field(default_factory=time.monotonic)
-    """The same on the monotonic clock, which nobody sets, for its hours."""
+    """Time of the monotonic clock, which nobody sets, at these checks; the hours of the run count
+    from it."""
     max_hours: float | None = None
     """Hours after which the search ends, those of earlier runs included; None without a limit."""
     trust: bool = False

@@ -31,7 +31,7 @@ LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 OPTUNA = "optuna:"
-"""Before an address of Optuna's own, where it may be MLflow's too."""
+"""Prefix that marks an address as Optuna's where it could be MLflow's too."""
 
 
 class TrackingError(ValueError):
@@ -68,7 +68,8 @@ def check_optuna(uri: str, mlflow: str) -> None:
     if not parts.path.strip("/"):
         raise unusable_optuna(uri, "it names no database")
     if _place(uri) == _place(mlflow):
-        raise unusable_optuna(uri, "MLflow's tables are there, and both have one of the same name")
+        both = "MLflow's tables are there, and both programs have a table of the same name"
+        raise unusable_optuna(uri, both)
     if find_spec("psycopg") is None:
         raise unusable_optuna(uri, "`pip install 'fathom-depth[postgres]'` comes first")
 

@@ -274,7 +274,8 @@ def _answers(asked: _Asked) -> _Answers:
     if apart := next((name for decision in decisions for name in decision.apart), None):
         by = replace(question, by=(*question.by, apart))
         findings, notes = _part_by(apart, replace(asked, question=by))
-        note = f"each value of {printable(apart)} has answers of its own, since all shapes have all"
+        name = printable(apart)
+        note = f"each value of {name} has answers of its own, since every shape has all values"
         return findings, (*dict.fromkeys((note, *notes)),)
     findings = tuple(_findings(asked, at, found) for at, found in cases.items())
     return findings, tuple(dict.fromkeys(n for decision in decisions for n in decision.notes))

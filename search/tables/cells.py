@@ -33,7 +33,7 @@ NO_LOSS = tuple(text for text in BLANK if text != "nan")
 THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 WHOLE = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding")
 LARGEST = {"depth": 10_000.0}
-"""Most that a number may be; 1e18 for the others."""
+"""Column -> largest number in it; 1e18 for all other columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ def _is_blank(value: object) -> bool:
 
 
 def _is_missing(value: object) -> bool:
-    """True for a loss that was not measured; one that is no number was."""
+    """True for a blank loss, which was not measured; `nan` is a loss that was."""
     return value is None or (isinstance(value, str) and value.strip().lower() in NO_LOSS)
 
 

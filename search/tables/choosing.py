@@ -104,7 +104,8 @@ def _mean(runs: Sequence[EndedRun]) -> EndedRun:
 
 
 def _best(values: _Values, noise: float) -> list[EndedRun]:
-    """The runs at the values with the lowest mean loss, and what it is that low by chance."""
+    """The runs at the values with the lowest mean loss, and the part of its lead that is chance,
+    nats."""
     means: dict[object, float] = {}
     errors: dict[object, float] = {}
     for value, of_rates in values.items():

@@ -72,7 +72,8 @@ REQUIRED = ("depth", "loss")
 IGNORE = "ignore"
 """What `--map` says of a column that is not to be used."""
 OPTUNA = re.compile(r"^(params|user_attrs|system_attrs)_(?=.)")
-"""What Optuna's frame of trials puts before a name; some parameters are counted by such names."""
+"""Prefixes of the columns in Optuna's data frame of trials, such as `params_`; a few columns of
+sizes have such names, too."""
 PREFIXES = (
     *("config", "params", "param", "metrics", "metric", "summary", "hparams", "args", "cfg"),
     *("model", "trainer", "optimizer", "optim", "model_config", "model_args", "hyperparameters"),

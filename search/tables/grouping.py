@@ -13,9 +13,9 @@ from fathom.search.tables.runs import NO_TIME, Array, Run, Runs, TableError
 IDENTITY = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "seed")
 """Columns of which a run has one value."""
 MANY_ROWS = 5
-"""Rows of a shape and seed from which on a name that is new in every row is no run's."""
+"""Rows of a shape and seed from which on a name that is new in every row does not name runs."""
 MOSTLY = 0.9
-"""Share of the tokens that must come equally often for them to be of several seeds."""
+"""Share of the token counts that must occur equally often for rows to be those of several seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def group_runs(
     if "seed" not in kept.values and repeats > 0:
         if not with_names and "run" not in kept.values:
             runs = _with_seeds(runs)
-            notes.append("rows that differ in nothing but the loss are taken for other seeds")
+            notes.append("rows that differ only in the loss are counted as other seeds")
         else:
             notes.append(
                 f"no column has seeds, so {repeats} runs that repeat a shape at the same settings "
@@ -106,7 +106,7 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
     if run is not None:
         groups = len(_codes(keys)[1])
         if time and len(set(run.tolist())) == len(run) >= MANY_ROWS * groups:
-            notes.append("the column that names runs is new in every row, and is not used")
+            notes.append("the column that names runs has a new one in every row, so it is not used")
         else:
             keys = [*keys, run]
     at = [values[time]] if time else []

@@ -110,5 +110,5 @@ def ended_rows(cells: Cells) -> tuple[Cells, str]:
     if kept.all() or not kept.any():
         return cells, ""
     left = int((~kept).sum())
-    rows = "1 row did not end by its" if left == 1 else f"{left} rows did not end by their"
+    rows = "1 row has not ended, by its" if left == 1 else f"{left} rows have not ended, by their"
     return cells.at(kept), f"{rows} {printable(state)}: left out"

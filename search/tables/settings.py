@@ -33,7 +33,7 @@ SETTINGS = _words_in(
     "domain curriculum augmentation regularization teacher distillation quantization sparsity",
     "recipe",
 )
-"""Words of names of settings."""
+"""Words in the names of columns that are settings."""
 OUTCOMES = _words_in(
     "loss losses acc accuracy ppl perplexity bpb bpc nll ce entropy score bleu rouge chrf f1",
     "wer error err mfu hfu flops tflops pflops macs flop mem memory vram gb mb gib mib time",
@@ -42,7 +42,7 @@ OUTCOMES = _words_in(
     "mmlu hellaswag arc piqa winogrande boolq lambada gsm8k humaneval metric metrics diverged",
     "nan grad_norm param_norm weight_norm update_norm per_sec per_second tok_s it_s",
 )
-"""Words of names of what a training gave."""
+"""Words in the names of columns that are results of a training."""
 BOOKKEEPING = _words_in(
     "id ids uuid uid guid run runs trial experiment exp number index idx job jobid slurm url",
     "uri path dir directory folder file filename checkpoint ckpt host hostname user author",
@@ -54,28 +54,30 @@ BOOKKEEPING = _words_in(
     "iter iters iteration iterations resume resumed seed seeds replicate repeat_id compile",
     "compiled fsdp ddp parallel tp pp dp verbose debug version_info python torch",
 )
-"""Words of names that keep the books."""
+"""Words in the names of columns that only identify, date or place a run."""
 DERIVED = _words_in(
     "params param parameters parameter nparams embedding embeddings flops width hidden dim",
     "d_model n_embd dmodel d_ff ffn ff mlp intermediate inner layers layer depth blocks block",
     "loops loop recurrence recurrences aspect ratio expansion size sizes scale tokens token",
     "chinchilla label shape",
 )
-"""Words of names of what follows from a shape, or says it."""
+"""Words in the names of columns that describe the shape, or follow from it."""
 NOT_THE_TRAINING = _words_in("eval val valid validation test log save parallel workers")
-"""Words beside which a batch or a number of steps is none of the training's."""
+"""Words that say that a batch or a number of steps in the same name is not that of the training."""
 MICRO = _words_in("micro per_device device_batch")
-"""Words of names of the batch that one device takes at once."""
+"""Words in the names of columns with the batch that one device takes at once."""
 ACCUMULATED = _words_in("accum accumulation")
-"""Words of names of how many of those make a batch."""
+"""Words in the names of columns with the number of such parts in a whole batch."""
 HEADS = _words_in("heads head nhead nheads kv")
-"""Words of names of heads and their width, which may follow from the width of the model."""
+"""Words in the names of columns with the heads or their width, which may follow from the width of
+the model."""
 REGIMES = _words_in(
     "context ctx seq sequence seqlen window block_size data dataset datasets corpus mix",
     "mixture subset tokenizer tokeniser vocab family arch architecture variant language lang",
     "domain task epochs unique model",
 )
-"""Words of names of settings at which losses are answers to other questions."""
+"""Words in the names of settings that change the question, so that losses at two values are not
+compared."""
 NOT_METRICS = _words_in("coef coefficient weight scale type fn function name")
 METRIC = re.compile(r"^(train|eval|val|valid|validation|test|perf|system|time|metrics?|summary)/")
 MOST_DIGITS = 2
@@ -146,7 +148,7 @@ class Settings:
     """What the other columns of a table are."""
 
     names: tuple[str, ...]
-    """Columns that are settings; of those that tell the same rows apart the first."""
+    """Columns that are settings; where several part the rows in the same way, only the first."""
     left: tuple[str, ...]
     """Columns with several values that are taken for names."""
 

@@ -39,7 +39,7 @@ class SizedShape(Shape):
 
     counted: int
     embedding: int
-    """Parameters of the embedding among them."""
+    """Parameters of the embedding, which `counted` includes."""
 
     @property
     def params_total(self) -> int:

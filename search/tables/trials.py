@@ -19,7 +19,7 @@ from fathom.search.tables.sizes import SHORT, shape_scatter, size_slope, sized_s
 NEAR = 0.05
 """How far an evaluation may be from a horizon, as a share of its tokens."""
 FINAL_NEAR = 0.25
-"""The same for runs of which only the final loss is known: their tokens may follow their size."""
+"""`NEAR` for runs of which only the final loss is known, as their tokens may follow their size."""
 AROUND = 2
 """Evaluations on either side of a horizon whose median is the loss there, against spikes."""
 ENOUGH_DEPTHS = 3

@@ -16,7 +16,7 @@ CLOSE = 1.25
 """Factor between values of a setting up to which they count as one: what goes with the size, such
 as 1 % of the steps, varies as much among the runs of one size."""
 CLOSE_TOKENS = 1.05
-"""The same for the tokens of final losses: 5 % move a loss by a hundredth of a nat."""
+"""`CLOSE` for the tokens of final losses: 5 % move a loss by a hundredth of a nat."""
 ROUNDED = 1.5
 """Factor between widths of heads up to which they are one width, rounded."""
 ENOUGH = 3
@@ -32,13 +32,14 @@ class Decision:
     """What is done about the settings that vary among the runs of one size."""
 
     apart: tuple[str, ...] = ()
-    """Settings of other questions, of which each shape has every value: answers are apart."""
+    """Settings that change the question and of which every shape has every value: each value gets
+    an answer of its own."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Settings that are held at the one value that all shapes have."""
     rates: bool = False
     """True if the best learning rate of each shape counts, as a setting does."""
     confound: Confounded | None = None
-    """A setting that goes with depth all the same."""
+    """A setting that still goes with depth after these decisions."""
     notes: tuple[str, ...] = ()
     """What the table decided, as sentences without a full stop."""
 
@@ -88,13 +89,14 @@ def _by_table(runs: Sequence[Run], unsaid: Sequence[str]) -> tuple[list[str], De
     if all(values == sets[0] for values in sets):
         apart = tuple(name for name in unsaid if _is_question(runs, name))
         chosen = [printable(name) for name in unsaid if name not in apart]
-        note = f"of {' and '.join(chosen)} the best value counts, since each shape has every one"
+        note = f"of {' and '.join(chosen)} the best value counts, since every shape has all values"
         return [], Decision(apart=apart, notes=(note,) if chosen else ())
     common = set.intersection(*sets)
     if len(common) == 1:
         held = dict(zip(unsaid, common.pop(), strict=True))
         values = " and ".join(f"{printable(name)}={printable(held[name])}" for name in held)
-        return [], Decision(held=held, notes=(f"held at {values}, which alone every shape has",))
+        note = f"held at {values}, the only value that every shape has"
+        return [], Decision(held=held, notes=(note,))
     own = {
         name: {frozenset(values) for values in _by_shape(runs, name).values()} for name in unsaid
     }
@@ -102,8 +104,8 @@ def _by_table(runs: Sequence[Run], unsaid: Sequence[str]) -> tuple[list[str], De
 
 
 def _stands(runs: Sequence[Run], name: str) -> bool:
-    """True if a setting goes with depth, though it was said what it is for: the shapes had no value
-    in common to choose from, nor their own best one between others."""
+    """True if a setting that the question names still goes with depth: shapes share no value, and
+    some shape's best value does not lie between its others."""
     return goes_with_depth(runs, name) and not _bracketed(runs, name)
 
 

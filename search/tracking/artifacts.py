@@ -50,7 +50,8 @@ def check_artifacts(study: TrackedStudy) -> None:
 
 
 def _addresses(path: Path, study: str) -> list[str]:
-    """Returns the addresses of the artifacts of a study and its runs; none of what is no store."""
+    """Returns the addresses of the artifacts of a study and its runs; empty for a file that is no
+    store."""
     try:
         with closing(sqlite3.connect(path)) as database:
             rows = [row for ask in ADDRESSES for row in database.execute(ask, {"study": study})]

@@ -28,7 +28,7 @@ STUDY_TAG = "fathom.study"
 STUDY_NODE, MACHINE_NODE = "study", "machine"
 """The node tags of the study's run, and of the child with the load of the machine."""
 MACHINE_NAME = "CPU, memory, disk, network"
-"""Name of that child."""
+"""Name of the child run with the load of the machine."""
 INTERRUPTED = "interrupted"
 """The tag `outcome` of a trial that was running when the search ended."""
 KEY = re.compile(r"[0-9a-f]{32}")

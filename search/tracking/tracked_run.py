@@ -10,7 +10,8 @@ from mlflow.entities import Metric, Param, RunTag
 from mlflow.entities import Run as MlflowRun
 
 WRITTEN_TAG = "fathom.tokens_written"
-"""Tag of the tokens of the last point written to a run, in the same request as the point."""
+"""Tag with the tokens of the last point that a run has; it is written in the same request as the
+point."""
 BATCH_METRICS = 400
 """Most metrics of points, and most of layers, in a request; MLflow takes 1000 in all."""
 

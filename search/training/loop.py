@@ -234,7 +234,8 @@ def record_step(training: Training, objective: Objective) -> None:
 def _loss_of(training: Training, objective: Objective) -> Callable[[Model, Batch], Tensor]:
     """The loss of the objective, compiled whole for a user's own model and as a CUDA graph.
 
-    It is a graph only while a step is one piece, for the next one would overwrite its gradients.
+    It is a graph only where a step has a single micro-batch: a second one would overwrite the
+    gradients of the first.
     """
     plan, graph = training.plan, training.plan.cuda_graphs and training.micro_batches == 1
     if not plan.compiled or (isinstance(training.model, Transformer) and not graph):

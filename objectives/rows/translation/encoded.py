@@ -13,7 +13,7 @@ from fathom.objectives.rows.translation.parallel_text import ParallelText
 from fathom.objectives.rows.translation.vocabulary import END, PairTokens
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Pairs in the place of one sequence of the whole context: a bucket each."""
+"""Pairs that a batch has for each sequence of full length, by bucket: the shorter, the more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,7 +27,7 @@ class Score:
 
     value: float
     signature: str
-    """How it was computed, by which others can repeat it."""
+    """Settings of the score in sacrebleu's form, with which others can repeat it."""
 
 
 def check_sacrebleu() -> None:

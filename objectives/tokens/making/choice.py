@@ -30,7 +30,7 @@ class Chosen:
     """A tokenizer, and the token that it puts between documents."""
 
     text: str | None
-    """Its tokenizer.json; None for ids that are cut already."""
+    """Content of the tokenizer.json; None for text that is token ids already."""
     vocab_size: int
     end: int | None
 

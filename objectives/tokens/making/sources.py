@@ -54,11 +54,11 @@ class TextBlock:
     content: bytes | list[Any]
     path: str
     place: int
-    """Bytes or rows of its file before it."""
+    """Place in its file: bytes or rows before it."""
     continues: bool
     """True if the text before it, in the block before, is of the same document."""
     read: int
-    """Bytes of all files up to its end, as they lie on the disk; about."""
+    """Approximate number of bytes on the disk, of all files, up to the end of this block."""
 
 
 def find_sources(source: str) -> list[SourceFile]:

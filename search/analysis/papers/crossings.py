@@ -44,13 +44,13 @@ class CrossingKind(StrEnum):
     """The order of two depths over the sizes that both were trained at."""
 
     CROSSED = "crossed"
-    """The shallower one is clearly ahead at first, the deeper one later."""
+    """The shallower depth is clearly ahead at small sizes, the deeper one at larger ones."""
     REVERSED = "reversed"
-    """The deeper one is clearly ahead at a smaller size than one where the shallower one is."""
+    """The deeper depth is clearly ahead at a small size, the shallower one at a larger one."""
     SHALLOWER = "shallower ahead"
-    """The shallower one is ahead at every size tried."""
+    """The shallower depth is ahead at every size tried."""
     DEEPER = "deeper ahead"
-    """The deeper one is ahead at every size tried."""
+    """The deeper depth is ahead at every size tried."""
     UNCLEAR = "not told apart"
 
 

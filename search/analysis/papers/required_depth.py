@@ -157,11 +157,11 @@ def _need(
 def _slope(
     measured: Measured, rule: DepthRule, needs: Sequence[DifficultyDepth], generator: Generator
 ) -> tuple[float | None, tuple[float, float | None] | None]:
-    """Returns the difficulty gained with each layer and its interval: the inverse of layers for
-    each unit.
+    """Returns the difficulty gained with each layer and its interval, as the inverse of the layers
+    that a unit of difficulty takes.
 
-    Depths are what has errors: rounding at least, the misses of the line, and other seeds, by
-    drawing trials again.
+    The errors are those of the required depths: rounding at least, their distances from the line,
+    and other seeds (by drawing trials again).
     """
     points = _usable([(need.difficulty, need.depth) for need in needs])
     layers = _line(points, rule)

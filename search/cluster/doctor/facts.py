@@ -121,7 +121,8 @@ class Facts:
     import_trouble: str
     """Reason why what a worker imports can't be imported; empty if it can."""
     storage_trouble: str
-    """Reason why the probe could not be read, or its answer not seen; empty if both could."""
+    """Reason why the node could not read the probe, or its answer was not seen; empty if neither
+    failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

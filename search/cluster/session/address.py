@@ -13,7 +13,7 @@ from fathom.search.cluster.ray_internals import ray_address_file
 CONNECT_SECONDS = 5.0
 """Longest wait for a connection."""
 BELIEVED = {0}
-"""Users who are believed besides this one: root, who can do anything anyhow."""
+"""Other users whose addresses of Ray are trusted: root, who can do anything anyway."""
 LISTENING = "0A"
 """State of a socket that listens, in Linux's tables of sockets."""
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")

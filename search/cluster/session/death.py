@@ -61,7 +61,7 @@ def _watch_head(address: str, patience: float, again: str) -> None:
         is_there = _has_socket(socket)
         if was_there and not is_there:
             what = "Ray on this machine has died (its raylet is gone)"
-            _end(f"{what}; nothing is lost. When it runs again, go on: {again}")
+            _end(f"{what}; nothing is lost. Once Ray runs here again, resume by: {again}")
         was_there = is_there
         if is_reachable(address):
             silent_since = None
@@ -69,7 +69,7 @@ def _watch_head(address: str, patience: float, again: str) -> None:
             silent_since = time.monotonic()
         elif time.monotonic() - silent_since >= patience:
             what = f"the Ray cluster at {address} has died (no head for {patience:.0f} s)"
-            _end(f"{what}; nothing is lost. When there is one again, go on: {again}")
+            _end(f"{what}; nothing is lost. Once a cluster runs again, resume by: {again}")
         time.sleep(HEAD_POLL_SECONDS)
 
 
@@ -109,7 +109,7 @@ def _watch(over: threading.Event, started: Sequence[subprocess.Popen[bytes]], ag
             why = dead[0]
             if kernel_kills() > killed_before:
                 why += f", as the kernel kills for lack of memory: {memory_words()}"
-            _end(f"Ray {what} ({why}); nothing is lost. To go on: {again}")
+            _end(f"Ray {what} ({why}); nothing is lost. Resume by: {again}")
         found_dead = bool(dead)
 
 

@@ -69,7 +69,8 @@ def places() -> tuple[Path, ...]:
 
 
 def _trouble(place: Path) -> tuple[int, str] | None:
-    """The number and the words of what speaks against a folder; None if nothing does."""
+    """Returns why Ray can't have its folder in a place, as the number and text of an `OSError`;
+    None if it can."""
     try:
         found = place.stat()
     except OSError as error:

@@ -46,7 +46,7 @@ class Answer:
     law: Law
     prediction: Prediction
     null_laws: tuple[NullLaw, ...]
-    """Those that predict left-out budgets as well as the law."""
+    """Null laws that predict left-out budgets as well as the law."""
     other: Prediction | None
     """Prediction of the law with the larger error; None if there is only one law."""
     shape: Shape
@@ -255,7 +255,8 @@ def _distance(found: Answer) -> str:
     low, high = found.law.params_range
     if not found.prediction.extrapolated:
         return "The size lies within these budgets: nothing is extrapolated."
-    side = "larger than the largest" if found.question.params > high else "smaller than the least"
+    is_larger = found.question.params > high
+    side = "larger than the largest" if is_larger else "smaller than the smallest"
     return (
         f"Extrapolated: the size is {found.beyond:.3g} times {side} budget, and the budgets "
         f"span {high / low:.3g} times; the interval holds as far as the law does."

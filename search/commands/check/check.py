@@ -32,9 +32,10 @@ from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.device import local_device
 
 EXPONENT_LIMIT = 0.45
-"""Largest absolute exponent of an activation's change against the size that counts as flat. Over
-head layouts, positions, gates, tied weights and rates, schemes that scale stay well below and
-others well above: `python -m benchmarks.answers.carrying --coordinates`."""
+"""Largest absolute exponent of an activation's change against the size that counts as no trend.
+Schemes that carry a rate over sizes stay well below it and others well above, with any layout of
+heads, positions, gates, tied weights and rate: `python -m benchmarks.answers.carrying
+--coordinates`."""
 RATE_LIMIT = 0.5
 """Largest shift of the best log2 learning rate per doubling of an axis: over two doublings, a
 bracket of x0.5 to x2 as in the confirmation stage still holds it. Measured by `python -m
@@ -60,7 +61,8 @@ class SizeAxis(StrEnum):
     def sizes(
         self, depths: Sequence[int], widenings: Sequence[int], *, two_stacks: bool
     ) -> list[ProbeSize]:
-        """Sizes along this axis, from that of the base shape on; the other sizes are its own."""
+        """Sizes along this axis, beginning with that of the base shape; all other sizes are those
+        of the base shape."""
         near = depths[0]
         encoder = near if two_stacks else 0
         match self:

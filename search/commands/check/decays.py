@@ -126,7 +126,7 @@ class DecayCheck:
 
     @property
     def own_suits_both(self) -> bool:
-        """True if the study's own decay costs neither shape more than counts."""
+        """True if the study's own decay costs neither shape a loss that matters."""
         return self.learnt and not self._counts(self.own)
 
     def _counts(self, decay: float) -> bool:

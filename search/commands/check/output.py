@@ -254,8 +254,9 @@ def _coordinates_text(axis: AxisCheck) -> str:
     assert axis.coordinates, "else there is nothing to say"
     name, _ = axis.coordinates.largest
     sizes = f"from {axis.axis.value} {axis.coordinates.sizes[0]} to {axis.coordinates.sizes[-1]}"
-    do = "change" if axis.coordinates.flat else "do not change"
-    return f"activations {do} alike {sizes} ({ACTIVATIONS[name]} most apart, as {_power(axis)})"
+    change = "by the same amount" if axis.coordinates.flat else "by different amounts"
+    trend = f"{ACTIVATIONS[name]} most: as {_power(axis)}"
+    return f"activations change {change} {sizes} ({trend})"
 
 
 def _power(axis: AxisCheck) -> str:

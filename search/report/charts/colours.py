@@ -14,7 +14,7 @@ class Hue:
 
     @property
     def name(self) -> str:
-        """Its name as a class of the page."""
+        """Name of the colour as a class of the page."""
         return f"h{self.light[1:]}"
 
 

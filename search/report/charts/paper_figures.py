@@ -68,15 +68,15 @@ PAPER: dict[Any, Any] = {
 }
 STRIP_NAME = "answer"
 LEAST_COLUMNS, MOST_COLUMNS = 1.5, 4
-"""Width of a picture in small charts: one of a single chart fits a telephone."""
+"""Smallest and largest width of a picture, in small charts: a single one fits a telephone."""
 SMALL_WIDTH, SMALL_HEIGHT = 3.3, 2.6
 """Inches of a small chart with its title."""
 STRIP_TOP, STRIP_BOTTOM = 0.7, 0.3
-"""Inches above and below them, for the sentence and for where it is from."""
+"""Inches above and below the small charts, for the answer's sentence and for its source."""
 SMALL_LEFT, STRIP_EDGE = 0.62, 0.12
 """Inches from the left of a small chart to its axis, and to its texts."""
 STRIP_LETTERS = 10.5
-"""Letters of the sentence; those above a chart are smaller."""
+"""Size of the letters of the answer's sentence, in points; those above a chart are smaller."""
 
 
 def save_static(charts: Sequence[Chart], folder: Path) -> None:

@@ -62,8 +62,8 @@ class LiveRow:
 
     @property
     def interval(self) -> tuple[int, int] | None:
-        """The interval of a budget that is done and has one: what an interval of an early search
-        leaves out may come back, and the verdict at the end may allow none."""
+        """The interval of a budget that is done, if it has one. None is shown before: depths
+        outside of an early interval may return to it, and the last verdict may come without one."""
         answer = self.answer
         if not self.done or answer is None or answer.verdict is Kind.INSUFFICIENT:
             return None
@@ -187,7 +187,7 @@ class LiveView:
         yield Text(self.left)
 
     def _open_pictures(self, width: int) -> list[DepthPicture]:
-        """Returns as many pictures as stand side by side, of open budgets first."""
+        """Returns as many pictures as fit side by side, those of unfinished budgets first."""
         drawn = [state for state in self.states if state.picture]
         first = sorted(drawn, key=lambda state: state.done)[: side_by_side(width)]
         return [state.picture for state in drawn if state in first and state.picture]

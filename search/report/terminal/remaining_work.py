@@ -18,9 +18,9 @@ STILL_OPEN = 0.3
 """Most work of a budget that has taken all of that and is still not settled, as a share of what it
 has taken."""
 PACE_ERROR, FIRST_PACE_ERROR = 0.1, 0.5
-"""Relative error of the pace after many evaluations, and what one evaluation alone adds to it."""
+"""Relative error of the pace after many evaluations, and what is added to it after a single one."""
 SLOWNESS = 0.2
-"""Time in which what is told comes to what is estimated, as a share of the time passed."""
+"""Time that the printed range takes to follow a new estimate, as a share of the time passed."""
 FEWEST_EVALUATIONS = 8
 """Evaluations and starts of trials in this run before its pace is known."""
 
@@ -134,8 +134,8 @@ class SearchPace:
         self, plans: Iterable[BudgetPlan], evaluations: Mapping[int, int],
         clock: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        """`evaluations` maps each budget to the evaluations of a whole training that stop it: none
-        of a command of the user's own, whose time has them in it."""
+        """`evaluations` maps each budget to the number of evaluations that interrupt a whole
+        training; 0 for a command of the user's own, whose training time includes them."""
         self._plans = {plan.budget.params: plan for plan in plans}
         self._evaluations, self._clock = evaluations, clock or steady_clock()
         self._began: float | None = None

@@ -33,9 +33,9 @@ class GpuType:
     """FLOPs per second of matrix products in bfloat16; None if it has no bfloat16."""
     float32_flops: float
     bandwidth: float
-    """Bytes per second of its memory."""
+    """Bytes per second that its memory delivers."""
     memory: float
-    """Bytes of its memory."""
+    """Bytes of memory of the GPU."""
 
     def speed(self, train: TrainConfig, share: float) -> Speed:
         """The estimated speed of a trial that has `share` GPUs, which may be a part of one.
@@ -102,7 +102,7 @@ class GpuChoice:
     """The type of GPU that a plan is for."""
 
     gpu: GpuType
-    """Its data sheet, or that of an assumed type."""
+    """Data sheet of the chosen type, or of the one that is assumed."""
     device: str
     """Name by which its speeds are kept: that of the type, or the driver's for an unknown type."""
     here: int

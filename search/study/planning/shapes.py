@@ -220,8 +220,8 @@ def _explain(space: ShapeSpace, budget: Budget, shapes: tuple[Shape, ...]) -> st
             f"at d_model {smallest.d_model})"
         )
     remedy = "; ".join(_remedies(space, budget)) or (
-        "no budget near it has them, nor does it with a wider `space.depth`, `space.ff_ratio` or "
-        "`tolerance`; drop it"
+        "no budget near it has so many, nor does it with a wider `space.depth`, `space.ff_ratio` "
+        "or `tolerance`; drop it"
     )
     return (
         f"budget {budget.label} ({budget.count.unit_in_full}, within "

@@ -12,7 +12,7 @@ from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_ho
 TRIALS = (2, 4, 8)
 """Numbers of trials on a GPU that are compared with one."""
 WORTH = 0.75
-"""Part of the time below which sharing is worth a line, as it is estimated and not measured."""
+"""Largest part of the present time that sharing may take to be advised: it is an estimate only."""
 
 
 def sharing_notes(

@@ -184,7 +184,7 @@ class CommandTrial:
                 )
 
     def _heard(self, raw: bytes) -> Evaluation | None:
-        """The evaluation of a line, if it has one; the number of parameters is held against the
+        """The evaluation of a line, if it has one; the number of parameters is compared with the
         budget."""
         text = raw.decode(errors="replace").strip()
         self._last_text = printable(text) or self._last_text

@@ -71,8 +71,8 @@ class ShardedSaver:
 
 
 def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
-    """A state that was read from a file, with its parted tensors read into those of a state like
-    it; all ranks call this.
+    """A state that was read from a file, with its sharded tensors read into those of a similar
+    state; all ranks call this.
 
     Raises:
         Exception: when parts are missing or damaged.

@@ -37,7 +37,8 @@ LEAVING = threading.Event()
 """Set once the machine of this process is about to be taken away: its trial saves, as at an
 interrupt, and another worker resumes it."""
 AGREE_SECONDS = 2.0
-"""Time between two steps after which several ranks agree on what is due, as they then wait."""
+"""Seconds between two steps at which the ranks agree whether to save or report, for which they wait
+for each other."""
 
 
 class TrialLog:

@@ -18,9 +18,9 @@ NOTE = "training.yaml"
 WEIGHTS = "weights.pt"
 CHECKPOINT = "checkpoint.pt"
 COMPACT = "compact.pt"
-"""Weights of an auto-sized model without what became zero."""
+"""File with the weights of an auto-sized model, without those that became zero."""
 SIZES = "compact.yaml"
-"""Sizes of its layers."""
+"""File with the sizes of the layers of that model."""
 
 
 @dataclass(frozen=True, slots=True)

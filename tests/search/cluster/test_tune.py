@@ -334,7 +334,7 @@ def test_workers_that_all_die_alike_end_the_search_with_the_reason_and_no_trial_
 ) -> None:
     search = scheduler(tmp_path, ONE_AT_A_TIME)
     with pytest.raises(
-        AllWorkersDieError, match=r"test_tune\.py, line \d+: RuntimeError: no kernel .* goes on"
+        AllWorkersDieError, match=r"test_tune\.py, line \d+: RuntimeError: no kernel .* again"
     ):
         run_trials(search, Unplaceable(np.arange(4096) % 256))
     assert not search.records

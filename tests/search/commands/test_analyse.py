@@ -224,7 +224,7 @@ def test_a_table_of_runs_that_wandb_exported_has_an_answer(tmp_path: Path) -> No
     status, out, _ = said(write_table(tmp_path / "wandb.csv", names, rows))
     assert status == 0
     assert "identified" in out
-    assert "1 row did not end by its State: left out" in out
+    assert "1 row has not ended, by its State: left out" in out
 
 
 LIGHT = """

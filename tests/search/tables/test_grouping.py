@@ -32,7 +32,7 @@ def test_tokens_that_all_come_twice_are_of_two_seeds_and_some_are_of_a_restart()
     restarted = grouped(depth=[4] * 4, params=[9] * 4, step=[1, 2, 2, 3], loss=[3, 2, 2.1, 1])
 
     assert [run.losses.tolist() for run in twice.runs] == [[3, 2], [3.1, 2.1]]
-    assert "taken for other seeds" in " ".join(twice.notes)
+    assert "counted as other seeds" in " ".join(twice.notes)
     assert [run.losses.tolist() for run in restarted.runs] == [[3, 2.1, 1]]
 
 
@@ -78,7 +78,7 @@ def test_a_name_that_is_new_in_every_row_is_no_runs() -> None:
     )  # fmt: skip
 
     assert len(found.runs) == 1
-    assert "new in every row" in " ".join(found.notes)
+    assert "new one in every row" in " ".join(found.notes)
 
 
 def test_a_size_that_is_not_there_is_estimated_by_the_matrices() -> None:

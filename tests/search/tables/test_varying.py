@@ -82,7 +82,7 @@ def test_a_setting_of_which_each_shape_has_every_value_is_chosen_over() -> None:
     found = answered(rows)
 
     assert kinds(found) == [Kind.IDENTIFIED]
-    assert "of decay the best value counts, since each shape has every one" in found.notes
+    assert "of decay the best value counts, since every shape has all values" in found.notes
     assert found.findings[0].optima[0].noise < 0.01
 
 
@@ -106,7 +106,7 @@ def test_a_value_that_every_shape_has_alone_is_held() -> None:
     rows.append(rows[0] | {"dropout": 0.1, "loss": 2.0, "seed": 9})
     found = answered(rows)
 
-    assert "held at dropout=0, which alone every shape has" in found.notes
+    assert "held at dropout=0, the only value that every shape has" in found.notes
     assert kinds(found) == [Kind.IDENTIFIED]
 
 
@@ -171,7 +171,7 @@ def test_without_a_column_of_seeds_nothing_is_called_noise() -> None:
     named = [row | {"name": f"run-{index}"} for index, row in enumerate(rows)]
 
     assert kinds(answered(rows)) == [Kind.IDENTIFIED], "they differ in nothing but the loss"
-    assert "taken for other seeds" in " ".join(answered(rows).notes)
+    assert "counted as other seeds" in " ".join(answered(rows).notes)
     assert kinds(answered(named)) == [Kind.INSUFFICIENT]
     assert "--map COLUMN=seed" in " ".join(answered(named).notes)
     empty = [row | {"seed": ""} for row in named]

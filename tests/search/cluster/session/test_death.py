@@ -45,7 +45,7 @@ def test_the_death_of_a_joined_cluster_is_one_line_with_the_command_that_goes_on
     assert process.returncode == 1
     assert complaint == (
         f"fathom: the Ray cluster at {address} has died (no head for 2 s); nothing is lost. "
-        "When there is one again, go on: fathom run study.yaml\n"
+        "Once a cluster runs again, resume by: fathom run study.yaml\n"
     )
 
 
@@ -95,6 +95,6 @@ def test_a_search_whose_cluster_dies_says_how_to_go_on_and_does(
     assert process.returncode == 1
     [line] = complaint.splitlines()
     assert line.startswith(f"fathom: {what.format(address=address)}")
-    assert line.endswith("go on: fathom run study.yaml")
+    assert line.endswith("resume by: fathom run study.yaml")
     alone = known | {"RAY_ADDRESS": "local"}
     assert subprocess.run(command, cwd=tmp_path, env=alone, check=False).returncode == 0

@@ -83,7 +83,8 @@ def test_its_death_is_one_line_with_the_command_that_goes_on(started: Started, n
     *before, last = err.splitlines()
     assert out == ""
     assert (
-        last == f"fathom: Ray has died (its {name} got SIGKILL); nothing is lost. To go on: {AGAIN}"
+        last
+        == f"fathom: Ray has died (its {name} got SIGKILL); nothing is lost. Resume by: {AGAIN}"
     )
     assert all("trying once more" in line for line in before), "a busy machine starts it twice"
     assert psutil.wait_procs(children, timeout=120)[1] == []
@@ -175,5 +176,5 @@ time.sleep(600)
     assert done.returncode == 1
     assert done.stderr == (
         f"fathom: Ray could not start (its sleep got SIGKILL{why}); nothing is lost. "
-        "To go on: fathom run study.yaml\n"
+        "Resume by: fathom run study.yaml\n"
     )
