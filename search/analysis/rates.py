@@ -147,8 +147,8 @@ def _without_gain(losses: Mapping[Scale, float]) -> dict[Scale, float]:
 
 
 def _change_to_best(losses: Mapping[float, float]) -> dict[float, float]:
-    """Returns multiple -> weight; the weighted losses add up to the loss at the best multiple less
-    that at the study's own. Empty where the latter did not finish."""
+    """Returns multiple -> weight, by which the losses sum to the loss at the best multiple minus
+    the loss at the study's own. Empty where the study's own did not finish."""
     if 1.0 not in losses:
         return {}
     change = defaultdict(float, best_weights(losses))

@@ -104,7 +104,8 @@ class TrainedDepths:
         return find_with_posterior(self._records, seed=0)
 
     def beyond(self) -> tuple[Choice, ...]:
-        """A depth without which the trained ones do not enclose the optimum; empty when they do.
+        """A depth to train next, beyond an end of the trained ones, where these do not enclose the
+        optimum; empty when they do.
 
         An end of the trained depths encloses it if that depth is certainly worse than the best, if
         a depth not far beyond it is, or if no shape lies beyond it. An end at which no trial
