@@ -33,7 +33,7 @@ def command_again() -> str:
 def exit_interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
     """Prints how to resume and exits with status 130; after a second Ctrl-C without waiting for
     Ray."""
-    print(f"fathom: interrupted; nothing is lost. To go on:\n  {command_again()}", file=sys.stderr)
+    print(f"fathom: interrupted; nothing is lost. Resume by:\n  {command_again()}", file=sys.stderr)
     from fathom.search.cluster.interrupt import InterruptNow
 
     if isinstance(interrupt, InterruptNow):
