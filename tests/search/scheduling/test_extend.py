@@ -13,7 +13,7 @@ from fathom.search.json_lines import read_lines
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.run_folder import read_records
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.scheduling.extend import extend, forget_checkpoints, warnings
+from fathom.search.scheduling.extend import Extension, extend, forget_checkpoints, warnings
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
@@ -223,3 +223,16 @@ def test_the_message_names_budget_rung_setting_and_command(first: Scheduler) -> 
     assert failed[0].why in line
     assert failed[0].remedy in line
     assert "`fathom run studies/x.yaml --extend`" in remedy
+
+
+def test_an_extension_says_where_stopping_begins_or_that_nothing_is_stopped(
+    first: Scheduler,
+) -> None:
+    budget = budgets(first)[0]
+
+    def sentence(first_rung: int) -> str:
+        return Extension(budget=budget, first_rung=first_rung, again=2, anew=0).sentence
+
+    before = budget.tokens - 1
+    assert f"nothing is stopped before {before:,} tokens any more" in sentence(before)
+    assert "nothing is stopped any more" in sentence(budget.tokens)
