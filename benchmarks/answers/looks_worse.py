@@ -1,21 +1,25 @@
 """Counts how often a running search says that a depth looks worse which is the best in truth.
 
 Searches of two budgets in a world whose losses rise with the squared logarithm of the distance from
-the best depth: `python -m benchmarks.answers.looks_worse`.
+the best depth: `python -m benchmarks.answers.looks_worse`. Beside the rule of a search, that of its
+interval alone is counted.
 """
 
+import argparse
 import math
 import random
-import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.driver import Loss, SimulatedWorkers, new_scheduler
 from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.analysis.interim import depth_losses, interim_answer
 from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.records import TrialRecord, TrialSpec
-from fathom.search.report.terminal.looks_worse import LooksWorse
+from fathom.search.report.terminal.looks_worse import ERRORS, LooksWorse
 from fathom.search.study.keys.config import parse
 
 BEST = (1, 2, 3, 4, 6, 8, 12)
@@ -25,37 +29,71 @@ EVENTS = 5
 """Evaluations between two answers, which is more often than a search computes them."""
 
 
+RULES = {"": ERRORS, "_by_interval": 0.0}
+"""Standard errors of the rule of a search, and of that by the interval alone, by the ends of the
+names of their figures."""
+COLUMNS = {
+    "standard errors": "g",
+    "budgets": "",
+    "called worse": "",
+    "in the final interval": "",
+    "planted best depth": "",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorseDepths:
+    """A budget of a search, and what was told of it."""
+
+    worse: Mapping[float, set[int]]
+    """Standard errors of a rule -> the depths that it ever called worse."""
+    interval: tuple[int, int]
+    """The final interval."""
+    planted: int
+    """The best depth."""
+
+
 def main() -> None:
-    """Prints how many depths were called worse, and how many of these wrongly."""
-    searches = int(sys.argv[1]) if len(sys.argv) > 1 else 25
-    called = inside = best = 0
-    for seed in range(searches):
-        for out, interval, planted in _searched(seed):
-            called += len(out)
-            inside += sum(interval[0] <= depth <= interval[1] for depth in out)
-            best += planted in out
-    print(f"{2 * searches} budgets: {called} depths were called worse")
-    print(f"{inside} of them lie in the final interval, {best} are the planted best depth")
+    """Prints for each rule how many depths were called worse, and how many of these wrongly."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--searches", type=int, default=25)
+    add_json_option(parser)
+    arguments = parser.parse_args()
+    found = [told for seed in range(arguments.searches) for told in _searched(seed)]
+    table = PrintedTable(COLUMNS, arguments.json)
+    table.figure("budgets", len(found), "budgets")
+    for rule, errors in RULES.items():
+        called = [(depth, told) for told in found for depth in told.worse[errors]]
+        inside = sum(told.interval[0] <= depth <= told.interval[1] for depth, told in called)
+        best = sum(depth == told.planted for depth, told in called)
+        table.add(errors, len(found), len(called), inside, best)
+        counts = {"called_out": len(called), "in_interval": inside, "best": best}
+        for name, count in counts.items():
+            table.figure(f"{name}{rule}", count, "depths")
 
 
-def _searched(seed: int) -> list[tuple[set[int], tuple[int, int], int]]:
-    """Returns of each budget of a search the depths that ever looked worse, its final interval, and
-    the planted best depth."""
+def _searched(seed: int) -> list[WorseDepths]:
+    """Returns what was told of each budget of a search that has an interval."""
     planted = random.Random(seed).choice(BEST)
     with tempfile.TemporaryDirectory() as folder:
         search = new_scheduler(parse(TWO_BUDGETS).model_copy(update={"seed": seed}), Path(folder))
         workers = SimulatedWorkers(search, _loss(seed, planted), 3, random.Random(seed).random)
-        looks_worse = LooksWorse()
-        ever: dict[int, set[int]] = {budget: set() for budget in search.budgets}
+        rules = {errors: LooksWorse(errors) for errors in RULES.values()}
+        ever = {budget: {errors: set[int]() for errors in rules} for budget in search.budgets}
         while not search.done:
             workers.run(events=EVENTS)
-            for budget, out in ever.items():
+            for budget, worse in ever.items():
                 records = [r for r in (*search.records, *search.live.values()) if _is(r, budget)]
                 answer, losses = interim_answer(records, seed=seed), depth_losses(records)
                 if answer and losses:
-                    out.update(looks_worse.depths(answer, losses.losses))
+                    for errors, rule in rules.items():
+                        worse[errors].update(rule.depths(answer, losses.losses))
         optima = find_optima(search.records, seed=seed)
-    return [(ever[o.budget], o.interval, planted) for o in optima if isinstance(o, Located)]
+    return [
+        WorseDepths(worse=ever[o.budget], interval=o.interval, planted=planted)
+        for o in optima
+        if isinstance(o, Located)
+    ]
 
 
 def _is(record: TrialRecord, budget: int) -> bool:

@@ -20,7 +20,9 @@ class LooksWorse:
     neither, and what is told is not taken back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, errors: float = ERRORS) -> None:
+        """Create it; a depth must be worse than the best by so many standard `errors`."""
+        self._errors = errors
         self._times: dict[tuple[int, int], int] = {}
         self._told: set[tuple[int, int]] = set()
         self._seen: dict[int, InterimAnswer] = {}
@@ -44,7 +46,7 @@ class LooksWorse:
         for known in losses:
             key = (answer.budget, known.depth)
             outside = not answer.low <= known.depth <= answer.high
-            clear = ERRORS * math.hypot(known.error, lowest.error)
+            clear = self._errors * math.hypot(known.error, lowest.error)
             is_worse = outside and known.loss - lowest.loss > clear
             self._times[key] = self._times.get(key, 0) + 1 if is_worse else 0
             if self._times[key] == TWICE and key not in self._told:
