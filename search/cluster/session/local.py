@@ -38,6 +38,8 @@ LEAST_ADDRESSES = 10e9
 """Bytes of address space that each process of Ray needs, most of which it never touches."""
 SLOW_SECONDS = 25.0
 """A start that failed after this time was too slow: Ray gives each of its steps at least 30 s."""
+STARTS = 6
+"""Slow starts before a machine is called too busy: three minutes at least."""
 
 
 class _RayProcess(subprocess.Popen[bytes]):
@@ -61,8 +63,8 @@ class _RayProcess(subprocess.Popen[bytes]):
 
 
 def start_here(again: str) -> None:
-    """Starts Ray on this machine, with the environment that its workers need; tries twice if it is
-    slow.
+    """Starts Ray on this machine, with the environment that its workers need; tries again while it
+    is too slow.
 
     No worker is started ahead: Tune gives its actors a `runtime_env`, which no such worker has.
     Should Ray die later, this process ends and prints `again`, the command that resumes the search.
@@ -85,11 +87,14 @@ def start_here(again: str) -> None:
     except OSError as error:
         raise _no_start(error, str(error.strerror), Path(error.filename)) from None
     with _environment(WORKER_ENVIRONMENT), private_token(), loopback(), silent():
-        if not _starts_in_time(folder, again):
-            log.warning("Ray has not started in time, as %s; trying once more", _busy())
-            if not _starts_in_time(folder, again):
-                remedy = f"when less runs here, go on with: {again}"
-                raise OSError(errno.ETIME, f"Ray can't start in time, as {_busy()}; {remedy}")
+        for number in range(1, STARTS + 1):
+            if _starts_in_time(folder, again):
+                return
+            if number < STARTS:
+                late = "Ray has not started in time, as %s; trying again (%d of %d)"
+                log.warning(late, _busy(), number + 1, STARTS)
+    remedy = f"when less runs here, go on with: {again}"
+    raise OSError(errno.ETIME, f"Ray can't start in time, as {_busy()}; {remedy}")
 
 
 def _starts_in_time(folder: Path, again: str) -> bool:

@@ -86,7 +86,7 @@ def test_its_death_is_one_line_with_the_command_that_goes_on(started: Started, n
         last
         == f"fathom: Ray has died (its {name} got SIGKILL); nothing is lost. Resume by: {AGAIN}"
     )
-    assert all("trying once more" in line for line in before), "a busy machine starts it twice"
+    assert all("trying again" in line for line in before), "a busy machine takes several starts"
     assert psutil.wait_procs(children, timeout=120)[1] == []
 
 
@@ -118,24 +118,24 @@ def attempts(monkeypatch: pytest.MonkeyPatch, *, fail: int) -> list[dict[str, An
     return tried
 
 
-def test_a_start_that_takes_too_long_is_tried_once_more(
+def test_a_start_that_takes_too_long_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(local, "SLOW_SECONDS", 0.0)
-    tried = attempts(monkeypatch, fail=1)
+    tried = attempts(monkeypatch, fail=5)
     start_here(AGAIN)
-    assert len(tried) == 2
-    [said] = caplog.messages
-    assert "this machine is busy" in said
-    assert "trying once more" in said
+    assert len(tried) == 6
+    assert "this machine is busy" in caplog.messages[0]
+    assert "trying again (2 of 6)" in caplog.messages[0]
+    assert "trying again (6 of 6)" in caplog.messages[-1]
 
 
 def test_a_machine_that_stays_too_busy_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "SLOW_SECONDS", 0.0)
-    tried = attempts(monkeypatch, fail=2)
+    tried = attempts(monkeypatch, fail=6)
     with pytest.raises(OSError, match=rf"this machine is busy .* go on with: {AGAIN}") as refused:
         start_here(AGAIN)
-    assert len(tried) == 2
+    assert len(tried) == 6
     assert refused.value.errno == errno.ETIME
     assert "RAY_TMPDIR" not in str(refused.value)
 
