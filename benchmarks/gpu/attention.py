@@ -51,7 +51,7 @@ def _right(setup: Setup, dtype: torch.dtype, masked: bool) -> Iterator[StageFind
 
 
 def _gap(found: Tensor, expected: Tensor) -> float:
-    return float((found.double().cpu() - expected).abs().max())
+    return float((found.double().cpu() - expected).abs().max().detach())
 
 
 def _expected(qkv: Tensor, mask: Tensor | None) -> Tensor:

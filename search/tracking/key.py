@@ -22,6 +22,7 @@ ENTRANCE = (
     # MLflow opens its assistant over the table in every browser that has not seen it.
     "try{localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1','true')}catch(e){}"
     "location.replace(location.pathname+location.hash)</script>"
+    "<noscript><a href=.>Open the page</a></noscript>"
 )
 """A page that opens its own address without the key, which would stay in the browser's history."""
 
