@@ -49,7 +49,7 @@ class Searched:
 
     @property
     def answer(self) -> tuple[object, ...]:
-        """What must not depend on the workers: the trials, and the optimum of each budget."""
+        """The trials and the optimum of each budget: equal for any number of workers."""
         trials = sorted((r.spec.trial, r.spec, r.tokens, r.outcome, r.loss) for r in self.records)
         return trials, self.optima
 

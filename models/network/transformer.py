@@ -124,7 +124,7 @@ class Transformer(nn.Module):
             assert isinstance(block, Block)
             block.compiled = compiled
 
-    def leave_eager(self) -> None:
+    def uncompile_blocks(self) -> None:
         """Undoes `compile_blocks`."""
         for module in self.modules():
             if isinstance(module, Block):

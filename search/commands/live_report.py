@@ -19,7 +19,7 @@ from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, is_in_use
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.preflight import load_run
-from fathom.search.study.store_uri import TrackingError
+from fathom.search.study.store_uri import TrackingError, is_server
 from fathom.search.tracking.key import ENTRANCE, REFUSAL, Key
 from fathom.search.tracking.ui import (
     HOST,
@@ -50,7 +50,7 @@ def serve(runs: Path, uri: str, *, port: int, say: Callable[[str], None] = print
     with live_reports(runs, port=port + 1, key=key, study_page=study_page) as address:
         say(f"reports: {address}\nMLflow's pages take some seconds to start")
         open_ui(uri, key=key, port=port, say=say)
-        if uri.startswith(("http:", "https:")):  # its page is the tracking server's own
+        if is_server(uri):
             with terminated_as_interrupted(), suppress(KeyboardInterrupt):
                 threading.Event().wait()
 

@@ -135,6 +135,11 @@ def to_keep(uri: str) -> str:
     return re.sub(rf"[?&]{SECRET_KEY}[^&]*", "", uri, flags=re.IGNORECASE)
 
 
+def is_server(uri: str) -> bool:
+    """True if the address is that of a tracking server, which serves MLflow's page itself."""
+    return uri.startswith(("http:", "https:"))
+
+
 def sqlite_path(uri: str) -> Path | None:
     """Returns the file of an SQLite address; None for any other address."""
     scheme, _, rest = uri.partition(":///")

@@ -29,7 +29,7 @@ ENTRANCE = (
 
 @dataclass(frozen=True)
 class Key:
-    """What a browser shows to be let in: in the first address, from then on as a cookie."""
+    """A secret that a browser sends with each request: in the first address, then as a cookie."""
 
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(16), repr=False)
 
@@ -44,12 +44,12 @@ class Key:
         return f"{self._name}={self.secret}; Path=/; HttpOnly; SameSite=Strict"
 
     def is_in(self, query: str) -> bool:
-        """Whether the query of an address names the key."""
+        """True if the query of an address has the key."""
         return any(map(self._is_secret, parse_qs(query).get("key", [])))
 
     def is_shown(self, headers: Mapping[str, str]) -> bool:
-        """Whether headers, by their names in lower case, show the key: a cookie as a browser does,
-        or a token as MLflow's clients do (`MLFLOW_TRACKING_TOKEN`)."""
+        """True if a request's headers have the key, as the cookie of a browser or as the token of a
+        client of MLflow (`MLFLOW_TRACKING_TOKEN`). Names of headers are in lower case."""
         if self._is_secret(headers.get("authorization", "").removeprefix("Bearer ")):
             return True
         try:

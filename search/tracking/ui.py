@@ -18,6 +18,7 @@ from fathom.search.signals import handled, interrupt
 from fathom.search.study.store_uri import (
     TrackingError,
     first_line,
+    is_server,
     sqlite_path,
     without_credentials,
 )
@@ -49,7 +50,7 @@ def open_ui(uri: str, *, key: Key, port: int = 5000, say: Callable[[str], None] 
     """
     store.settle()
     store.check(uri)
-    if uri.startswith(("http:", "https:")):
+    if is_server(uri):
         say("\n".join(_addresses(uri, page_address(uri, port, key))))
         return
     path = sqlite_path(uri)
@@ -81,7 +82,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 def page_address(uri: str, port: int, key: Key) -> str:
     """Returns the address of MLflow's page: that of the tracking server, or on this machine."""
-    if uri.startswith(("http:", "https:")):
+    if is_server(uri):
         return without_credentials(uri).rstrip("/") + "/"
     return f"http://{HOST}:{port}/{key.query}"
 

@@ -191,7 +191,7 @@ class Training:
         self.plan = replace(self.plan, compiled=False, cuda_graphs=False)
         self.compiled_loss = None
         if isinstance(self.model, Transformer):
-            self.model.leave_eager()
+            self.model.uncompile_blocks()
 
     @property
     def transformer(self) -> Transformer:

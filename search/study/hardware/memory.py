@@ -84,7 +84,7 @@ def lack_of_memory() -> str:
 
 
 def memory_words() -> str:
-    """What limits the memory here, and the remedy: `the limit in FILE; raise it ...`."""
+    """Returns what limits the memory here, with the remedy: `the limit in FILE; raise it ...`."""
     limit = memory_limit()
     if limit is None:
         return "all that this machine has; use a machine with more"
