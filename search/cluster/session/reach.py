@@ -56,12 +56,14 @@ def wait_for_head(address: str) -> None:
             raise NoHeadError("what listens there is no head of Ray") from None
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             raise NoHeadError(f"no answer came in {ANSWER_SECONDS:.0f} s") from None
-    finally:
-        channel.close()
 
 
 def _wait(channel: Any, address: str, deadline: float) -> None:
-    """Waits for the answer to a question of no effect: the id of the cluster."""
+    """Waits for the answer to a question of no effect: the id of the cluster.
+
+    The channel is not closed but dropped: it ends with the thread of gRPC that watches it, in which
+    closing it may raise an error.
+    """
     sign = threading.Event()
 
     def hear(state: grpc.ChannelConnectivity) -> None:
@@ -81,5 +83,7 @@ def _wait(channel: Any, address: str, deadline: float) -> None:
             raise NoHeadError(
                 f"what listens there has not answered in {SIGN_SECONDS:.0f} s as a head of Ray does"
             ) from None
-    log.warning("The Ray cluster at %s answers slowly; waiting for it", address)
-    call.result()
+        log.warning("The Ray cluster at %s answers slowly; waiting for it", address)
+        call.result()
+    finally:
+        channel.unsubscribe(hear)

@@ -106,6 +106,20 @@ def test_what_is_no_head_is_refused(
         reach.wait_for_head(address)
 
 
+def test_the_connection_ends_soon_after_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "SIGN_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(reach.wait_for_head, f"127.0.0.1:{server.getsockname()[1]}")
+        server.accept()[0].close()  # the look whether anybody listens
+        connection = server.accept()[0]
+        with connection:
+            with pytest.raises(reach.NoHeadError):
+                waiting.result(60)
+            connection.settimeout(60)
+            while connection.recv(4096):
+                pass
+
+
 def test_a_listener_that_does_not_answer_ends_joining_with_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
