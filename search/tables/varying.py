@@ -151,8 +151,8 @@ def varies(runs: Sequence[Run], name: str) -> bool:
 
 
 def rates_differ(runs: Sequence[Run]) -> bool:
-    """True if the learning rates of shapes don't compare: no rate is of all shapes, and they were
-    not bracketed shape by shape."""
+    """True if the learning rates of shapes don't compare: no rate was used for all shapes, and none
+    was chosen for each shape from several."""
     if not varies(runs, RATE):
         return False
     sets = _by_shape(runs, RATE).values()
@@ -265,8 +265,8 @@ def _by_shape(runs: Sequence[Run], name: str) -> dict[object, set[str]]:
 
 
 def _by_width(runs: Sequence[Run], name: str) -> bool:
-    """True if heads, or their width, follow from the width of the model: it is about as many times
-    as much everywhere, with one number for each width."""
+    """True if the number of heads, or the width of one, follows from the width of the model: each
+    width has a single value, and the ratio of the two is about the same everywhere."""
     widths: dict[int, set[str]] = defaultdict(set)
     for run in runs:
         widths[run.d_model].add(value_of(run, name))

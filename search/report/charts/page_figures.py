@@ -90,7 +90,8 @@ class PageFigure:
 
 
 def page_figure(chart: Chart, data: FigureData) -> PageFigure:
-    """Returns the chart as SVG with its legend; what is said of its marks is added to the data."""
+    """Returns the chart as SVG with its legend, and adds to `data` the values that the page shows
+    where a reader points at a mark."""
     data.add(chart)
     return PageFigure(
         chart=chart,

@@ -202,8 +202,8 @@ class SearchPace:
         return found
 
     def _without_jumps(self, began: float, low: float, high: float) -> tuple[float, float]:
-        """Returns the seconds left that are told: both ends move to the new ones by and by, the
-        slower the longer the run."""
+        """Returns the range of seconds left as the user sees it: both of its ends move towards the
+        new estimates a little at a time, and more slowly in a longer run."""
         now = self._last
         at, *ends = self._told or (now, now + low, now + high)
         least = low
