@@ -79,6 +79,7 @@ def test_a_quick_case_passes_on_a_cpu() -> None:
     assert all(finding.passed for finding in findings if finding.passed is not None)
 
 
+@pytest.mark.drill
 def test_the_order_of_cases_changes_no_figure() -> None:
     """Nothing that a case makes for ever, such as a library's workspace, is counted for it."""
     case, kept = chosen(SETUP, ["memory"], ["predicted"]), list[torch.Tensor]()

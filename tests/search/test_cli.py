@@ -253,7 +253,7 @@ def test_the_same_command_again_runs_no_trial_twice(
 ) -> None:
     records = finished / "runs" / "tiny" / "records.jsonl"
     before = records.read_text()
-    done = fathom("run", TINY, *option, cwd=finished)
+    done = here("run", TINY, *option, cwd=finished)
     assert done.returncode == 0, done.stderr
     assert "optimal depth" in done.stdout
     assert words in done.stdout

@@ -8,7 +8,13 @@ from benchmarks.pages import measured
 from fathom.search.analysis.verdict import Kind
 
 ONE_MINIMUM = [name for name, (_, verdict, _) in CASES.items() if verdict is Kind.IDENTIFIED]
-NO_OPTIMUM = ("flat", "deeper is better", "shallower is better", "starved")
+NO_OPTIMUM = (
+    "starved",
+    *(
+        pytest.param(name, marks=pytest.mark.drill)
+        for name in ("flat", "deeper is better", "shallower is better")
+    ),
+)
 
 
 def at_least(share: float, count: int) -> int:
@@ -16,10 +22,10 @@ def at_least(share: float, count: int) -> int:
     return int(binom.ppf(1e-4, count, share))
 
 
-@pytest.mark.parametrize("seeds", [1, pytest.param(4, marks=pytest.mark.drill)])
-def test_identified_answers_are_covered_and_nearly_best(seeds: int) -> None:
+@pytest.mark.drill
+def test_identified_answers_are_covered_and_nearly_best() -> None:
     """The bounds are binomial: of all searches 9 in 10 identify, cover exactly and are near."""
-    found = [pair for name in ONE_MINIMUM for pair in studies(name, range(seeds))]
+    found = [pair for name in ONE_MINIMUM for pair in studies(name, range(4))]
     identified = [(p, o) for p, o in found if o.kind is Kind.IDENTIFIED]
     assert len(identified) >= at_least(0.9, len(found))
     fewest = at_least(0.9, len(identified))

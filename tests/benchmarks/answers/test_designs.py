@@ -17,6 +17,7 @@ def test_quiet_ladders_hold_the_best_depth_in_a_narrow_interval() -> None:
     assert row("six", "quiet", found).startswith("| six | quiet | 11.")
 
 
+@pytest.mark.drill
 def test_a_search_costs_about_as_much_as_two_seeds_of_six_depths() -> None:
     found = answers(DESIGNS["the search"], ONE_HUMP, "usual", 8)
     assert all(nearly_best(search.planted, search.optimum) for search in found)
@@ -41,6 +42,7 @@ def test_a_diverged_training_costs_the_half() -> None:
     assert {record.tokens for record in lost} == {world.horizon // 2}
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("kind", ["two humps", "plateau and cliff"])
 def test_seven_depths_seldom_identify_what_has_no_single_hump(kind: str) -> None:
     found = answers(DESIGNS["seven depths, two seeds"], [kind], "usual", 16)

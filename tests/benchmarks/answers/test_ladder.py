@@ -5,6 +5,8 @@ import math
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.answers.ladder import rungs_of_ladder
 from benchmarks.worlds.curve_tables import read_runs
 from benchmarks.worlds.known import known_budgets
@@ -38,6 +40,7 @@ def test_depths_span_the_range_and_ratios_differ_at_each() -> None:
             assert all(b / a > 1.1 for a, b in itertools.pairwise(ratios))
 
 
+@pytest.mark.drill
 def test_an_interrupted_table_resumes_and_reads_as_a_known_budget(tmp_path: Path) -> None:
     study, table = tmp_path / "study.yaml", tmp_path / "table.csv"
     study.write_text(TINY, encoding="utf-8")

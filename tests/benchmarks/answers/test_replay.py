@@ -131,6 +131,7 @@ def table(path: Path, depths: Sequence[int] = (2, 4, 8, 16)) -> Path:
     return write(path, some)
 
 
+@pytest.mark.drill
 def test_the_command_prints_a_row_for_each_searcher_and_draws(tmp_path: Path) -> None:
     figure = tmp_path / "figure.png"
     asked = [sys.executable, "-m", "benchmarks.answers.replay", "--figure", str(figure)]

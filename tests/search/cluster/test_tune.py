@@ -179,6 +179,7 @@ NONE_STOPPED = STUDY.replace("[8k, 12k]", "[8k]") + (
 )
 
 
+@pytest.mark.drill
 def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path) -> None:
     """With any number of running trials, each has every loss of a training that never stopped."""
     marker = tmp_path / "died"

@@ -5,6 +5,7 @@ import statistics
 from pathlib import Path
 
 import optuna
+import pytest
 
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.optuna_studies import open_file
@@ -30,6 +31,7 @@ def distance_of_later_draws(path: Path, kind: Sampler) -> float:
     return statistics.fmean(distances)
 
 
+@pytest.mark.drill
 def test_samplers_that_learn_draw_nearer_to_the_planted_depth_than_a_random_one(
     tmp_path: Path,
 ) -> None:

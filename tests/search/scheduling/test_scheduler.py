@@ -177,7 +177,14 @@ def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
     assert specs(tmp_path / "a2", study()) != specs(tmp_path / "c", study(seed=1))
 
 
-@pytest.mark.parametrize("sampler", [Sampler.CURVE, Sampler.TPE, Sampler.GP])
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        Sampler.CURVE,
+        pytest.param(Sampler.TPE, marks=pytest.mark.drill),
+        pytest.param(Sampler.GP, marks=pytest.mark.drill),
+    ],
+)
 def test_any_number_of_workers_and_any_order_of_arrival_give_the_same_trials_and_answers(
     sampler: Sampler, tmp_path: Path
 ) -> None:

@@ -8,11 +8,13 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 
 from fathom.search.cluster.session import reach
 from fathom.search.cluster.session.ray_session import NotJoinedError, join_cluster
+from tests.support.waiting import wait_until
 
 
 class Head(gcs_service_pb2_grpc.NodeInfoGcsServiceServicer):
@@ -106,18 +108,20 @@ def test_what_is_no_head_is_refused(
         reach.wait_for_head(address)
 
 
-def test_the_connection_ends_soon_after_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "SIGN_SECONDS", 1.0)
-    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(reach.wait_for_head, f"127.0.0.1:{server.getsockname()[1]}")
-        server.accept()[0].close()  # the look whether anybody listens
-        connection = server.accept()[0]
-        with connection:
-            with pytest.raises(reach.NoHeadError):
-                waiting.result(60)
-            connection.settimeout(60)
-            while connection.recv(4096):
-                pass
+def test_the_connection_ends_with_the_answer() -> None:
+    head = Head()
+    head.answers.set()
+
+    def connected() -> bool:
+        connections = psutil.Process().net_connections("tcp")
+        return any(
+            c.raddr and c.raddr.port == port and c.status == "ESTABLISHED" for c in connections
+        )
+
+    with served(head) as address:
+        port = int(address.rpartition(":")[2])
+        reach.wait_for_head(address)
+        wait_until(lambda: not connected(), "the connection stayed", 30)
 
 
 def test_a_listener_that_does_not_answer_ends_joining_with_one_line(
