@@ -16,6 +16,8 @@ EVAL_CHUNK_TOKENS = 8192
 """Tokens evaluated at once, as far as their logits are few enough."""
 LOGITS_AT_ONCE = 2**26
 """Logits that exist at once, of training and of evaluation; a quarter of a gigabyte in float32."""
+TOKENS_FROM = 10_000
+"""Smallest horizon that counts tokens; a smaller number counts tokens per parameter."""
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
 
 
@@ -59,6 +61,29 @@ def parse_count(value: object) -> int:
     return int(number)
 
 
+def parse_horizon(value: object) -> int | float:
+    """The tokens of a training: a count such as `10M`, or tokens per parameter if the number is
+    below `TOKENS_FROM`.
+
+    >>> parse_horizon("10M"), parse_horizon(0.5)
+    (10000000, 0.5)
+
+    Raises:
+        ValueError: if the value is neither.
+    """
+    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
+    if isinstance(value, bool) or match is None:
+        raise ValueError(
+            "must be tokens per parameter such as 20, or tokens such as 10M, got " + short(value)
+        )
+    number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
+    if number >= TOKENS_FROM:
+        return parse_count(value)
+    if number < Decimal("0.001"):
+        raise ValueError(f"must be at least 0.001 tokens per parameter, got {short(value)}")
+    return float(number)
+
+
 def _refuse_boolean(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError(f"must be a number, got {str(value).lower()}")
@@ -68,6 +93,10 @@ def _refuse_boolean(value: object) -> object:
 # The JSON schema needs the pattern: it cannot express `parse_count`.
 CountText = Annotated[str, Field(pattern=r"^[0-9_]+(\.[0-9]+)?([eE]\+?[0-9]+)?\s*[kKmMbBtT]?$")]
 Number = Annotated[int, BeforeValidator(parse_count, json_schema_input_type=int | CountText)]
+Horizon = Annotated[
+    int | float,
+    BeforeValidator(parse_horizon, json_schema_input_type=int | float | CountText),
+]
 Whole = Annotated[int, BeforeValidator(_refuse_boolean)]
 Real = Annotated[float, BeforeValidator(_refuse_boolean)]
 # The upper bounds are far beyond any study; they keep sums finite and planning instant.

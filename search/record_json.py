@@ -117,6 +117,8 @@ def _texts(value: object) -> Iterator[str]:
 def to_values(value: Any) -> dict[str, Any]:
     """The fields of a dataclass as JSON values: enums become text, tuples lists."""
     values: dict[str, Any] = _adapter_of(type(value)).dump_python(value, mode="json")
+    if not values.get("taken_over", True):
+        del values["taken_over"]
     shape = values.get("spec", values).get("shape", values)
     if not shape.get("encoder_depth", True):
         for name in OF_AN_ENCODER:

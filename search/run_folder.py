@@ -78,6 +78,8 @@ class RunFolder:
     """Seconds that all runs on the folder have taken together."""
     time_left = PathInside("state/time_left.json")
     """The time left as the search told it last."""
+    trunks = PathInside("state/trunks")
+    """States from which trainings of longer horizons continue."""
     ray = PathInside("state/ray")
     """Ray Tune's own files."""
     marker = PathInside(f"state/checkpoints/{MARKER}")
@@ -152,7 +154,7 @@ class RunFolder:
             if isinstance(value, PathInside)
         }
         tables = self.path / "tables"
-        folders = {self.state, self.marker.parent, self.ray, self.figures, tables}
+        folders = {self.state, self.marker.parent, self.ray, self.figures, self.trunks, tables}
         locks = self.state / "lock", self.state / "report.lock"
         files = paths - folders | {*locks}
         files |= {*tables.glob("*.csv"), *self.figures.glob("*.*")}

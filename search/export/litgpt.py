@@ -9,6 +9,7 @@ from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files
 from fathom.search.formatting import shell_command
+from fathom.search.study.planning.budget import warmup_steps
 
 NAMES = {
     "embedding": "transformer.wte",
@@ -54,7 +55,7 @@ def files(model: ExportedModel) -> Files:
             "global_batch_size": budget.batch_size,
             "micro_batch_size": budget.batch_size,
             "max_tokens": budget.tokens,
-            "lr_warmup_steps": max(1, round(model.config.train.warmup * budget.steps)),
+            "lr_warmup_steps": warmup_steps(model.config, budget),
         },
     }
     texts = {

@@ -8,6 +8,7 @@ from fathom.models.options import Activation
 from fathom.search.export.hugging_face import GPT2
 from fathom.search.export.model import ExportedModel, Files
 from fathom.search.formatting import shell_command
+from fathom.search.study.planning.budget import warmup_steps
 
 ARCHITECTURES = (
     replace(
@@ -39,7 +40,7 @@ def sizes(model: ExportedModel) -> dict[str, int | float | bool]:
 
 def files(model: ExportedModel) -> Files:
     """Returns the configuration file, and meta.pkl with the size of the vocabulary."""
-    budget, settings = model.budget, model.config.train
+    budget = model.budget
     # The configuration file may only set what train.py knows, which the vocabulary is not.
     known = {name: value for name, value in sizes(model).items() if name != "vocab_size"} | {
         "dataset": "fathom",
@@ -48,7 +49,7 @@ def files(model: ExportedModel) -> Files:
         "gradient_accumulation_steps": 1,
         "max_iters": budget.steps,
         "lr_decay_iters": budget.steps,
-        "warmup_iters": max(1, round(settings.warmup * budget.steps)),
+        "warmup_iters": warmup_steps(model.config, budget),
     }
     head = f"# {model.name}: {model.shape.params_total:,} parameters, found by Fathom.\n"
     lines = "".join(f"{name} = {value!r}\n" for name, value in known.items())

@@ -23,6 +23,8 @@ class Assignment:
     """True if an earlier worker of the trial was killed when its node ran out of memory."""
     excluded_nodes: tuple[str, ...] = ()
     """Ids of the nodes on which the trial may not run, since it has lost a worker there."""
+    trunk: str = ""
+    """Path of the state that trainings of other horizons share with the trial; empty for none."""
     working_folder: str = "."
     """Folder in which the study's command is started: that in which the user started `fathom`."""
 

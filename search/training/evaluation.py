@@ -1,6 +1,8 @@
 """Metrics of a training at an evaluation, and the test for divergence. Torch only."""
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 
@@ -8,6 +10,7 @@ from fathom.models.network.transformer import Transformer
 from fathom.models.sizing.compaction import counts_left
 from fathom.objectives.contract import Objective
 from fathom.search.records import HOPELESS_NATS
+from fathom.search.training.ahead import LongerHorizon
 from fathom.search.training.layer_metrics import Layers, diagnose, divergence_origin, summary
 from fathom.search.training.state import Training, TrainPlan
 from fathom.search.training.utilisation import utilisation
@@ -23,18 +26,54 @@ def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:
     )
 
 
-def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
-    """Metrics of the model, its held-out `loss` among them, and its layer metrics."""
-    details, layers = dict[str, float](), Layers()
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What one evaluation has measured; where several horizons share it, some want the details."""
+
+    metrics: dict[str, float]
+    """The held-out `loss`, and what the objective measures with it."""
+    details: dict[str, float]
+    layers: Layers
+
+    def of(self, *, detailed: bool) -> tuple[dict[str, float], Layers]:
+        """Returns the metrics and layer metrics of an evaluation with or without details."""
+        return (self.metrics | self.details, self.layers) if detailed else ({**self.metrics}, {})
+
+
+def evaluate(training: Training, objective: Objective) -> Evaluation:
+    """Evaluates the model, with details if its horizon or a longer one wants them here."""
+    plan, step, details, layers = training.plan, training.step, dict[str, float](), Layers()
+    horizons = (plan, *plan.longer)
     training.model.eval()
-    with autocast(training.device, training.plan):
+    with autocast(training.device, plan):
         metrics = objective.evaluate(training.model)
-        if training.ended or training.step in training.plan.detailed_steps:
+        if training.ended or any(step in horizon.detailed_steps for horizon in horizons):
             details, layers = detailed_metrics(training, objective)
     training.model.train()
     if training.auto_sizing is not None:
         metrics |= counts_left(training.transformer)
-    return metrics | details, layers
+    return Evaluation(metrics, details, layers)
+
+
+def measure_ahead(
+    training: Training, objective: Objective, due: Iterable[LongerHorizon], evaluation: Evaluation
+) -> None:
+    """Keeps an evaluation for the longer horizons that have one here; one that would have diverged
+    is given up, so that its training begins anew and diverges by itself."""
+    step = training.step
+    for horizon in due:
+        ahead = training.ahead.get(horizon.steps)
+        if ahead is None:
+            continue
+        metrics, layers = evaluation.of(detailed=step in horizon.detailed_steps)
+        loss, train_loss = metrics.pop("loss"), ahead.train_loss
+        if divergence(loss, train_loss, objective, training.plan, step=step):
+            del training.ahead[horizon.steps]
+            continue
+        ahead.add_evaluation(
+            step=step, loss=loss, train_loss=train_loss, train_seconds=training.train_seconds,
+            metrics=metrics, layers=layers,
+        )  # fmt: skip
 
 
 def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:

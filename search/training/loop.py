@@ -20,8 +20,13 @@ from fathom.models.optim import set_learning_rate
 from fathom.models.options import Residual
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.search.records import derive_seed
-from fathom.search.training.evaluation import autocast, divergence_with_origin, evaluate
-from fathom.search.training.layer_metrics import Layers
+from fathom.search.training.evaluation import (
+    Evaluation,
+    autocast,
+    divergence_with_origin,
+    evaluate,
+    measure_ahead,
+)
 from fathom.search.training.micro_batches import (
     free_memory,
     halved,
@@ -34,6 +39,10 @@ from fathom.search.training.state import Measurement, Training
 Measured = TypeVar("Measured")
 
 
+def nothing() -> None:
+    """Does nothing."""
+
+
 def never() -> bool:
     """Returns False: nothing interrupts the training."""
     return False
@@ -43,13 +52,15 @@ def train(
     training: Training,
     objective: Objective,
     interrupted: Callable[[], bool] = never,
+    keep_trunk: Callable[[], None] = nothing,
 ) -> Iterator[Measurement]:
     """Trains from `training.step` to the end and yields a measurement at every evaluation step.
 
     Between two measurements `training` may be saved; a diverged measurement is the last one. With
     patience, the measurement at the end is that of the best weights. `interrupted` is called after
     every step, where `training` may be saved as well, unless an evaluation comes next; once it
-    returns True this generator ends.
+    returns True this generator ends. `keep_trunk` is called after the last step that longer
+    trainings share, to save `training` for them.
     """
     plan = training.plan
     if training.ended:
@@ -63,13 +74,21 @@ def train(
         training.compile_seconds = time.perf_counter() - began
     if plan.recorded and training.recorded is None:
         record_step(training, objective)
-    for goal in plan.remaining_evaluations(training.step):
+    for goal in plan.remaining_stops(training.step):
         train_loss = advance(training, objective, goal=goal, interrupted=interrupted)
         if training.step < goal:
             return
-        yield _measure(training, objective, train_loss)
-        if training.diverged or training.ended:
-            return
+        due = [horizon for horizon in plan.longer if goal in horizon.evaluation_steps]
+        if due or goal in plan.evaluation_steps:
+            evaluation = _evaluated(training, objective)
+            measure_ahead(training, objective, due, evaluation)
+        if goal in plan.evaluation_steps:
+            yield _measure(training, objective, train_loss, evaluation)
+            if training.diverged or training.ended:
+                return
+        if goal == plan.trunk_step:
+            keep_trunk()
+            training.ahead = {}
 
 
 def until_over(
@@ -84,22 +103,26 @@ def until_over(
         yield measured
 
 
-def _measure(training: Training, objective: Objective, train_loss: float) -> Measurement:
-    """Evaluates; if training stops early, restores the best weights and evaluates them."""
-    step, plan, broadcast = training.step, training.plan, training.ranks.broadcast
+def _evaluated(training: Training, objective: Objective) -> Evaluation:
+    """Evaluates, on all ranks alike."""
+    with training.whole():
+        return training.ranks.broadcast(lambda: evaluate(training, objective))
 
-    def measured() -> tuple[dict[str, float], Layers]:
-        with training.whole():
-            return broadcast(lambda: evaluate(training, objective))
 
-    metrics, layers = measured()
+def _measure(
+    training: Training, objective: Objective, train_loss: float, evaluation: Evaluation
+) -> Measurement:
+    """The measurement of an evaluation; if training stops early, restores the best weights and
+    evaluates them."""
+    step, plan = training.step, training.plan
+    metrics, layers = evaluation.of(detailed=step in plan.detailed_steps)
     loss = metrics.pop("loss")
     training.diverged = divergence_with_origin(training, loss, train_loss, objective)
     training.reset_statistics()
     if plan.patience is not None and step > plan.pretraining_steps and not training.diverged:
         best = training.keep_best_weights(loss)
         if training.restore_best():
-            metrics, layers = measured()
+            metrics, layers = _evaluated(training, objective).of(detailed=True)
             loss, metrics["best_step"] = metrics.pop("loss"), float(best.step)
     return Measurement(
         step=step,
@@ -130,9 +153,13 @@ def advance(
         batch = objective.batch(seed=training.seed, step=step, batch_size=plan.batch_size)
         own_loss = _take_step(training, objective, batch, rate)
         training.loss_sum += own_loss
+        statistics = None
         if plan.diagnostics and optimizer.norms_P is not None:
             mean = own_loss * ranks.size
-            training.step_statistics.append(torch.cat((mean.view(1), optimizer.norms_P)))
+            statistics = torch.cat((mean.view(1), optimizer.norms_P))
+            training.step_statistics.append(statistics)
+        for ahead in training.ahead.values():
+            ahead.add_step(own_loss, statistics)
         training.step, training.loss_steps = step + 1, training.loss_steps + 1
         training.train_seconds, began = _until_now(training.train_seconds, began)
         if interrupted():

@@ -6,6 +6,7 @@ Every key but `study`, `objective` and `budgets` has a default. Nothing validate
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import not_
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +19,7 @@ from fathom.models.shape import Count
 from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import (
     Group,
+    Horizon,
     Multiple,
     Number,
     Parameters,
@@ -40,6 +42,7 @@ from fathom.search.study.keys.groups import (
     TrackingConfig,
     TrainConfig,
 )
+from fathom.search.study.keys.horizons import check_horizon_of, check_horizons
 from fathom.search.study.keys.model_group import ModelConfig
 from fathom.search.study.keys.objective_choice import ObjectiveChoice
 
@@ -71,6 +74,17 @@ class StudyConfig(Group):
         description="Training tokens of a trial per parameter of its budget; "
         f"{TOKENS_PER_PARAMETER:g} unless `tokens` is given.",
     )
+    horizons: tuple[Horizon, ...] | None = Field(
+        None, min_length=2, max_length=8, exclude_if=not_, examples=[[5, 20, 80]]
+    )
+    """Several horizons, each searched by itself, in place of `tokens`: 2 to 8, ascending, all of
+    them tokens per parameter, such as [5, 20, 80], or all of them tokens, such as [10M, 40M]; a
+    number from 10k on is tokens."""
+    horizon_of: tuple[Horizon, ...] | None = Field(
+        None, min_length=2, max_length=8, exclude_if=not_
+    )
+    """Horizons of the study of which this one is a part, as Fathom writes them into it. Warm-up and
+    `batch_size: auto` are those of the shortest, so that trainings of all horizons begin alike."""
     space: SpaceConfig = SpaceConfig()
     trials: Positive = 9
     """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth
@@ -117,7 +131,7 @@ class StudyConfig(Group):
                 "and `tokens_per_parameter` contradict each other, "
                 f"got {self.tokens} and {self.tokens_per_parameter}; keep one",
             )
-        if not self.count.of_parameters and self.tokens is None:
+        if not self.count.of_parameters and self.tokens is None and not self.horizons:
             raise RuleError(
                 "tokens",
                 f"is required with `count: {self.count}`, whose budgets are not "
@@ -130,6 +144,21 @@ class StudyConfig(Group):
                 "must not be the name of a file that MLflow keeps beside the run folders, "
                 f"got {self.study}; choose another, such as {self.study.replace('.', '-')}-study",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_horizons(self) -> Self:
+        own = self.tokens if self.tokens is not None else self.tokens_per_parameter
+        if self.horizons:
+            others = ("tokens", "tokens_per_parameter", "horizon_of")
+            check_horizons(
+                self.study,
+                self.horizons,
+                {name: getattr(self, name) for name in others},
+                of_parameters=self.count.of_parameters,
+            )
+        if self.horizon_of:
+            check_horizon_of(self.horizon_of, own)
         return self
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """Budgets as values: size, unit and training tokens; and the steps of rungs and evaluations."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.rung_value import LOOK_BACK
@@ -14,6 +14,7 @@ from fathom.search.study.keys.groups import (
     STEP_FACTOR,
     TOKENS_PER_PARAMETER,
 )
+from fathom.search.study.keys.horizons import counts_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +52,11 @@ def expand_budgets(config: StudyConfig) -> tuple[Budget, ...]:
 
 
 def _budget(config: StudyConfig, params: int) -> Budget:
-    per_parameter = config.tokens_per_parameter or TOKENS_PER_PARAMETER
-    tokens = config.tokens or math.ceil(params * per_parameter)
+    tokens = config.tokens or _tokens(params, config.tokens_per_parameter or TOKENS_PER_PARAMETER)
     context = config.objective.context
     if config.train.batch_size == "auto":
-        sequences = auto_tokens_per_step(tokens) / context
+        shortest = _tokens(params, config.horizon_of[0]) if config.horizon_of else tokens
+        sequences = auto_tokens_per_step(shortest) / context
         batch_size = 2 ** round(math.log2(max(sequences, 1)))
     else:
         batch_size = config.train.batch_size
@@ -91,6 +92,34 @@ def _budget(config: StudyConfig, params: int) -> Budget:
     )
 
 
+def _tokens(params: int, horizon: float) -> int:
+    """Training tokens of a budget at a horizon."""
+    return int(horizon) if counts_tokens(horizon) else math.ceil(params * horizon)
+
+
+def horizon_budgets(config: StudyConfig, budget: Budget) -> tuple[Budget, ...]:
+    """The budget at each horizon of the study that its study is a part of, ascending; the budget
+    itself if it has one horizon only."""
+    if not config.horizon_of:
+        return (budget,)
+    steps = (
+        math.ceil(_tokens(budget.params, horizon) / budget.tokens_per_step)
+        for horizon in config.horizon_of
+    )
+    return tuple(replace(budget, steps=number) for number in steps)
+
+
+def warmup_steps(config: StudyConfig, budget: Budget) -> int:
+    """Steps over which the learning rate rises: the same at every horizon, of which the shortest
+    decides."""
+    return max(1, round(config.train.warmup * horizon_budgets(config, budget)[0].steps))
+
+
+def constant_until(config: StudyConfig, budget: Budget) -> int:
+    """Step after which the cool-down begins."""
+    return budget.steps - round(budget.steps * config.train.cooldown)
+
+
 def auto_tokens_per_step(tokens: int) -> float:
     """Tokens per step that `batch_size: auto` aims at for a horizon.
 
@@ -108,7 +137,7 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     stopping = config.stopping
     if not config.prunes:
         return ()
-    last = budget.steps - round(budget.steps * config.train.cooldown)
+    last = constant_until(config, budget)
     rungs = set()
     share = min(stopping.first_rung, 1 - config.train.cooldown)
     while (step := max(1, round(budget.steps * share))) <= last and step < budget.steps:

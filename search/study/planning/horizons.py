@@ -1,0 +1,43 @@
+"""The horizons of a study: a study for each, and what their trainings have in common."""
+
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.horizons import counts_tokens, horizon_label
+
+
+def horizon_studies(config: StudyConfig) -> tuple[StudyConfig, ...]:
+    """Returns a study for each horizon of a study, ascending; the study itself if it has one
+    horizon only."""
+    if not config.horizons:
+        return (config,)
+    return tuple(
+        config.model_copy(
+            update={
+                "study": f"{config.study}-{horizon_label(horizon)}",
+                "tokens" if counts_tokens(horizon) else "tokens_per_parameter": horizon,
+                "horizons": None,
+                "horizon_of": config.horizons,
+            }
+        )
+        for horizon in config.horizons
+    )
+
+
+def horizon_of(config: StudyConfig) -> float:
+    """Returns the horizon of a study that `horizon_studies` made."""
+    own = config.tokens if config.tokens is not None else config.tokens_per_parameter
+    assert own is not None
+    return own
+
+
+def unshared_reason(config: StudyConfig) -> str:
+    """Returns why trainings of different horizons have no state in common; empty if they have."""
+    train = config.train
+    rules = (
+        (train.command, "`train.command` trains by itself"),
+        (train.patience, "`train.patience` ends each by its own losses"),
+        (train.auto_sizing.strength, "`train.auto_sizing` depends on the length of a training"),
+        (config.objective.pretraining_tokens, "`objective.pretraining` comes first"),
+        (config.resources.processes_per_trial > 1, "each trial is on several GPUs"),
+        (train.warmup + train.cooldown >= 1, "the cool-down follows at once on the warm-up"),
+    )
+    return next((reason for applies, reason in rules if applies), "")
