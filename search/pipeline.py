@@ -33,6 +33,7 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.planning.trunks import trunks_of
 from fathom.search.study.preflight import ReadyStudy, load_run, without_passwords
 from fathom.search.study.store_uri import without_credentials
 from fathom.search.tracking.artifacts import strange_artifacts
@@ -92,9 +93,15 @@ def run_study(
         write_fingerprint(folder, fingerprint)
         if extended:
             _extend(run, steps.console)
-        known, heard = fingerprint.study, [tracker.trial]
         scheduler = Scheduler(
-            config, run.spaces, folder, heard, kept, past=run.past, fingerprint=known
+            config,
+            run.spaces,
+            folder,
+            [tracker.trial],
+            kept,
+            past=run.past,
+            fingerprint=fingerprint.study,
+            trunks=trunks_of(config, folder, fingerprint.data),
         )
         steps.end()
         with _ends_when_deleted(folder):

@@ -91,8 +91,15 @@ class RunFolder:
     def resume_command(self) -> str:
         """The command that resumes the search in this folder."""
         runs = self.path.parent
+        if RunFolder(runs).is_run:  # of a study of several horizons
+            return RunFolder(runs).resume_command
         where = [] if runs == Path("runs") else ["--runs", runs]
         return shell_command("fathom", "run", self.config, *where)
+
+    @property
+    def is_run(self) -> bool:
+        """True if a `fathom run` has used the folder, which may thus hold those of horizons."""
+        return self.config.exists() and self.state.exists()
 
     @property
     def began(self) -> bool:
@@ -238,12 +245,19 @@ def is_named_store(uri: str | None) -> bool:
 
 def default_tracking_uri(runs: Path) -> str:
     """MLflow's address for a study that names none: from the environment, else a file in `runs`."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(runs / 'mlflow.db').absolute()}"
+    store = _shared_by(runs).absolute() / "mlflow.db"
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{store}"
 
 
 def token_cache(runs: Path) -> Path:
     """The folder with texts cut into tokens, shared by the runs in `runs`; it may be deleted."""
-    return runs.absolute() / ".tokens"
+    return _shared_by(runs).absolute() / ".tokens"
+
+
+def _shared_by(runs: Path) -> Path:
+    """The folder of what the runs in `runs` share; the one above where `runs` is itself the run
+    folder of a study, whose horizons are the runs."""
+    return runs.parent if RunFolder(runs).is_run else runs
 
 
 def write_atomically(path: Path, text: str) -> None:

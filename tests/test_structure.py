@@ -33,6 +33,7 @@ LEVELS = (
     {"tracking"},
     {"opening"},
     {"pipeline"},
+    {"horizons"},
     {"commands"},
     {"api", "cli"},
     {"__main__"},

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fathom.search.analysis.optimum import find_optima
 from fathom.search.formatting import format_count, format_seconds, shell_command, visible
+from fathom.search.horizons.folders import read_horizons
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.terminal.tables import empty_table, print_whole
@@ -143,7 +144,8 @@ def all_runs(runs: Path) -> Iterator[RunStatus | tuple[Path, str]]:
     for path in sorted(runs.iterdir()):
         if RunFolder(path).config.is_file():
             try:
-                yield status_of(path)
+                begun = [each.folder.path for each in read_horizons(path) if each.began]
+                yield from map(status_of, begun or [path])
             except (ConfigError, RunFolderError, DamagedFileError) as error:
                 yield path, str(error)
 

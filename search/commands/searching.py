@@ -47,7 +47,17 @@ def run(
     from rich.console import Console
 
     console, began = Console(stderr=as_json), time.monotonic()
-    ready, studies = _prepare(study, overrides, runs, console, trust=trust)
+    config = _read(study, overrides, console, trust=trust)
+    if config.horizons:
+        from fathom.search.commands.horizons import prepare_horizons, run_horizons
+
+        prepared = prepare_horizons(config, study, overrides, runs, trust=trust)
+        try:
+            run_horizons(prepared, console, extend=extend, max_hours=max_hours, as_json=as_json)
+        except KeyboardInterrupt as interrupt:
+            exit_interrupted(interrupt)
+        return
+    ready, studies = _prepare(config, study, overrides, runs, console, trust=trust)
     try:
         result = _search(replace(ready, max_hours=max_hours), studies, console, extend=extend)
     except KeyboardInterrupt as interrupt:
@@ -91,8 +101,32 @@ def _print_run(result: "RunResult", runs: Path, seconds: float, console: "Consol
     print_next(next_steps(conclusion, str(folder.path)), console)
 
 
+def _read(
+    study: Path, overrides: list[str] | None, console: "Console", *, trust: bool
+) -> "StudyConfig":
+    """The study of a file, which may be run."""
+    from fathom.search.report.terminal.steps import Steps
+
+    with Steps(console) as steps:
+        if console.is_terminal:
+            steps.begin("reading the study")
+        from fathom.search.study.keys.config import load
+        from fathom.search.study.preflight import check_kept_study, check_trusted_study
+
+        check_kept_study(study)
+        config = load(study, overrides)
+        check_trusted_study(config, study, trust=trust)
+        return config
+
+
 def _prepare(
-    study: Path, overrides: list[str] | None, runs: Path, console: "Console", *, trust: bool
+    config: "StudyConfig",
+    study: Path,
+    overrides: list[str] | None,
+    runs: Path,
+    console: "Console",
+    *,
+    trust: bool,
 ) -> "tuple[ReadyStudy, Studies | None]":
     """The study of a file, checked, and the database of Optuna's studies if the file names one."""
     from fathom.search.report.terminal.steps import Steps
@@ -100,16 +134,9 @@ def _prepare(
     with Steps(console) as steps:
         if console.is_terminal:
             steps.begin("checking the study")
-        from fathom.search.study.keys.config import load, placed
-        from fathom.search.study.preflight import (
-            check_kept_study,
-            check_ready,
-            check_trusted_study,
-        )
+        from fathom.search.study.keys.config import placed
+        from fathom.search.study.preflight import check_ready
 
-        check_kept_study(study)
-        config = load(study, overrides)
-        check_trusted_study(config, study, trust=trust)
         with placed(study, overrides):
             ready = replace(check_ready(config, runs), trust=trust)
         if ready.addresses.optuna is None:
@@ -196,6 +223,13 @@ def status(
             print_json([run_status.status_json(run) for run in known])
         else:
             run_status.print_runs(runs, Console())
+        return
+    from fathom.search.horizons.folders import read_horizons
+
+    if horizons := read_horizons(run_folder):
+        from fathom.search.commands import horizons_status
+
+        horizons_status.show(run_folder, horizons, as_json=as_json)
         return
     found = run_status.status_of(run_folder)
     say_unchecked(found.folder.records)

@@ -58,6 +58,12 @@ def plan(
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
     machine = this_machine(config, gpu)
+    if config.horizons:
+        from fathom.search.commands.horizons_plan import show_plan
+
+        with placed(study, overrides):
+            show_plan(config, machine, gpu=gpu, price=price, with_shapes=shapes, as_json=as_json)
+        return
     with placed(study, overrides):
         vocab_size = vocab_size_of(config)
         plans = plan_study(config, vocab_size, machine)

@@ -22,6 +22,7 @@ from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.command import check_program, own_parser
 from fathom.search.study.keys.config import StudyConfig, load
 from fathom.search.study.keys.groups import TrackingConfig
+from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shape_space import ShapeSpace
@@ -71,9 +72,9 @@ class ReadyStudy:
         return self.folder.report.exists()
 
 
-def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
+def check_ready(config: StudyConfig, runs: Path, *, shared: Path | None = None) -> ReadyStudy:
     """Returns the study with its plan after every check that needs no framework, except that of a
-    user's own model.
+    user's own model. `shared` is the folder with MLflow's store, if it is another than `runs`.
 
     Raises:
         ValueError: if the study can't be run.
@@ -84,7 +85,7 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
     vocab_size = vocab_size_of(config)
     plans = plan_study(config, vocab_size, this_machine(config))
     try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
-    addresses = _addresses(config.tracking, runs)
+    addresses = _addresses(config.tracking, shared or runs)
     return ReadyStudy(without_passwords(config), runs, addresses, plans)
 
 
@@ -180,7 +181,23 @@ def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None
 
 
 def load_run(path: Path) -> tuple[RunFolder, StudyConfig]:
-    """Returns the run folder at a path, and its study.
+    """Returns the run folder at a path, and its study of one horizon.
+
+    Raises:
+        RunFolderError: if it is not a run folder, or that of several horizons.
+    """
+    folder, config = load_folder(path)
+    if config.horizons:
+        first, *_ = horizon_studies(config)
+        raise RunFolderError(
+            f"{path} was searched at several horizons; name the folder of one, such as "
+            f"{path / first.study}"
+        )
+    return folder, config
+
+
+def load_folder(path: Path) -> tuple[RunFolder, StudyConfig]:
+    """Returns the run folder at a path, and its study, of one horizon or of several.
 
     Raises:
         RunFolderError: if it is not a run folder.

@@ -27,7 +27,7 @@ def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluated:
     """What one evaluation has measured; where several horizons share it, some want the details."""
 
     metrics: dict[str, float]
@@ -40,23 +40,28 @@ class Evaluation:
         return (self.metrics | self.details, self.layers) if detailed else ({**self.metrics}, {})
 
 
-def evaluate(training: Training, objective: Objective) -> Evaluation:
+def evaluate(training: Training, objective: Objective) -> Evaluated:
     """Evaluates the model, with details if its horizon or a longer one wants them here."""
     plan, step, details, layers = training.plan, training.step, dict[str, float](), Layers()
-    horizons = (plan, *plan.longer)
     training.model.eval()
     with autocast(training.device, plan):
         metrics = objective.evaluate(training.model)
-        if training.ended or any(step in horizon.detailed_steps for horizon in horizons):
+        if training.ended or _is_detailed(plan, step):
             details, layers = detailed_metrics(training, objective)
     training.model.train()
     if training.auto_sizing is not None:
         metrics |= counts_left(training.transformer)
-    return Evaluation(metrics, details, layers)
+    return Evaluated(metrics, details, layers)
+
+
+def _is_detailed(plan: TrainPlan, step: int) -> bool:
+    """True if a training or a longer one measures details after a step."""
+    ahead = any(step in horizon.detailed_steps for horizon in plan.longer)
+    return ahead or step in plan.detailed_steps
 
 
 def measure_ahead(
-    training: Training, objective: Objective, due: Iterable[LongerHorizon], evaluation: Evaluation
+    training: Training, objective: Objective, due: Iterable[LongerHorizon], evaluation: Evaluated
 ) -> None:
     """Keeps an evaluation for the longer horizons that have one here; one that would have diverged
     is given up, so that its training begins anew and diverges by itself."""

@@ -21,7 +21,7 @@ from fathom.models.options import Residual
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.search.records import derive_seed
 from fathom.search.training.evaluation import (
-    Evaluation,
+    Evaluated,
     autocast,
     divergence_with_origin,
     evaluate,
@@ -103,14 +103,14 @@ def until_over(
         yield measured
 
 
-def _evaluated(training: Training, objective: Objective) -> Evaluation:
+def _evaluated(training: Training, objective: Objective) -> Evaluated:
     """Evaluates, on all ranks alike."""
     with training.whole():
         return training.ranks.broadcast(lambda: evaluate(training, objective))
 
 
 def _measure(
-    training: Training, objective: Objective, train_loss: float, evaluation: Evaluation
+    training: Training, objective: Objective, train_loss: float, evaluation: Evaluated
 ) -> Measurement:
     """The measurement of an evaluation; if training stops early, restores the best weights and
     evaluates them."""

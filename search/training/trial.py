@@ -267,25 +267,28 @@ class RunningTrial:
         self._load(lambda: self._log.restore(self._training.whole_state), new)
         if self._trunk and not self._training.step:
             trunk, steps = self._trunk, self._training.plan.steps
-            self._load(lambda: self._log.take_over(trunk, steps), new)
-            if self._training.step:
+            if self._load(lambda: self._log.take_over(trunk, steps), new):
                 self.save()
         training = self._training
         first = training.ranks.broadcast(lambda: training.step)
         if first != training.step:  # a network folder showed them different files
             raise WorkerLostError(f"a rank begins at step {training.step}, rank 0 at {first}")
 
-    def _load(self, read: Callable[[], dict[str, Any] | None], new: Callable[[], Training]) -> None:
-        """Continues from a state; from the beginning where there is none, or a damaged one."""
+    def _load(self, read: Callable[[], dict[str, Any] | None], new: Callable[[], Training]) -> bool:
+        """Continues from a state and returns True; begins anew where there is none, or a damaged
+        one."""
         try:
-            if (state := read()) is not None:
-                self._training.load_state_dict(state)
+            if (state := read()) is None:
+                return False
+            self._training.load_state_dict(state)
         except torch.OutOfMemoryError:
             raise
         except checkpoint.DAMAGED as error:
             warnings.warn(f"a checkpoint is damaged and is not used: {error!r}", stacklevel=2)
             self._log.forget()
             self._training = new()  # the old one may hold a part of it
+            return False
+        return True
 
 
 Attempt = Callable[[int], Iterator[Report]]

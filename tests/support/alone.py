@@ -1,15 +1,20 @@
 """`fathom run` in this process, its trials one after another: without Ray, MLflow or a report."""
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+import torch
 from rich.console import Console
 
 from fathom.objectives.contract import Objective
 from fathom.search import pipeline
+from fathom.search.horizons.folders import HorizonFolder
+from fathom.search.horizons.search import check_horizons_ready, search_horizons
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.run_folder import RunFolder, locked
 from fathom.search.scheduling.scheduler import Scheduler
@@ -17,6 +22,7 @@ from fathom.search.study.keys.config import load
 from fathom.search.study.preflight import check_ready
 from fathom.search.training.saving.trial_log import ReportSchedule
 from tests.support.in_process import search_in_process
+from tests.support.toy import CPU
 
 
 class Stop:
@@ -41,18 +47,38 @@ def run_alone(study: Path, runs: Path, stop: Stop | None = None) -> RunFolder:
     Raises:
         KeyboardInterrupt: at the interrupt `stop`; the trial under way has saved.
     """
+    ready = check_ready(load(study), runs)
+    with alone(stop) as steps, locked(ready.folder):
+        pipeline.run_study(ready, steps)
+    return ready.folder
+
+
+def run_horizons_alone(study: Path, runs: Path, stop: Stop | None = None) -> list[HorizonFolder]:
+    """Begins or resumes the search of a study of several horizons; returns them."""
+    ready = check_horizons_ready(load(study), runs, trust=False)
+    with alone(stop) as steps, locked(ready.folder):
+        list(search_horizons(ready, steps))
+    return list(ready.horizons)
+
+
+@contextmanager
+def alone(stop: Stop | None = None) -> Iterator[Steps]:
+    """Context in which searches run in this process, up to the interrupt `stop`."""
     stop = stop or Stop(10**9)
 
     def trials(scheduler: Scheduler, objective: Objective, *_: Any) -> None:
-        search_in_process(scheduler, objective, stop.came)
+        search_in_process(scheduler, objective.to(CPU), stop.came)
 
-    ready = check_ready(load(study), runs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "run_trials", trials)
         patch.setattr(pipeline, "start_ray", lambda *_: None)
         patch.setattr(pipeline, "Tracker", MagicMock())
         patch.setattr(pipeline, "write_report", lambda *_: None)
         patch.setattr(ReportSchedule, "interrupted", lambda _: stop.interrupted())
-        with locked(ready.folder), Steps(Console(file=io.StringIO())) as steps:
-            pipeline.run_study(ready, steps)
-    return ready.folder
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as a worker does
+        try:
+            with Steps(Console(file=io.StringIO())) as steps:
+                yield steps
+        finally:
+            torch.set_num_threads(threads)

@@ -21,7 +21,15 @@ def search_in_process(
         budget = scheduler.budgets[spec.budget].budget
         checkpoint = scheduler.folder.checkpoint(spec.trial)
         trial = RunningTrial(
-            Assignment(scheduler.config, budget, spec, str(checkpoint)), objective, CPU
+            Assignment(
+                scheduler.config,
+                budget,
+                spec,
+                str(checkpoint),
+                trunk=scheduler.trunk_of(spec),
+            ),
+            objective,
+            CPU,
         )
         for report in trial.reports():
             if not scheduler.report(spec.trial, report):

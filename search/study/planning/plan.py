@@ -55,6 +55,8 @@ class BudgetPlan:
     confirming: int
     """Largest number of confirming trials; the stage ends when the verdict is settled."""
     rungs: tuple[Rung, ...]
+    ends: tuple[tuple[float, int], ...]
+    """Expected numbers of trials and the tokens at which they pause or end, ascending."""
     expected_tokens: float
     """Expected training tokens of both stages together."""
     flops: float
@@ -113,13 +115,10 @@ def plan_budget(
     exploring, confirming = stage_trials(config, shapes)
     expected = expected_confirming(config, shapes)
     rungs = _expected_rungs(config, budget, exploring)
-    ends = [
-        *((rung.tokens, rung.arriving - rung.surviving) for rung in rungs),
-        (budget.tokens, (rungs[-1].surviving if rungs else exploring) + expected),
-    ]
-    tokens = sum(end * trials for end, trials in ends)
+    ends = _expected_ends(budget, rungs, exploring, expected)
+    tokens = sum(trials * end for trials, end in ends)
     steps = evaluation_steps(config, budget)
-    evaluations = sum(trials * bisect(steps, end // budget.tokens_per_step) for end, trials in ends)
+    evaluations = sum(trials * bisect(steps, end // budget.tokens_per_step) for trials, end in ends)
     evaluated, speed = config.objective.evaluation_tokens, machine.speed
 
     def seconds(shape: Shape) -> float:
@@ -137,11 +136,21 @@ def plan_budget(
         exploring=exploring,
         confirming=confirming,
         rungs=rungs,
+        ends=ends,
         expected_tokens=tokens,
         flops=tokens * _mean_over_depths(shapes, lambda shape: shape.train_flops_per_token),
         step=largest_step(config, budget, shapes, machine),
         hours=whole / min(machine.slots, trials) / 3600,
     )
+
+
+def _expected_ends(
+    budget: Budget, rungs: Sequence[Rung], exploring: int, confirming: int
+) -> tuple[tuple[float, int], ...]:
+    """Expected numbers of trials and the tokens at which they pause or end, ascending."""
+    surviving = rungs[-1].surviving if rungs else exploring
+    pausing = ((rung.arriving - rung.surviving, rung.tokens) for rung in rungs)
+    return (*pausing, (surviving + confirming, budget.tokens))
 
 
 def largest_step(
@@ -174,7 +183,12 @@ def largest_shape(shapes: Sequence[Shape], sequences: int, how: Execution) -> Sh
 
 def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
     """Expected hours of a search, its start and its report included."""
-    return sum(plan.hours for plan in plans) + machine.start_seconds / 3600
+    return sum(plan.hours for plan in plans) + start_hours(machine)
+
+
+def start_hours(machine: Machine) -> float:
+    """Hours that a search takes to start and to report."""
+    return machine.start_seconds / 3600
 
 
 def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:

@@ -46,7 +46,7 @@ def trunks_of(config: StudyConfig, folder: RunFolder, data: str) -> Trunks | Non
     """The trunks that a search in a folder may begin with, on data of this digest; None if the
     study is not searched at several horizons, or if their trainings share nothing."""
     parent = RunFolder(folder.path.parent)
-    if not config.horizon_of or unshared_reason(config) or not parent.config.exists():
+    if not config.horizon_of or unshared_reason(config) or not parent.is_run:
         return None
     settings = config.model_dump(mode="json", exclude=FREE_TO_CHANGE | BY_HORIZON)
     return Trunks(

@@ -92,7 +92,7 @@ class TrialLog:
 
         `saved` is true if the state of the training is on disk.
         """
-        rung = None
+        rung, last = None, self._points[-1].step if self._points else 0
         if step in self._rungs:
             losses = [point.loss for point in self._points]
             rung = (self._points[-1].tokens, rung_value(losses, self._median_of))
@@ -109,7 +109,7 @@ class TrialLog:
             device=name_of(self._device),
             layers=self._layers,
             saved=saved,
-            taken_over=self._taken_step * self._tokens_per_step,
+            taken_over=min(self._taken_step, last) * self._tokens_per_step,
         )
 
     def taken_rungs(self) -> Iterator[Report]:

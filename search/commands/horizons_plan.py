@@ -1,0 +1,121 @@
+"""`fathom plan` for a study of several horizons: its tables and JSON."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+
+from fathom.search.commands.output import print_json
+from fathom.search.commands.plan_tables import plan_json, print_plan
+from fathom.search.formatting import format_bytes, format_seconds, rounded_count
+from fathom.search.report.terminal.tables import empty_table
+from fathom.search.study.hardware.machine import Machine
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.horizons import horizon_label, horizon_text
+from fathom.search.study.planning.horizon_plan import HorizonPlan, horizons_disk, plan_horizons
+from fathom.search.study.planning.horizons import unshared_reason
+from fathom.search.study.planning.plan import study_notes, vocab_size_of
+from fathom.search.study.planning.shape_counter import try_own_model
+from fathom.search.study.planning.shape_space import ShapeSpace
+from fathom.search.study.planning.sharing import sharing_notes
+
+
+def show_plan(
+    config: StudyConfig,
+    machine: Machine,
+    *,
+    gpu: str | None,
+    price: float | None,
+    with_shapes: bool,
+    as_json: bool,
+) -> None:
+    """Prints the plan of every horizon, and their sums with and without trunks."""
+    vocab_size = vocab_size_of(config)
+    plans = plan_horizons(config, vocab_size, machine)
+    try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
+    notes = [
+        (
+            *study_notes(plan.config),
+            *machine.notes,
+            *sharing_notes(plan.config, plan.plans, machine, gpu),
+        )
+        for plan in plans
+    ]
+    if as_json:
+        print_json(_json(plans, notes, machine, price=price, with_shapes=with_shapes))
+        return
+    console = Console()
+    for plan, lines in zip(plans, notes, strict=True):
+        noted = replace(machine, notes=lines)
+        shapes = with_shapes and plan is plans[0]  # they are the same at every horizon
+        print_plan(plan.config, plan.plans, noted, console, price=price, with_shapes=shapes)
+        console.print()
+    _print_sums(config, plans, machine, console)
+
+
+def _print_sums(
+    config: StudyConfig, plans: Sequence[HorizonPlan], machine: Machine, console: Console
+) -> None:
+    headings = ("horizon", "tokens alone", "time alone", "tokens with trunks", "time with trunks")
+    table = empty_table(f"{config.study}: all horizons", headings)
+    rows = [(p.tokens, p.hours(machine), p.new_tokens, p.new_hours(machine)) for p in plans]
+    sums = tuple(map(sum, zip(*rows, strict=True)))
+    labels = [*(horizon_text(plan.horizon) for plan in plans), "all"]
+    for label, (tokens, hours, new_tokens, new_hours) in zip(labels, [*rows, sums], strict=True):
+        table.add_row(
+            label,
+            rounded_count(tokens),
+            format_seconds(3600 * hours),
+            rounded_count(new_tokens),
+            format_seconds(3600 * new_hours),
+        )
+    console.print(table)
+    if reason := unshared_reason(plans[0].config):
+        text = f"horizons train separately and share nothing, since {reason}"
+        console.print(text, style="yellow", highlight=False)
+    else:
+        share = sums[2] / sums[0]
+        console.print(
+            f"a longer training continues from the state that a shorter one left before its "
+            f"cool-down: {share:.2f} of the tokens of separate searches, where every horizon asks "
+            "for the same trainings",
+            highlight=False,
+        )
+    disk = format_bytes(horizons_disk(plans, machine.slots))
+    console.print(f"checkpoints of all horizons take up to {disk} of disk", highlight=False)
+
+
+def _json(
+    plans: Sequence[HorizonPlan],
+    notes: Sequence[tuple[str, ...]],
+    machine: Machine,
+    *,
+    price: float | None,
+    with_shapes: bool,
+) -> dict[str, Any]:
+    horizons = [
+        {
+            "horizon": horizon_label(plan.horizon),
+            "tokens": plan.tokens,
+            "tokens_with_trunks": plan.new_tokens,
+            "hours_with_trunks": plan.new_hours(machine),
+            **plan_json(
+                plan.config,
+                plan.plans,
+                replace(machine, notes=lines),
+                price=price,
+                with_shapes=with_shapes,
+            ),
+        }
+        for plan, lines in zip(plans, notes, strict=True)
+    ]
+    return {
+        "horizons": horizons,
+        "tokens": sum(plan.tokens for plan in plans),
+        "tokens_with_trunks": sum(plan.new_tokens for plan in plans),
+        "hours": sum(plan.hours(machine) for plan in plans),
+        "hours_with_trunks": sum(plan.new_hours(machine) for plan in plans),
+        "disk_bytes": horizons_disk(plans, machine.slots),
+        "separate": unshared_reason(plans[0].config),
+    }
