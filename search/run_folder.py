@@ -60,6 +60,8 @@ class RunFolder:
     """Digests of the study's settings and data, as they were at the first start."""
     records = PathInside("records.jsonl")
     """Records of every trial that has ended: the source of truth."""
+    token_law = PathInside("token_law.json")
+    """The law over parameters and tokens of a study with several horizons."""
     best = PathInside("best.yaml")
     """The best shape of every budget."""
     report = PathInside("report.html")

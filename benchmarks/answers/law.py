@@ -28,6 +28,7 @@ from fathom.search.tables.analysis import TableQuestion, budget_count, find_answ
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import choose_columns
 from fathom.search.tables.grouping import group_runs
+from fathom.search.tables.horizons import Horizon
 from fathom.search.tables.read import open_text
 
 HORIZONS = ("20B", "50B", "100B", "200B", "300B", "340B")
@@ -51,7 +52,7 @@ def main() -> None:
     count = budget_count(question, columns, told.table.name)
     small = replace(runs, runs=tuple(run for run in runs.runs if run.params(count) <= below))
     for text in told.horizon:
-        asked = replace(question, horizons=(count_of("--horizon", text),))
+        asked = replace(question, horizons=(Horizon(count_of("--horizon", text)),))
         (fitted,) = find_answers(small, asked, count, told.table.name)
         (whole,) = find_answers(runs, asked, count, told.table.name)
         larger = [o for o in whole.optima if o.budget > below and isinstance(o, Located)]

@@ -21,6 +21,7 @@ from fathom.search.analysis.noise import Repeats
 from fathom.search.analysis.posterior import FEWEST, find_posterior
 from fathom.search.records import TrialRecord, by_budget
 from fathom.search.tables.analysis import TableQuestion, analyse_table
+from fathom.search.tables.horizons import Horizon
 from fathom.search.tables.read import open_text
 
 COLUMNS = {"table": "", "depths left out": "", "inside": "", "share": ".2f", "median width": ".4f"}
@@ -52,7 +53,7 @@ def left_out(path: Path) -> Iterator[tuple[float, float, float]]:
     """Yields the loss of each inner depth of a table, and the ends of the band of the others."""
     for records in _budgets(path, TableQuestion()):
         spec = records[0].spec
-        horizons = [int(share * spec.horizon_tokens) for share in SHARES]
+        horizons = [Horizon(int(share * spec.horizon_tokens)) for share in SHARES]
         asked = TableQuestion(budgets=[spec.budget], horizons=horizons, count=spec.count)
         for shorter in _budgets(path, asked) if spec.horizon_tokens > 1 else [records]:
             estimates = estimate_depths(shorter)

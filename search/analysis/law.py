@@ -108,10 +108,8 @@ def predict_by(
 ) -> Prediction:
     """The prediction of a fitted law; raises ValueError when it has no depth of at least 1."""
     check_params(params)
-    depth, slopes = form(fit.constants, np.array([params]))
-    variance = float(slopes[0] @ fit.covariance @ slopes[0]) + fit.scatter**2
-    factor = exp(min(700.0, NORMAL_95 * sqrt(variance)))
-    found = checked_depth(float(depth[0]), params, f"the fitted {law} law")
+    depth, factor = depth_and_factor(form, fit, np.array([params]))
+    found = checked_depth(depth, params, f"the fitted {law} law")
     low, high = params_range
     return Prediction(
         params=params,
@@ -121,6 +119,14 @@ def predict_by(
         interval=(max(1.0, found / factor), found * factor),
         extrapolated=not low <= params <= high,
     )
+
+
+def depth_and_factor(form: Form, fit: LawFit, at: Array) -> tuple[float, float]:
+    """The depth of a fitted law at one point (1,) or (1, 2), and the factor by which its 95 %
+    interval reaches on either side."""
+    depth, slopes = form(fit.constants, at)
+    variance = float(slopes[0] @ fit.covariance @ slopes[0]) + fit.scatter**2
+    return float(depth[0]), exp(min(700.0, NORMAL_95 * sqrt(variance)))
 
 
 def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Array]:

@@ -21,8 +21,8 @@ from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.verdict import Kind
 
 Form = Callable[[Array, Array], tuple[Array, Array]]
-"""Constants (k,) and sizes (n,) -> depths (n,), and the slopes of their ln in the constants, (n,
-k). Depths are NaN for constants that the law can't have."""
+"""Constants (k,) and sizes (n,), or sizes and tokens (n, 2) -> depths (n,), and the slopes of their
+ln in the constants, (n, k). Depths are NaN for constants that the law can't have."""
 
 SETTLED = 1e-9
 """Change of ln depth below which a fit has converged."""
@@ -49,6 +49,7 @@ class SizedDepths:
     (sizes,)."""
 
     params: Array
+    """Sizes, or for a law over both, sizes and tokens (sizes, 2)."""
     log_depth: Array
     error: Array
     side: Array
@@ -60,10 +61,10 @@ class SizedDepths:
         return SizedDepths(*(column[kept] for column in columns))
 
     def left_out(self) -> "Iterator[tuple[SizedDepths, SizedDepths]]":
-        """Yields all points but one, and that one, for each of them."""
-        places = np.arange(len(self.params))
-        for place in places:
-            yield self.at(places != place), self.at(places == place)
+        """Yields all points but those of one size, and these, for each size."""
+        sizes = self.params if self.params.ndim == 1 else self.params[:, 0]
+        for size in np.unique(sizes):
+            yield self.at(sizes != size), self.at(sizes == size)
 
     @property
     def measured(self) -> "SizedDepths":
@@ -168,11 +169,17 @@ def fit_form(form: Form, points: SizedDepths, start: Array) -> LawFit | None:
     constants = most_likely(form, weighed, start)
     if constants is None:
         return None
-    depth, slopes = form(constants, points.params)
-    _, information = weighed.pull(np.log(depth))
-    design = slopes / weighed.error[:, None] * np.sqrt(information)[:, None]
+    design = weighted_slopes(form, constants, weighed)
     covariance = np.asarray(np.linalg.pinv(design.T @ design), dtype=np.float64)
     return LawFit(constants, covariance, sqrt(variance))
+
+
+def weighted_slopes(form: Form, constants: Array, points: SizedDepths) -> Array:
+    """Slopes of ln depth in the constants, in standard errors of each point, by the information
+    that it has; (sizes, constants)."""
+    depth, slopes = form(constants, points.params)
+    _, information = points.pull(np.log(depth))
+    return np.asarray(slopes / points.error[:, None] * np.sqrt(information)[:, None])
 
 
 def most_likely(form: Form, points: SizedDepths, start: Array) -> Array | None:
@@ -203,12 +210,13 @@ def most_likely(form: Form, points: SizedDepths, start: Array) -> Array | None:
 def leave_one_out(
     fitted: Callable[[SizedDepths], tuple[Form, LawFit] | None], points: SizedDepths
 ) -> float | None:
-    """Mean miss of ln depth when each point is predicted from the others; None when a fit fails."""
-    missed = []
-    for others, point in points.left_out():
+    """Mean miss of ln depth when the points of each size are predicted from the others; None when a
+    fit fails."""
+    missed: list[float] = []
+    for others, left in points.left_out():
         found = fitted(others)
         if found is None:
             return None
         form, fit = found
-        missed.append(abs(float(point.misses(np.log(form(fit.constants, point.params)[0]))[0])))
+        missed += np.abs(left.misses(np.log(form(fit.constants, left.params)[0]))).tolist()
     return float(np.mean(missed))

@@ -37,6 +37,14 @@ Horizons = Annotated[
     list[str] | None,
     typer.Option("--horizon", help="Tokens; by default those that the runs have in common."),
 ]
+Several = Annotated[
+    str | None,
+    typer.Option(
+        "--horizons",
+        metavar="LIST",
+        help="Such as 20,40,160 tokens a parameter, or 2B,8B: with a law over both.",
+    ),
+]
 Noise = Annotated[
     float | None,
     typer.Option(help="Nats between seeds, where the table has one seed and you know it."),
@@ -68,6 +76,7 @@ def analyse(
     budgets: Budgets = None,
     width: Width = 0.1,
     horizons: Horizons = None,
+    several: Several = None,
     noise: Noise = None,
     best_of: BestOf = None,
     where: Where = None,
@@ -83,8 +92,8 @@ def analyse(
     from fathom.search.commands.analyse_source import answer_source, question_of, write_report_of
 
     asked = question_of(
-        count=count, budgets=budgets, width=width, horizons=horizons, noise=noise, best_of=best_of,
-        where=where, by=by,
+        count=count, budgets=budgets, width=width, horizons=horizons, several=several,
+        noise=noise, best_of=best_of, where=where, by=by,
     )  # fmt: skip
     analysis = answer_source(source, maps or [], asked, experiment)
     page = None if report is None else write_report_of(analysis, report)

@@ -19,9 +19,9 @@ def answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Anal
     )
     if any(of_tables):
         raise ConfigError(
-            "`--map`, `--count`, `--budget`, `--horizon`, `--best-of`, `--where` and `--by` are "
-            f"for tables, and {path} is a run folder, whose study says them; drop them, or analyse "
-            f"{path / 'tables/trials.csv'}"
+            "`--map`, `--count`, `--budget`, `--horizon`, `--horizons`, `--best-of`, `--where` and "
+            f"`--by` are for tables, and {path} is a run folder, whose study says them; drop them, "
+            f"or analyse {path / 'tables/trials.csv'}"
         )
     folder, config = load_run(path)
     past = read_run(folder, config)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from math import isfinite
+from operator import attrgetter
 from pathlib import Path
 
 from fathom.models.shape import Count
@@ -13,6 +14,7 @@ from fathom.search.study.file.options import count_of
 from fathom.search.study.store_uri import is_optuna, without_credentials
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.columns import parse_maps
+from fathom.search.tables.horizons import Horizon, parse_horizons
 from fathom.search.tables.read import KINDS, open_text, rows_of
 from fathom.search.tables.selecting import parse_where
 
@@ -25,6 +27,7 @@ def question_of(
     budgets: Sequence[str] | None,
     width: float,
     horizons: Sequence[str] | None,
+    several: str | None = None,
     noise: float | None,
     best_of: Sequence[str] | None = None,
     where: Sequence[str] | None = None,
@@ -46,12 +49,22 @@ def question_of(
         count=count,
         budgets=[count_of("--budget", text) for text in budgets or ()],
         width=width,
-        horizons=sorted({count_of("--horizon", text) for text in horizons or ()}),
+        horizons=_horizons(horizons or (), several),
         noise=noise,
         best_of=tuple(dict.fromkeys(best_of or ())),
         where=parse_where(where or ()),
         by=tuple(dict.fromkeys(by or ())),
     )
+
+
+def _horizons(single: Sequence[str], several: str | None) -> tuple[Horizon, ...]:
+    """The horizons of `--horizon`, in tokens, and of `--horizons`, ascending."""
+    found = [Horizon(count_of("--horizon", text)) for text in single]
+    try:
+        found += parse_horizons(several) if several is not None else ()
+    except ValueError as error:
+        raise ConfigError(f"`--horizons` {error}") from error
+    return tuple(sorted(dict.fromkeys(found), key=attrgetter("per_parameter", "amount")))
 
 
 def answer_source(

@@ -144,7 +144,12 @@ def predict(
     params: Annotated[
         str | None, typer.Option(help="Model size, for example 10M; without it, a table.")
     ] = None,
-    law: Annotated[str, typer.Option(help="levine2020, or a run folder.")] = "levine2020",
+    tokens: Annotated[
+        str | None, typer.Option(help="Training tokens, by a law over several horizons.")
+    ] = None,
+    law: Annotated[
+        str, typer.Option(help="levine2020, a run folder, or the JSON of `fathom analyse`.")
+    ] = "levine2020",
     as_json: Json = False,
 ) -> None:
     """Say how deep a model of some size should be, by a published law or a run's own.
@@ -152,7 +157,10 @@ def predict(
     Without a size, the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
     """
     from fathom.search.commands import predict as predictions
+    from fathom.search.study.file.errors import ConfigError
 
+    if params is None and tokens is not None:
+        raise ConfigError("`--params` must be the size that --tokens are of; for example 1B")
     if params is None:
         table = predictions.predict_table(law)
         if as_json:
@@ -160,7 +168,7 @@ def predict(
         else:
             predictions.print_table(table)
         return
-    answer = predictions.predict_size(params, law)
+    answer = predictions.predict_size(params, law, tokens)
     if as_json:
         print_json(answer.as_json)
     else:

@@ -13,10 +13,12 @@ from fathom.search.analysis.law import Law, Prediction, fit_laws, usable
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine2020
+from fathom.search.analysis.token_law import TokenLaw, TokenPrediction
 from fathom.search.conclusion.findings import best_law
+from fathom.search.conclusion.token_laws import read_token_law
 from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.report.text import law_text, null_laws_text
+from fathom.search.report.text import law_text, null_laws_text, sentence, token_law_text
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
@@ -47,13 +49,18 @@ class SizeAnswer:
         return asdict(self.prediction) | (beside if self.note else {})
 
 
-def predict_size(params: str, law: str) -> SizeAnswer:
-    """The best depth for a size; `law` is `levine2020` or a run folder.
+def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer:
+    """The best depth for a size, and for `tokens` if there are any; `law` is `levine2020`, a run
+    folder, or the JSON of `fathom analyse`.
 
     Raises:
-        ConfigError: when the size is no number, or the run has no law.
+        ConfigError: when the size is no number, or there is no such law.
     """
     size = count_of("--params", params)
+    if tokens is not None:
+        token_law = _token_law(law)
+        found = token_law.predict(size, count_of("--tokens", tokens))
+        return SizeAnswer(prediction=found, note=sentence(token_law_text(token_law)))
     if law == LEVINE:
         return SizeAnswer(prediction=levine2020(size))
     optima = _optima(law)
@@ -63,6 +70,23 @@ def predict_size(params: str, law: str) -> SizeAnswer:
         null_laws=_predictions(null_laws, size),
         note=_note(optima, null_laws),
     )
+
+
+def _token_law(law: str) -> TokenLaw:
+    """The law over parameters and tokens of a run folder, or of the JSON of an analysis."""
+    path = Path(law)
+    if law == LEVINE:
+        raise ConfigError(f"`--tokens` must be left out with --law {LEVINE}, which has none")
+    if not path.is_dir():
+        return read_token_law(path)
+    folder = RunFolder(path)
+    folder.check_files()
+    if not folder.token_law.exists():
+        raise ConfigError(
+            f"`--tokens` must be left out with {path}, which was searched at one horizon; a table "
+            "of several has a law over tokens: see `fathom analyse --horizons`"
+        )
+    return read_token_law(folder.token_law)
 
 
 def _note(optima: Sequence[Optimum], null_laws: Sequence[NullLaw]) -> str:
@@ -106,15 +130,19 @@ def print_prediction(answer: SizeAnswer) -> None:
     width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
     if vague := _too_wide(prediction):
         print(vague)
+    tokens = prediction.tokens if isinstance(prediction, TokenPrediction) else None
+    horizon = f", {format_count(tokens)} tokens" if tokens else ""
     print(
-        f"{format_count(prediction.params)} parameters: "
+        f"{format_count(prediction.params)} parameters{horizon}: "
         f"depth {_with_interval(prediction)}{width} by {prediction.law}"
     )
     for null in answer.null_laws:
         print(f"  {null.law}: {_with_interval(null)}")
     if answer.note:
         print(answer.note)
-    if prediction.extrapolated:
+    if prediction.extrapolated and tokens:
+        print("This size, or its tokens, lie outside the ranges that the law was fitted on.")
+    elif prediction.extrapolated:
         print("This size lies outside the range that the law was fitted on.")
 
 

@@ -14,7 +14,7 @@ from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
-from fathom.search.formatting import format_count, printable
+from fathom.search.formatting import format_count, printable, rounded_count
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.errors import ConfigError
@@ -77,6 +77,13 @@ class Findings(ABC):
             f"{printable(name)}={printable(value) or 'nothing'}"
             for name, value in self.part.items()
         )
+
+    @property
+    def horizon_text(self) -> str:
+        """The horizon of the first answer; empty where it is not known."""
+        first = self.optima[0]
+        unit = first.horizon_unit
+        return f"{rounded_count(first.tokens)} {unit}" if unit else ""
 
     @cached_property
     def audits(self) -> Audits:

@@ -9,6 +9,7 @@ from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.stalls import stalled_by_depth
+from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import exact_count, format_count, ranges, rounded_count, shell_command
@@ -295,6 +296,29 @@ def law_text(law: Law) -> str:
     if law.bounds:
         budgets += f", of which {law.bounds} only say on which side the best depth lies"
     return f"The {law.name} law, fitted to {budgets}: {formula}. {tested}. {spread}."
+
+
+def token_law_text(law: TokenLaw) -> str:
+    """Returns a law over parameters and tokens as a formula, with its drift and what it was fitted
+    to."""
+    low, high = law.drift_interval
+    sizes = " to ".join(map(format_count, law.params_range))
+    tokens = " to ".join(f"{ratio:.3g}" for ratio in law.ratio_range)
+    bounds = f", {law.bounds} of them on one side only" if law.bounds else ""
+    tested = "without one of its budgets it can't be fitted"
+    if law.leave_one_out_error is not None:
+        tested = f"left-out budgets are missed by {_missed(law.leave_one_out_error)} on average"
+    return (
+        f"ln depth = {law.a:.4g} + {law.b:.3g} ln params + {law.c:.3g} ln tokens, from "
+        f"{law.points} best depths{bounds} at {sizes} {law.count.unit_in_full} and {tokens} tokens "
+        f"a parameter. Twice the tokens change the best depth by {_by_factor(law.c, low, high)}; "
+        f"{tested}."
+    )
+
+
+def _by_factor(c: float, low: float, high: float) -> str:
+    twice, least, most = (2**power for power in (c, low, high))
+    return f"a factor of {twice:.2f} (95 %: {least:.2f} to {most:.2f})"
 
 
 def null_law_text(law: NullLaw) -> str:

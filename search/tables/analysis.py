@@ -2,18 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import attrgetter
 from statistics import median
 
 from fathom.models.shape import Count
 from fathom.search.analysis.optimum import Optimum, find_optimum
+from fathom.search.analysis.token_law import TOKENS
 from fathom.search.analysis.verdict import Confounded, Kind, OneValue, TooFewDepths, Verdict
 from fathom.search.conclusion.findings import Findings
+from fathom.search.conclusion.token_laws import PartLaw, token_laws_of
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
 from fathom.search.records import TrialRecord
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
 from fathom.search.tables.grouping import group_runs
+from fathom.search.tables.horizons import Horizon
 from fathom.search.tables.read import OpenTable
 from fathom.search.tables.runs import NothingAsked, Run, Runs, TableError
 from fathom.search.tables.selecting import ended_rows, rows_where, their_name
@@ -49,8 +53,8 @@ class TableQuestion:
     """Sizes; without any, those around which the table has most depths."""
     width: float = WIDTH
     """How far a size may be from a budget, as a share of it."""
-    horizons: Sequence[int] = ()
-    """Tokens; without any, those that the runs of each size have in common."""
+    horizons: Sequence[Horizon] = ()
+    """Without any, the tokens that the runs of each size have in common."""
     noise: float | None = None
     """Noise between seeds, nats, as stated by the person who asks; None to measure it."""
     best_of: Sequence[str] = ()
@@ -72,6 +76,14 @@ class TableFindings(Findings):
 
     table: str
     counted: Count
+    horizon: Horizon | None = None
+    """The horizon that was asked for; None for the tokens that the runs have in common."""
+
+    @property
+    def horizon_text(self) -> str:
+        """The horizon that was asked for, or that of the first answer."""
+        ratio = self.horizon is not None and self.horizon.per_parameter
+        return self.horizon.text if self.horizon and ratio else super().horizon_text
 
     @property
     def title(self) -> str:
@@ -93,7 +105,7 @@ class TableFindings(Findings):
         return table_reason(optimum.verdict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Analysis:
     """A table or a run folder, and what it shows."""
 
@@ -110,6 +122,11 @@ class Analysis:
     """Noise between seeds that was stated, nats."""
     findings: tuple[Findings, ...]
     """One for each horizon that was asked for."""
+
+    @cached_property
+    def token_laws(self) -> tuple[PartLaw, ...]:
+        """The laws over parameters and tokens, one for each part that has one."""
+        return token_laws_of(self.findings)
 
 
 def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQuestion) -> Analysis:
@@ -263,12 +280,8 @@ def _answers(asked: _Asked) -> _Answers:
     if parting := [name for name in question.by if name not in asked.part]:
         return _part_by(parting[0], asked)
     classes = _classes(asked)
-    if question.horizons and not asked.runs.unit:
-        raise NothingAsked(
-            f"`--horizon` must be tokens of the table, got {format_count(question.horizons[0])}, "
-            f"and {asked.label} has none; name them with --map COLUMN=tokens, or drop it"
-        )
-    horizons: Sequence[int | None] = question.horizons or (None,)
+    _check_horizons(asked)
+    horizons: Sequence[Horizon | None] = question.horizons or (None,)
     cases = {at: list(_cases(asked, classes, at)) for at in horizons}
     decisions = [decision for found in cases.values() for _, decision in found]
     if apart := next((name for decision in decisions for name in decision.apart), None):
@@ -279,6 +292,22 @@ def _answers(asked: _Asked) -> _Answers:
         return findings, (*dict.fromkeys((note, *notes)),)
     findings = tuple(_findings(asked, at, found) for at, found in cases.items())
     return findings, tuple(dict.fromkeys(n for decision in decisions for n in decision.notes))
+
+
+def _check_horizons(asked: _Asked) -> None:
+    """Raises `NothingAsked` for horizons that the runs do not count."""
+    unit, remedy = asked.runs.unit, "name them with --map COLUMN=tokens, or drop it"
+    for horizon in asked.question.horizons:
+        if not unit:
+            raise NothingAsked(
+                f"`--horizon` must be tokens of the table, got {horizon.text}, and {asked.label} "
+                f"has none; {remedy}"
+            )
+        if horizon.per_parameter and unit != TOKENS:
+            raise NothingAsked(
+                f"`--horizons` must be {unit} of the table, got {horizon.text}, and {asked.label} "
+                f"has no tokens; {remedy}"
+            )
 
 
 def _part_by(name: str, asked: _Asked) -> _Answers:
@@ -302,12 +331,12 @@ def _part_by(name: str, asked: _Asked) -> _Answers:
 
 
 def _cases(
-    asked: _Asked, classes: Mapping[int, Sequence[Run]], horizon: int | None
+    asked: _Asked, classes: Mapping[int, Sequence[Run]], horizon: Horizon | None
 ) -> Iterator[tuple[_Case, Decision]]:
     """Yields the runs of each size that a horizon has, with what is decided of their settings."""
     said = asked.question.columns
     for size, near in classes.items():
-        tokens = horizon or full_horizon(near)
+        tokens = horizon.tokens(size) if horizon else full_horizon(near)
         there = [run for run in near if loss_at(run, tokens) is not None]
         if there:
             decision = decide(
@@ -355,14 +384,14 @@ def _middle(runs: Sequence[Run], count: Count) -> int:
 
 
 def _findings(
-    asked: _Asked, horizon: int | None, cases: Sequence[tuple[_Case, Decision]]
+    asked: _Asked, horizon: Horizon | None, cases: Sequence[tuple[_Case, Decision]]
 ) -> TableFindings:
     if not cases:
         runs = asked.runs
         ends = [at for run in runs.runs for at in run.tokens[[0, -1]].tolist() if len(run.tokens)]
         raise NothingAsked(
             f"`--horizon` must be {runs.unit} that the runs of a budget reach, "
-            f"{_spanned(ends)}, got {format_count(horizon or 0)}"
+            f"{_spanned(ends)}, got {horizon.text if horizon else 'none'}"
         )
     records: list[TrialRecord] = []
     optima: list[Optimum] = []
@@ -376,6 +405,7 @@ def _findings(
     return TableFindings(
         table=asked.label,
         counted=asked.count,
+        horizon=horizon,
         part=asked.part,
         records=tuple(records),
         optima=tuple(optima),

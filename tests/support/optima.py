@@ -1,7 +1,8 @@
 """Optima of budgets without trials, for what is fitted across budgets."""
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
-from math import exp
+from math import exp, log
 
 import numpy as np
 
@@ -65,3 +66,29 @@ def edge(
             for d in tested
         ),
     )
+
+
+def on_token_law(params: int, ratio: float, missed: float = 0.0, error: float = 0.1) -> Located:
+    """The optimum of a size at some tokens a parameter, off a planted law by `missed` in ln
+    depth."""
+    depth = token_law_depth(params, params * ratio) * exp(missed)
+    ends = (depth * exp(-1.96 * error), depth * exp(1.96 * error))
+    found = replace(optimum(params, depth), tokens=round(params * ratio))
+    return replace(found, curve_minimum_interval=ends)
+
+
+TOKEN_LAW = (-3.0, 0.3, 0.15)
+"""Constants a, b and c of the planted law over parameters and tokens."""
+
+
+def token_law_depth(params: float, tokens: float) -> float:
+    """The best depth by the planted law over parameters and tokens."""
+    a, b, c = TOKEN_LAW
+    return exp(a + b * log(params) + c * log(tokens))
+
+
+def token_ladder(
+    sizes: Sequence[int] = BUDGETS[:3], ratios: Sequence[float] = (5, 20, 80)
+) -> list[Located]:
+    """The optima of sizes at several tokens a parameter, exactly on the planted law."""
+    return [on_token_law(size, ratio) for size in sizes for ratio in ratios]

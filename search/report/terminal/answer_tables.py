@@ -13,7 +13,7 @@ from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.report.analysed import columns_text, heading, noise_text
+from fathom.search.report.analysed import columns_text, heading, noise_text, token_law_lines
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.picture import DepthPicture, pictures
@@ -153,6 +153,8 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
         _print_law(found, console, f" at {_question(found)}" if several else "")
         if found.unfinished:
             print_whole(f"Unfinished; to resume: {found.resume}", console)
+    for line in token_law_lines(analysis):
+        print_whole(line, console)
     limits: dict[str, list[str]] = {}
     for found in analysis.findings:
         for limit in unsupported(found):
@@ -197,7 +199,4 @@ def _label(optimum: Optimum, *, many: bool) -> str:
 
 def _question(found: Findings) -> str:
     """The part of a table and the horizon that findings are of."""
-    optimum = found.optima[0]
-    unit = optimum.horizon_unit
-    horizon = f"{rounded_count(optimum.tokens)} {unit}" if unit else ""
-    return ", ".join(text for text in (found.part_text, horizon) if text)
+    return ", ".join(text for text in (found.part_text, found.horizon_text) if text)

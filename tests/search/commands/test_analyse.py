@@ -254,3 +254,57 @@ def test_tables_and_published_laws_need_few_packages(
     done = run(sys.executable, "-c", LIGHT.format(absent=absent), *words, env=known, timeout=280)
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+LADDER = [
+    (depth, size, round(size * ratio), seed, planted_loss(depth, size, best=best))
+    for size, ratio, best in (
+        *((10_000_000, 20, 4), (10_000_000, 80, 6)),
+        *((100_000_000, 20, 8), (100_000_000, 80, 12)),
+    )
+    for depth in DEPTHS
+    for seed in range(2)
+]
+
+
+@pytest.fixture
+def ladder(tmp_path: Path) -> Path:
+    names = ["n_layer", "n_params", "tokens", "seed", "val/loss"]
+    return write_table(tmp_path / "ladder.csv", names, LADDER)
+
+
+def test_several_horizons_have_a_law_over_tokens_which_predict_asks(
+    ladder: Path, tmp_path: Path
+) -> None:
+    status, out, _ = said(ladder, "--horizons", "20,80")
+
+    assert status == 0
+    assert "law over tokens: ln depth = " in " ".join(out.split())
+    answer = tmp_path / "answer.json"
+    answer.write_text(said(ladder, "--horizons", "20,80", "--json")[1])
+    [found] = json.loads(answer.read_text())["token_laws"]
+    assert found["law"]["b"] + found["law"]["c"] == pytest.approx(0.30, abs=0.06)
+    assert found["law"]["ratio_range"] == [20, 80]
+    asked = ["predict", "--law", answer, "--params", "30M", "--tokens", "1.2B"]
+    predicted = json.loads(here(*asked, "--json").stdout)
+    assert predicted["interval"][0] < 6.6 < predicted["interval"][1]
+    assert not predicted["extrapolated"]
+    assert "30M parameters, 1.2B tokens: depth" in here(*asked).stdout
+
+
+def test_where_one_ratio_does_not_tell_sizes_and_tokens_apart_it_is_said(ladder: Path) -> None:
+    out = " ".join(said(ladder, "--horizons", "20,80", "--budget", "10M")[1].split())
+
+    assert "no law over parameters and tokens: it takes 4 best depths" in out
+    assert "law over" not in said(ladder, "--horizons", "20")[1]
+
+
+def test_steps_are_no_tokens_a_parameter(tmp_path: Path) -> None:
+    rows = [(*row[:2], row[2] // 1_000_000, *row[3:]) for row in LADDER]
+    steps = write_table(
+        tmp_path / "steps.csv", ["n_layer", "n_params", "step", "seed", "loss"], rows
+    )
+    status, _, error = said(steps, "--horizons", "20")
+
+    assert (status, error.count("\n")) == (2, 1)
+    assert "has no tokens" in error

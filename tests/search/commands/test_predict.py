@@ -10,18 +10,21 @@ import pytest
 from fathom.models.shape import Count
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import find_optima
+from fathom.search.analysis.token_law import fit_token_law
 from fathom.search.commands.predict import (
     predict_size,
     predict_table,
     print_prediction,
     print_table,
 )
+from fathom.search.conclusion.token_laws import PartLaw, write_token_laws
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import read_records
 from fathom.search.study.file.errors import ConfigError
 from tests.support.command_line import here
+from tests.support.optima import token_ladder
 from tests.support.simulated import simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)
@@ -168,3 +171,43 @@ def test_an_interval_that_says_next_to_nothing_is_said_to_before_its_number(
     assert "(95 %: 1.0 to over 10,000)" in second
     print_prediction(answer)
     assert "next to nothing" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "must be the output of `fathom analyse --json` at several horizons"),
+        ("[", "it is not JSON"),
+        ("{}", "it lacks `token_laws`"),
+        ('{"token_laws": []}', "must have one law over parameters and tokens, got 0"),
+        ('{"token_laws": [{"law": {}}]}', "it lacks `a`"),
+    ],
+)
+def test_a_file_without_one_law_over_tokens_is_refused(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
+    file = tmp_path / "answer.json"
+    if text is not None:
+        file.write_text(text)
+    done = here("predict", "--law", file, "--params", "1B", "--tokens", "20B")
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert message in done.stderr
+
+
+def test_tokens_take_a_law_of_several_horizons(run: str, tmp_path: Path) -> None:
+    asked = ["predict", "--params", "1B", "--tokens", "20B"]
+    assert "`--tokens` must be left out with --law levine2020" in here(*asked).stderr
+    assert "was searched at one horizon" in here(*asked, "--law", run).stderr
+    assert "`--params` must be the size" in here("predict", "--tokens", "20B").stderr
+    law = fit_token_law(token_ladder())
+    assert law is not None
+    write_token_laws(tmp_path / "token_law.json", [PartLaw(law=law)])
+
+    found = json.loads(here(*asked, "--law", tmp_path, "--json").stdout)
+
+    assert found["depth"] == pytest.approx(law.predict(1e9, 2e10).depth)
+    broken = json.loads((tmp_path / "token_law.json").read_text())
+    broken["token_laws"][0]["law"]["a"] = float("nan")
+    (tmp_path / "token_law.json").write_text(json.dumps(broken))
+    assert "numbers that no fit gives" in here(*asked, "--law", tmp_path).stderr

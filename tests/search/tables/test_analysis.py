@@ -11,6 +11,7 @@ from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.horizons import Horizon
 from fathom.search.tables.read import open_text, rows_of
 from fathom.search.tables.runs import TableError
 from fathom.search.tables.trials import full_horizon, loss_at
@@ -105,7 +106,7 @@ def test_each_horizon_is_a_question_of_its_own() -> None:
         for s in range(3)
         for t in (400, 600, 800, 1200)
     ]
-    found = answered(rows, replace(ASKED, horizons=(400, 1200))).findings
+    found = answered(rows, replace(ASKED, horizons=(Horizon(400), Horizon(1200)))).findings
     depths = [match.optima[0].optimal_depth or 0 for match in found]
 
     assert [match.optima[0].tokens for match in found] == [400, 1200]
@@ -122,7 +123,7 @@ def test_a_run_that_diverged_or_broke_off_has_no_loss_at_the_horizon() -> None:
         if (d, s) != (2, 0) or t < 300
     ]
     rows.append({"depth": 32, "params": 1e7, "tokens": 500, "seed": 1, "loss": "nan"})
-    [found] = answered(rows, replace(ASKED, horizons=(400,))).findings
+    [found] = answered(rows, replace(ASKED, horizons=(Horizon(400),))).findings
     outcomes = {(r.spec.shape.depth, r.spec.seed): r.outcome for r in found.records}
 
     assert outcomes[2, 0] is Outcome.STOPPED
@@ -151,7 +152,11 @@ def test_the_horizon_is_that_which_most_depths_reach() -> None:
     ("rows", "question", "message"),
     [
         (finals(), TableQuestion(budgets=(5,)), "size of t within 10%, got 5; it has 10M"),
-        (finals(), TableQuestion(horizons=(5,)), "`--horizon` must be tokens of the table"),
+        (
+            finals(),
+            TableQuestion(horizons=(Horizon(5),)),
+            "`--horizon` must be tokens of the table",
+        ),
         (finals(), TableQuestion(count=Count.NON_EMBEDDING), "`--count` must be total"),
         (
             [{"depth": d, "params": 10.0**d, "loss": 3.0} for d in (4, 5, 6)],
@@ -160,7 +165,7 @@ def test_the_horizon_is_that_which_most_depths_reach() -> None:
         ),
         (
             [{"depth": d, "params": 1e7, "tokens": 9, "loss": 3.0 + d} for d in (4, 5, 6)],
-            TableQuestion(horizons=(900,)),
+            TableQuestion(horizons=(Horizon(900),)),
             "`--horizon` must be tokens that the runs of a budget reach, 9, got 900",
         ),
     ],
@@ -185,7 +190,7 @@ def test_two_depths_are_too_few_and_it_says_so() -> None:
 )
 def test_the_published_best_depths_of_gemstones_are_found(tokens: float, parabola: int) -> None:
     asked = replace(ASKED, budgets=(103_000_000,), width=0.08, noise=4e-3)
-    question = replace(asked, horizons=(int(tokens),))
+    question = replace(asked, horizons=(Horizon(int(tokens)),))
     with open_text(GEMSTONES) as table:
         [optimum] = analyse_table(table, {}, question).findings[0].optima
     assert optimum.curves is not None

@@ -1,0 +1,104 @@
+"""Laws of depth over parameters and tokens: of several findings together, and as a file."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fathom.search.analysis.law import usable
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.token_law import FEWEST_POINTS, TOKENS, TokenLaw, fit_token_law
+from fathom.search.conclusion.findings import Findings
+from fathom.search.formatting import printable
+from fathom.search.record_json import DAMAGE, from_values, problem_of, to_values
+from fathom.search.run_folder import write_atomically
+from fathom.search.study.file.errors import ConfigError
+
+KEY = "token_laws"
+"""Key of the laws in the JSON of an analysis, and in a file of a run folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartLaw:
+    """The law over parameters and tokens of a study, a table or a part of one."""
+
+    part: Mapping[str, str] = field(default_factory=dict)
+    """Column -> its value in the runs of the law, if a table is answered in parts."""
+    law: TokenLaw
+
+
+def token_laws_of(findings: Sequence[Findings]) -> tuple[PartLaw, ...]:
+    """The law of each part that has answers at several horizons, where there is one."""
+    parts: dict[tuple[tuple[str, str], ...], list[Findings]] = {}
+    for found in findings:
+        parts.setdefault(tuple(found.part.items()), []).append(found)
+    laws = []
+    for part, several in parts.items():
+        law = fit_token_law([optimum for found in several for optimum in found.optima])
+        if len(several) > 1 and law is not None:
+            laws.append(PartLaw(part=dict(part), law=law))
+    return tuple(laws)
+
+
+def why_no_token_law(optima: Sequence[Optimum]) -> str:
+    """The reason why no law over parameters and tokens was fitted, as the second half of a
+    sentence."""
+    for optimum in optima:
+        if not optimum.count.of_parameters or optimum.horizon_unit != TOKENS:
+            unit = optimum.horizon_unit or "no horizon"
+            return (
+                f"it is over parameters and tokens, and these are {optimum.count.unit} and {unit}"
+            )
+    if (there := len(usable(optima))) < FEWEST_POINTS:
+        return (
+            f"it takes {FEWEST_POINTS} best depths whose verdict is identified, plateau or edge, "
+            f"got {there}"
+        )
+    return "the best depths that are measured do not tell sizes and tokens apart"
+
+
+def _checked(found: PartLaw) -> PartLaw:
+    """The law as it was read; raises ValueError for a number that no fit gives."""
+    law = found.law
+    numbers = (law.a, law.b, law.c, law.scatter, *chain.from_iterable(law.covariance))
+    if not all(map(isfinite, numbers)) or np.linalg.eigvalsh(law.covariance)[0] < 0:
+        raise ValueError("a law has numbers that no fit gives")
+    return found
+
+
+def laws_json(laws: Sequence[PartLaw]) -> list[dict[str, Any]]:
+    """The laws as JSON values."""
+    return [to_values(found) for found in laws]
+
+
+def write_token_laws(file: Path, laws: Sequence[PartLaw]) -> None:
+    """Writes the laws into a file that `read_token_law` reads."""
+    write_atomically(file, json.dumps({KEY: laws_json(laws)}, indent=1) + "\n")
+
+
+def read_token_law(file: Path) -> TokenLaw:
+    """The one law in a file of a run folder, or in the output of `fathom analyse --json`.
+
+    Raises:
+        ConfigError: when the file has none, or those of several parts of a table.
+    """
+    name = printable(str(file))
+    try:
+        values = json.loads(file.read_bytes())
+        laws = [_checked(from_values(PartLaw, found)) for found in values[KEY]]
+    except (*DAMAGE, OSError) as error:
+        raise ConfigError(
+            f"{name} must be the output of `fathom analyse --json` at several horizons: "
+            f"{problem_of(error)}"
+        ) from None
+    if len(laws) != 1:
+        remedy = "name one part with --where" if laws else "its answers say what each budget needs"
+        raise ConfigError(
+            f"{name} must have one law over parameters and tokens, got {len(laws)}; {remedy}"
+        )
+    return laws[0].law

@@ -1,0 +1,49 @@
+"""Horizons that a question names: in tokens, or in tokens for each parameter of a budget."""
+
+import re
+from dataclasses import dataclass
+
+from fathom.objectives.keys import parse_count
+from fathom.search.formatting import format_count
+
+MOST_PER_PARAMETER = 100_000
+"""Tokens a parameter beyond which a plain number was meant as tokens."""
+PLAIN = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """Tokens, or tokens for each parameter."""
+
+    amount: float
+    per_parameter: bool = False
+
+    def tokens(self, size: int) -> float:
+        """The tokens of a budget of so many parameters."""
+        return self.amount * size if self.per_parameter else self.amount
+
+    @property
+    def text(self) -> str:
+        """The horizon as a sentence has it."""
+        number = format_count(self.amount)
+        return f"{number} tokens a parameter" if self.per_parameter else f"{number} tokens"
+
+
+def parse_horizons(text: str) -> tuple[Horizon, ...]:
+    """The horizons of a list with commas: `20,40,160` are tokens a parameter, `2B,8B` tokens.
+
+    Raises:
+        ValueError: when a part is neither.
+    """
+    return tuple(dict.fromkeys(_horizon(part.strip()) for part in text.split(",")))
+
+
+def _horizon(text: str) -> Horizon:
+    if not PLAIN.fullmatch(text):
+        return Horizon(parse_count(text))
+    if not 0 < (ratio := float(text)) <= MOST_PER_PARAMETER:
+        raise ValueError(
+            f"must be tokens a parameter up to {MOST_PER_PARAMETER:,}, such as 20, or tokens with "
+            f"a suffix, such as 2B, got {text}"
+        )
+    return Horizon(ratio, per_parameter=True)
