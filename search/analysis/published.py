@@ -1,4 +1,5 @@
-"""Published recommendations of depth: one law, one rule and one range."""
+"""Published recommendations: of depth one law, one rule and one range, of size one law and one
+rule."""
 
 from dataclasses import dataclass
 from math import exp
@@ -24,6 +25,12 @@ ASPECT_RATIO = 64
 COMPLETEP_WIDTHS = (11.8, 63.9)
 """Widths per layer within 1 % of the best loss, trained with CompleteP (arXiv 2505.01618). At
 second hand: the paper itself was not at hand when this was written."""
+
+
+TOKENS_OF_A_RULE = 20
+"""Tokens a parameter that are usually named after Hoffmann et al. 2022."""
+CHINCHILLA = (406.4, 0.34, 410.7, 0.28)
+"""A, alpha, B and beta of `E + A N^-alpha + B D^-beta`, by approach 3 of arXiv 2203.15556."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,21 @@ def levine2020(params: float) -> Prediction:
         interval=None,
         extrapolated=not low <= found <= high,
     )
+
+
+def published_sizes(flops: float) -> dict[str, float]:
+    """Name of a published rule -> the parameters that it chooses for so many FLOPs, at 6 for each
+    parameter and token.
+
+    >>> {name: f"{size:.3g}" for name, size in published_sizes(5.88e23).items()}
+    {'20 tokens a parameter': '7e+10', 'Hoffmann et al. 2022': '3.25e+10'}
+    """
+    a, alpha, b, beta = CHINCHILLA
+    balance = (alpha * a / (beta * b)) ** (1 / (alpha + beta))
+    return {
+        f"{TOKENS_OF_A_RULE} tokens a parameter": (flops / 6 / TOKENS_OF_A_RULE) ** 0.5,
+        "Hoffmann et al. 2022": balance * (flops / 6) ** (beta / (alpha + beta)),
+    }
 
 
 def depth_at_width_per_layer(params: float, width_per_layer: float) -> float:

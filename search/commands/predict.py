@@ -13,9 +13,9 @@ from fathom.search.analysis.law import Law, Prediction, fit_laws, usable
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine2020
-from fathom.search.analysis.token_law import TokenLaw, TokenPrediction
+from fathom.search.analysis.token_law import TokenPrediction
 from fathom.search.conclusion.findings import best_law
-from fathom.search.conclusion.token_laws import read_token_law
+from fathom.search.conclusion.token_laws import PartLaw, read_token_law
 from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import law_text, null_laws_text, sentence, token_law_text
@@ -58,7 +58,7 @@ def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer
     """
     size = count_of("--params", params)
     if tokens is not None:
-        token_law = _token_law(law)
+        token_law = part_law_at(law, "--tokens").law
         found = token_law.predict(size, count_of("--tokens", tokens))
         return SizeAnswer(prediction=found, note=sentence(token_law_text(token_law)))
     if law == LEVINE:
@@ -72,18 +72,23 @@ def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer
     )
 
 
-def _token_law(law: str) -> TokenLaw:
-    """The law over parameters and tokens of a run folder, or of the JSON of an analysis."""
+def part_law_at(law: str, option: str) -> PartLaw:
+    """The law over parameters and tokens of a run folder, or of the JSON of an analysis, which an
+    option needs.
+
+    Raises:
+        ConfigError: when there is none.
+    """
     path = Path(law)
     if law == LEVINE:
-        raise ConfigError(f"`--tokens` must be left out with --law {LEVINE}, which has none")
+        raise ConfigError(f"`{option}` must be left out with --law {LEVINE}, which has none")
     if not path.is_dir():
         return read_token_law(path)
     folder = RunFolder(path)
     folder.check_files()
     if not folder.token_law.exists():
         raise ConfigError(
-            f"`--tokens` must be left out with {path}, which was searched at one horizon; a table "
+            f"`{option}` must be left out with {path}, which was searched at one horizon; a table "
             "of several has a law over tokens: see `fathom analyse --horizons`"
         )
     return read_token_law(folder.token_law)

@@ -240,8 +240,15 @@ def status(
 
 
 def ask(
-    params: Annotated[str, typer.Option(help="Model size, for example 1B.")],
-    hours: Annotated[float, typer.Option(help="Time that the search may take.")],
+    params: Annotated[str | None, typer.Option(help="Model size, for example 1B.")] = None,
+    hours: Annotated[float | None, typer.Option(help="Time that the search may take.")] = None,
+    flops: Annotated[
+        str | None, typer.Option(help="FLOPs of a training: size, tokens and depth, by --law.")
+    ] = None,
+    gpu_hours: Annotated[float | None, typer.Option(help="The same in hours of one --gpu.")] = None,
+    law: Annotated[
+        str | None, typer.Option(help="Run folder, or the JSON of `fathom analyse --horizons`.")
+    ] = None,
     data: Annotated[str, typer.Option(help="Text (path, glob, known name) or tokens.")] = "stdlib",
     tokens: Annotated[
         str | None, typer.Option(help="Its training tokens; by default 20 a parameter.")
@@ -261,10 +268,20 @@ def ask(
 ) -> None:
     """Say how deep a model of some size should be; searches it, or smaller ones that fit the time.
 
-    Writes the study that it searches, to be edited and run again; the same question resumes.
+    Writes the study that it searches, to be edited and run again; the same question resumes. With
+    --flops or --gpu-hours: how large, how long and how deep at once, by the laws of a ladder.
     """
+    if flops is not None or gpu_hours is not None:
+        _ask_compute(flops, gpu_hours, gpu, law, as_json=as_json)
+        return
     from fathom.search.commands.ask.question import question
+    from fathom.search.study.file.errors import ConfigError
 
+    if params is None or hours is None:
+        raise ConfigError(
+            "`fathom ask` takes --params and --hours to search, or --flops and --law to ask a "
+            "ladder"
+        )
     asked = question(
         params=params, tokens=tokens, data=data, tokenizer=tokenizer, hours=hours, gpus=gpus,
         gpu=gpu, count=count,
@@ -286,6 +303,29 @@ def ask(
     if as_json:
         print_json(found)
     if found is None:
+        sys.exit(1)
+
+
+def _ask_compute(
+    flops: str | None, gpu_hours: float | None, gpu: str | None, law: str | None, *, as_json: bool
+) -> None:
+    """Prints the size, tokens and depth for an amount of compute, or why there is no answer."""
+    from fathom.search.commands.ask import compute
+    from fathom.search.study.file.errors import ConfigError
+
+    option = "--gpu-hours" if flops is None else "--flops"
+    if law is None:
+        raise ConfigError(
+            f"`--law` must be a run folder, or the JSON of `fathom analyse --horizons`, with "
+            f"{option}"
+        )
+    answer = compute.ask_compute(law, compute.compute_of(flops, gpu_hours, gpu), option)
+    if as_json:
+        print_json(compute.compute_json(answer))
+    else:
+        for line in compute.compute_lines(answer):
+            print(line)
+    if answer.why_not:
         sys.exit(1)
 
 

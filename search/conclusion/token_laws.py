@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from math import isfinite
+from math import isfinite, log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fathom.models.shape import Shape
 from fathom.search.analysis.law import usable
+from fathom.search.analysis.loss_law import LowestLoss, lowest_losses
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.token_law import FEWEST_POINTS, TOKENS, TokenLaw, fit_token_law
 from fathom.search.conclusion.findings import Findings
@@ -25,11 +27,17 @@ KEY = "token_laws"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartLaw:
-    """The law over parameters and tokens of a study, a table or a part of one."""
+    """The law over parameters and tokens of a study, a table or a part of one, and what a law of
+    loss is fitted to."""
 
     part: Mapping[str, str] = field(default_factory=dict)
     """Column -> its value in the runs of the law, if a table is answered in parts."""
     law: TokenLaw
+    losses: tuple[LowestLoss, ...] = ()
+    """The lowest losses of budgets and horizons."""
+    template: Shape | None = None
+    """The best shape of the largest budget, whose options larger shapes have; None for a table,
+    which need not say what its shapes have."""
 
 
 def token_laws_of(findings: Sequence[Findings]) -> tuple[PartLaw, ...]:
@@ -39,10 +47,20 @@ def token_laws_of(findings: Sequence[Findings]) -> tuple[PartLaw, ...]:
         parts.setdefault(tuple(found.part.items()), []).append(found)
     laws = []
     for part, several in parts.items():
-        law = fit_token_law([optimum for found in several for optimum in found.optima])
+        law = part_law([optimum for found in several for optimum in found.optima])
         if len(several) > 1 and law is not None:
-            laws.append(PartLaw(part=dict(part), law=law))
+            laws.append(replace(law, part=dict(part)))
     return tuple(laws)
+
+
+def part_law(optima: Sequence[Optimum]) -> PartLaw | None:
+    """The law of the budgets and horizons of a study; None where there is none."""
+    law = fit_token_law(optima)
+    if law is None:
+        return None
+    shapes = {o.budget: o.shape for o in optima if o.shape and not o.shape.own_counts}
+    template = shapes[max(shapes)] if shapes else None
+    return PartLaw(law=law, losses=lowest_losses(optima), template=template)
 
 
 def why_no_token_law(optima: Sequence[Optimum]) -> str:
@@ -65,7 +83,10 @@ def why_no_token_law(optima: Sequence[Optimum]) -> str:
 def _checked(found: PartLaw) -> PartLaw:
     """The law as it was read; raises ValueError for a number that no fit gives."""
     law = found.law
-    numbers = (law.a, law.b, law.c, law.scatter, *chain.from_iterable(law.covariance))
+    numbers = [law.a, law.b, law.c, law.scatter, *chain.from_iterable(law.covariance)]
+    for known in found.losses:
+        numbers += [known.loss, known.curvature or 0.0, log(known.params), log(known.tokens)]
+        numbers.append(log(known.error))
     if not all(map(isfinite, numbers)) or np.linalg.eigvalsh(law.covariance)[0] < 0:
         raise ValueError("a law has numbers that no fit gives")
     return found
@@ -81,7 +102,7 @@ def write_token_laws(file: Path, laws: Sequence[PartLaw]) -> None:
     write_atomically(file, json.dumps({KEY: laws_json(laws)}, indent=1) + "\n")
 
 
-def read_token_law(file: Path) -> TokenLaw:
+def read_token_law(file: Path) -> PartLaw:
     """The one law in a file of a run folder, or in the output of `fathom analyse --json`.
 
     Raises:
@@ -101,4 +122,4 @@ def read_token_law(file: Path) -> TokenLaw:
         raise ConfigError(
             f"{name} must have one law over parameters and tokens, got {len(laws)}; {remedy}"
         )
-    return laws[0].law
+    return laws[0]

@@ -1,0 +1,71 @@
+"""Shapes of any size with the options of a known one, and the FLOPs that training on a token
+costs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from fathom.models.shape import Count, Shape
+
+FLOPS_OF_A_PARAMETER = 6.0
+"""FLOPs that a parameter of a matrix costs for each training token."""
+TOLERANCE = 0.005
+"""Relative difference from a size up to which a shape has it."""
+WIDEST = 2**20
+"""Largest width that is tried."""
+
+
+def scaled_shape(template: Shape, params: float, depth: int, count: Count) -> Shape:
+    """The shape of so many layers nearest to a size, with the template's options and ratios."""
+    step = template.head_dim * template.queries_per_key
+    low, high = 1, max(2, WIDEST // step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        narrow = _of_width(template, depth, middle * step).size(count) <= params
+        low, high = (middle, high) if narrow else (low, middle)
+    return min(
+        (
+            _of_size(_of_width(template, depth, width * step), params, count)
+            for width in (low, high)
+        ),
+        key=lambda shape: (
+            abs(shape.size(count) / params - 1) > TOLERANCE,
+            shape.off_ratio(template.ff_ratio),
+        ),
+    )
+
+
+def _of_width(template: Shape, depth: int, d_model: int) -> Shape:
+    groups = template.queries_per_key
+    heads = template.n_heads * d_model / template.d_model
+    return replace(
+        template,
+        depth=depth,
+        encoder_depth=round(depth * template.encoder_depth / template.depth),
+        d_model=d_model,
+        d_ff=round(template.ff_ratio * d_model),
+        n_heads=groups * max(1, round(heads / groups)),
+    )
+
+
+def _of_size(shape: Shape, params: float, count: Count) -> Shape:
+    """The shape with the feed-forward width that brings it nearest to a size."""
+    if not shape.d_ff:
+        return shape
+    each = replace(shape, d_ff=shape.d_ff + 1).size(count) - shape.size(count)
+    missing = round((params - shape.size(count)) / each)
+    return replace(shape, d_ff=max(1, shape.d_ff + missing))
+
+
+def flops_per_token(template: Shape | None, count: Count) -> Callable[[float, float], float]:
+    """FLOPs to train a size at a depth on a token: those of its shape, or six for each counted
+    parameter where no shape is known."""
+    if template is None:
+        return lambda params, _: FLOPS_OF_A_PARAMETER * params
+    return partial(_of_shape, template, count)
+
+
+def _of_shape(template: Shape, count: Count, params: float, depth: float) -> float:
+    layers = max(template.least_depth, round(depth))
+    shape = scaled_shape(template, params, layers, count)
+    return shape.train_flops_per_token * params / shape.size(count)
