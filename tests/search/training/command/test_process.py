@@ -22,6 +22,8 @@ HOSTILE = (
     *("{}", "{{}}", "{0}", "${IFS}", "!!", "#", "-c", "--", "\x1b[2J", "ä\udcff", ">OWNED"),
 )
 """Arguments that a shell, or whoever fills in placeholders twice, takes for something else."""
+UNTIL_A_SIGNAL = "while True: time.sleep(0.01)"
+"""Short sleeps: a signal that comes just before a sleep begins is handled after it."""
 HOSTILE_FOLDER = "{seed} $(touch OWNED); `x`'\"\n"
 
 
@@ -82,8 +84,8 @@ def test_stop_lets_a_command_save_also_where_its_worker_blocks_sigterm(
         process = started(
             "import signal, sys, time\n"
             "signal.signal(signal.SIGTERM, lambda *_: (print('saved'), sys.exit(0)))\n"
-            "print('up'); time.sleep(60)",
-            grace=2.0,
+            f"print('up')\n{UNTIL_A_SIGNAL}",
+            grace=60.0,
         )
     assert next(line for line in process.lines(0.2) if line) == b"up\n"
     process.stop()
@@ -150,8 +152,7 @@ def test_the_next_command_waits_for_one_that_still_saves() -> None:
     first = started(
         "import signal, sys, time\n"
         f"def save(*_): {save}\n"
-        "signal.signal(signal.SIGTERM, save)\n"
-        "print('up'); time.sleep(60)"
+        f"signal.signal(signal.SIGTERM, save)\nprint('up')\n{UNTIL_A_SIGNAL}"
     )
     assert next(line for line in first.lines(0.2) if line) == b"up\n"
     os.close(first._asker)  # as its death would
