@@ -28,7 +28,10 @@ BOUNDS = {
     "string_too_long": "text of at most {max_length} characters",
 }
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-PLURALS = {int: "whole numbers", float: "numbers", str: "texts", tuple: "pairs [low, high]"}
+PLURALS = {
+    **{int: "whole numbers", float: "numbers", UnionType: "numbers"},
+    **{str: "texts", tuple: "pairs [low, high]"},
+}
 
 
 class ConfigError(ValueError):
@@ -122,8 +125,11 @@ def _rule(error: ErrorDetails, field: FieldInfo) -> str:
         return BOUNDS[error["type"]].format(**error.get("ctx", {}))
     if error["type"] == "string_pattern_mismatch" and field.description:
         return field.description
-    if error["type"] == "too_long" and get_args(field.annotation)[-1] is Ellipsis:
-        return f"at most {error['ctx']['max_length']} values"
+    if get_args(_given(field.annotation))[-1:] == (Ellipsis,):
+        if error["type"] == "too_long":
+            return f"at most {error['ctx']['max_length']} values"
+        if error["type"] == "too_short" and (fewest := error["ctx"]["min_length"]) > 1:
+            return f"at least {fewest} values{_example(field, ' such as ')}"
     return _kind(field.annotation) + _example(field, " such as ")
 
 
