@@ -61,12 +61,12 @@ def parse_count(value: object) -> int:
     return int(number)
 
 
-def parse_horizon(value: object) -> int | float:
+def parse_horizon(value: object) -> float:
     """The tokens of a training: a count such as `10M`, or tokens per parameter if the number is
     below `TOKENS_FROM`.
 
     >>> parse_horizon("10M"), parse_horizon(0.5)
-    (10000000, 0.5)
+    (10000000.0, 0.5)
 
     Raises:
         ValueError: if the value is neither.
@@ -78,7 +78,7 @@ def parse_horizon(value: object) -> int | float:
         )
     number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
     if number >= TOKENS_FROM:
-        return parse_count(value)
+        return float(parse_count(value))
     if number < Decimal("0.001"):
         raise ValueError(f"must be at least 0.001 tokens per parameter, got {short(value)}")
     return float(number)
@@ -94,8 +94,7 @@ def _refuse_boolean(value: object) -> object:
 CountText = Annotated[str, Field(pattern=r"^[0-9_]+(\.[0-9]+)?([eE]\+?[0-9]+)?\s*[kKmMbBtT]?$")]
 Number = Annotated[int, BeforeValidator(parse_count, json_schema_input_type=int | CountText)]
 Horizon = Annotated[
-    int | float,
-    BeforeValidator(parse_horizon, json_schema_input_type=int | float | CountText),
+    float, BeforeValidator(parse_horizon, json_schema_input_type=int | float | CountText)
 ]
 Whole = Annotated[int, BeforeValidator(_refuse_boolean)]
 Real = Annotated[float, BeforeValidator(_refuse_boolean)]

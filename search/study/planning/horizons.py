@@ -13,13 +13,20 @@ def horizon_studies(config: StudyConfig) -> tuple[StudyConfig, ...]:
         config.model_copy(
             update={
                 "study": f"{config.study}-{horizon_label(horizon)}",
-                "tokens" if counts_tokens(horizon) else "tokens_per_parameter": horizon,
+                **_tokens(horizon),
                 "horizons": None,
                 "horizon_of": config.horizons,
             }
         )
         for horizon in config.horizons
     )
+
+
+def _tokens(horizon: float) -> dict[str, float]:
+    """The key of a horizon's study that says how long its trainings are, and its value."""
+    if counts_tokens(horizon):
+        return {"tokens": int(horizon)}
+    return {"tokens_per_parameter": horizon}
 
 
 def horizon_of(config: StudyConfig) -> float:
