@@ -20,6 +20,7 @@ from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import best_law
 from fathom.search.export.best import BestShape, best_yaml
 from fathom.search.formatting import format_count
+from fathom.search.horizons.search import check_horizons_ready, search_horizons
 from fathom.search.pipeline import conclude_run, run_study
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
@@ -243,6 +244,32 @@ def run(
     with locked(ready.folder), Steps(Console()) as steps:
         run_study(ready, steps)
     return load(ready.folder.path, trust=True)
+
+
+def run_horizons(
+    study: str | Path | Mapping[str, Any] | StudyConfig,
+    *,
+    runs: str | Path = "runs",
+    trust: bool = False,
+) -> dict[str, Study]:
+    """Searches a study of several horizons as `fathom run` does; a second call resumes it.
+
+    Returns the name of each horizon, such as `"20"` or `"10M"`, and its study. Call it as `run` is
+    called.
+
+    Raises:
+        ValueError: before any trial starts, if the study can't be run or has one horizon only.
+    """
+    config = _config(study)
+    if isinstance(study, str | Path):
+        check_trusted_study(config, Path(study), trust=trust)
+    if not config.horizons:
+        raise ConfigError(f"`run` searches {config.study}, which has no `horizons`")
+    ready = check_horizons_ready(config, Path(runs), trust=trust)
+    with locked(ready.folder), Steps(Console()) as steps:
+        found = [result.folder.path for result in search_horizons(ready, steps)]
+    labels = (each.label for each in ready.horizons)
+    return {label: load(path, trust=True) for label, path in zip(labels, found, strict=False)}
 
 
 def _with_lists(row: Mapping[str, object]) -> dict[str, object]:

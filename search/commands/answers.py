@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fathom.search.commands.arguments import BudgetOption, Json, Runs, Trust
+from fathom.search.commands.arguments import BudgetOption, HorizonOption, Json, Runs, Trust
 from fathom.search.commands.output import command_again, print_json
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ def export(
         Path, typer.Argument(help="Run folder, runs/NAME, or its best.yaml.", metavar="RUN")
     ],
     budget: BudgetOption = None,
+    horizon: HorizonOption = None,
     to: Annotated[
         str, typer.Option("--format", help="yaml, or a folder: hf, litgpt, nanogpt, torchtitan.")
     ] = "yaml",
@@ -38,14 +39,14 @@ def export(
     if to != "yaml" or weights or nearest:
         from fathom.search.commands.export_folder import export_folder
 
-        chosen = read_best(best, budget)
+        chosen = read_best(best, budget, horizon)
         for text in export_folder(chosen, to, out, weights, nearest=nearest):
             print(visible(text))
     elif out is None:
-        print(select(best, budget), end="")
+        print(select(best, budget, horizon), end="")
     else:
-        write_atomically(out, select(best, budget))
-    for line in doubts(best, budget):
+        write_atomically(out, select(best, budget, horizon))
+    for line in doubts(best, budget, horizon):
         print(f"fathom: {visible(line)}", file=sys.stderr)
 
 
@@ -54,6 +55,7 @@ def train(
         Path, typer.Argument(help="File from `fathom export`, or RUN.", metavar="BEST.yaml")
     ],
     budget: BudgetOption = None,
+    horizon: HorizonOption = None,
     tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
     corpus: Annotated[
         str | None, typer.Option(help="Other text than the study's, tokenized alike.")
@@ -70,9 +72,9 @@ def train(
     from fathom.search.run_folder import default_tracking_uri, token_cache
     from fathom.search.study.preflight import check_trusted
 
-    chosen = read_best(best_file(best), budget)
+    chosen = read_best(best_file(best), budget, horizon)
     check_trusted(chosen.config, best, trust=trust)
-    for line in doubts(best_file(best), str(chosen.budget)):
+    for line in doubts(best_file(best), str(chosen.budget), horizon):
         print(f"fathom: {line}", file=sys.stderr)
     if register is not None:
         # Before the training, which takes longer.
@@ -94,7 +96,7 @@ def train(
         print(f"fathom: interrupted; to resume: {command_again()}", file=sys.stderr)
         sys.exit(130)
     if not chosen.config.train.command:
-        print(next_step(chosen, best, budget, out))
+        print(next_step(chosen, best, budget, horizon, out))
     if register is not None:
         from fathom.search.tracking.register import register_model
 

@@ -32,4 +32,7 @@ Overrides = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Run code that a run folder or best.yaml names.")
 ]
+HorizonOption = Annotated[
+    str | None, typer.Option(help="Which horizon, if there are several: 20, or 10M.")
+]
 BudgetOption = Annotated[str | None, typer.Option(help="Which budget, for example 10M.")]

@@ -8,9 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from fathom.search.cluster.session.ray_session import start_ray
+from fathom.search.commands.horizons_report import answers_json, print_answers
 from fathom.search.commands.output import command_again, print_json, say_unchecked
+from fathom.search.horizons.answers import answers_from
 from fathom.search.horizons.search import ReadyHorizons, check_horizons_ready, search_horizons
-from fathom.search.report.data import report_json
+from fathom.search.pipeline import RunResult
 from fathom.search.report.terminal.answer_tables import print_conclusion
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.terminal.tables import print_whole
@@ -32,7 +34,7 @@ def run_horizons(
 ) -> None:
     """Searches every horizon of a checked study and prints the answer of each; exits with status 1
     if no trial of one has finished."""
-    found = []
+    found = list[RunResult]()
     with locked(ready.folder), Steps(console) as steps:
         steps.begin(f"Study {ready.config.study}")
         if extend or not all(study.has_report for study in ready.studies):
@@ -49,11 +51,11 @@ def run_horizons(
                 console.print(line, style="yellow", highlight=False)
             print_whole(f"Report      {result.folder.report}", console)
             say_unchecked(result.folder.records)
+    pairs = zip(ready.horizons, (result.conclusion for result in found), strict=False)
+    answers = answers_from(ready.folder, ready.config, pairs)
+    print_answers(answers, console)
     if as_json:
-        studies = [report_json(result.conclusion) for result in found]
-        horizons = [each.horizon for each in ready.horizons]
-        pairs = zip(horizons, studies, strict=False)
-        print_json({"horizons": [{"horizon": h, **values} for h, values in pairs]})
+        print_json(answers_json(answers))
     for result in found:
         conclusion = result.conclusion
         answered = any(optimum.lowest_depth for optimum in conclusion.optima)

@@ -12,13 +12,15 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.horizons.answers import answers_of, answers_page
+from fathom.search.horizons.folders import read_horizons
 from fathom.search.pipeline import conclude_run
 from fathom.search.report.page import Live, page
 from fathom.search.report.text import counted
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, is_in_use
 from fathom.search.scheduling.journal import read_run
-from fathom.search.study.preflight import load_run
+from fathom.search.study.preflight import load_folder, load_run
 from fathom.search.study.store_uri import TrackingError, is_server
 from fathom.search.tracking.key import ENTRANCE, REFUSAL, Key
 from fathom.search.tracking.ui import (
@@ -86,14 +88,25 @@ class _Reports:
         self._pages: dict[str, tuple[str, str]] = {}
 
     def names(self) -> list[str]:
-        """Names of the run folders, the one that changed last first."""
-        folders = [path for path in self.runs.glob("*") if RunFolder(path).config.is_file()]
-        folders.sort(key=lambda path: RunFolder(path).config.stat().st_mtime, reverse=True)
-        return [path.name for path in folders]
+        """Names of the run folders, those of horizons too, the one that changed last first."""
+        return list(self._paths())
+
+    def _paths(self) -> dict[str, Path]:
+        """Name -> path of each run folder, the one that changed last first."""
+        several = (self.runs.glob("*"), self.runs.glob("*/*"))
+        configs = (RunFolder(path).config for paths in several for path in paths)
+        found = [config for config in configs if config.is_file()]
+        found.sort(key=lambda config: config.stat().st_mtime, reverse=True)
+        return {config.parent.name: config.parent for config in found}
 
     def stamp(self, name: str) -> str:
         """A text that changes whenever the report of a run does."""
-        folder = RunFolder(self.runs / name)
+        return self._stamp(self._paths()[name])
+
+    def _stamp(self, path: Path) -> str:
+        folder = RunFolder(path)
+        if parts := [each for each in path.glob("*/config.yaml") if each.is_file()]:
+            return "-".join(self._stamp(part.parent) for part in sorted(parts))
         files = [path.stat() for path in (folder.records, folder.config) if path.exists()]
         written = [f"{file.st_size}.{file.st_mtime_ns}" for file in files]
         return "-".join([*written, "running" if is_in_use(folder) else "ended"])
@@ -113,7 +126,10 @@ class _Reports:
         return f"<!doctype html><meta charset=utf-8><title>Fathom</title><h1>Runs</h1>{found}"
 
     def _page(self, name: str, stamp: str) -> str:
-        folder, config = load_run(self.runs / name)
+        path = self._paths()[name]
+        if read_horizons(path):
+            return answers_page(answers_of(*load_folder(path)), "../{}/")
+        folder, config = load_run(path)
         running = is_in_use(folder)
         past = read_run(folder, config)
         conclusion = conclude_run(folder, config, past)

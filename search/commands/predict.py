@@ -16,7 +16,7 @@ from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine
 from fathom.search.analysis.token_law import TokenPrediction
 from fathom.search.conclusion.findings import best_law
 from fathom.search.conclusion.token_laws import PartLaw, read_token_law
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, shell_command
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import law_text, null_laws_text, sentence, token_law_text
 from fathom.search.run_folder import RunFolder
@@ -87,6 +87,11 @@ def part_law_at(law: str, option: str) -> PartLaw:
     folder = RunFolder(path)
     folder.check_files()
     if not folder.token_law.exists():
+        from fathom.search.study.preflight import load_folder
+
+        if load_folder(path)[1].horizons:
+            again = shell_command("fathom", "report", path)
+            raise ConfigError(f"{path} has no law over parameters and tokens; `{again}` says why")
         raise ConfigError(
             f"`{option}` must be left out with {path}, which was searched at one horizon; a table "
             "of several has a law over tokens: see `fathom analyse --horizons`"
@@ -195,6 +200,11 @@ def _optima(run: str) -> tuple[Optimum, ...]:
     from fathom.search.study.own_records import read_records
 
     config = load(folder.config)
+    if config.horizons:
+        raise ConfigError(
+            f"`--law {run}` was searched at several horizons: give --tokens, or name the folder of "
+            "one horizon in it"
+        )
     return find_optima(read_records(folder, config), seed=config.seed)
 
 

@@ -179,6 +179,7 @@ def report(
     """Conclude again from a run's records: the table, report.html, figures, and MLflow."""
     from rich.console import Console
 
+    from fathom.search.horizons.folders import read_horizons
     from fathom.search.pipeline import report_study
     from fathom.search.report.data import report_json
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
@@ -186,6 +187,11 @@ def report(
     from fathom.search.report.text import next_steps
     from fathom.search.scheduling.extend import warnings
 
+    if read_horizons(run_folder):
+        from fathom.search.commands.horizons_report import report_horizons
+
+        report_horizons(run_folder, trust=trust, as_json=as_json)
+        return
     result = report_study(run_folder, trust=trust)
     say_unchecked(result.folder.records)
     if result.untracked:

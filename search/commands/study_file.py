@@ -94,6 +94,7 @@ def check(
     from rich.console import Console
 
     from fathom.search.study.keys.config import load, placed
+    from fathom.search.study.planning.horizons import horizon_studies
     from fathom.search.study.preflight import check_own_loop, check_trusted_study
 
     config = load(study, overrides)
@@ -110,7 +111,8 @@ def check(
     probe = Probe(steps=steps)
     output.print_opening(config, probe, console)
     with placed(study, overrides):
-        result = check_study(config, output.follow(console), probe, token_cache(runs))
+        longest = horizon_studies(config)[-1]
+        result = check_study(longest, output.follow(console), probe, token_cache(runs))
     measure_speeds(config.resources)  # the next plan reads it
     if as_json:
         print_json(output.check_json(result))

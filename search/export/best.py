@@ -21,6 +21,7 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
 from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
 from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.planning.horizons import is_horizon, study_at
 from fathom.search.training.command.arguments import best_arguments
 
 ANSWER = (
@@ -30,6 +31,8 @@ ANSWER = (
 """Names in `optimum_row` that an entry of best.yaml has beside the sizes of its shape."""
 
 
+HORIZON = "horizon"
+"""Key of an entry of a study of several horizons: the short name of the entry's own."""
 UNSETTLED = (Kind.INSUFFICIENT, Kind.UNFINISHED)
 """Verdicts of an answer that is no more than the best so far."""
 
@@ -45,10 +48,13 @@ class BestShape:
 
 def best_yaml(conclusion: Conclusion) -> str:
     """Returns best.yaml: the best shape of each budget that has one, and the study."""
+    return entries_yaml(conclusion.config, best_entries(conclusion))
+
+
+def best_entries(conclusion: Conclusion) -> list[dict[str, Any]]:
+    """Returns the entries of best.yaml: one for each budget that has a best shape."""
     config = conclusion.config
-    return entries_yaml(
-        config, [_entry(optimum, config) for optimum in conclusion.optima if optimum.shape]
-    )
+    return [_entry(optimum, config) for optimum in conclusion.optima if optimum.shape]
 
 
 def entries_yaml(config: StudyConfig, entries: Sequence[Mapping[str, Any]]) -> str:
@@ -87,11 +93,13 @@ def best_file(source: Path) -> Path:
     return folder.best
 
 
-def select(path: Path, budget: str | None) -> str:
-    """Returns the text of a file with one budget only, or with all if none is named."""
+def select(path: Path, budget: str | None, horizon: str | None = None) -> str:
+    """Returns the text of a file with one budget and horizon only, or with all if none is named."""
     content = _content(path)
     if budget is not None:
-        content["best"] = [_choose(content["best"], budget, path)]
+        content["best"] = [_choose(content["best"], budget, horizon, path)]
+    elif horizon is not None:
+        content["best"] = _at_horizon(content["best"], horizon, path)
     return _text(content)
 
 
@@ -100,16 +108,17 @@ def _text(content: Mapping[str, Any]) -> str:
     return yaml.safe_dump(content, sort_keys=False, width=math.inf)
 
 
-def read_best(path: Path, budget: str | None) -> BestShape:
-    """Returns the shape of a budget from best.yaml; the budget may be None if there is one.
+def read_best(path: Path, budget: str | None, horizon: str | None = None) -> BestShape:
+    """Returns the shape of a budget and a horizon from best.yaml; each may be None if there is one.
 
     Raises:
-        ConfigError: if the file is not a best.yaml, or the budget is missing or ambiguous.
+        ConfigError: if the file is not a best.yaml, or the budget or the horizon is missing or
+            ambiguous.
     """
     content = _content(path)
-    entry = _choose(content["best"], budget, path)
+    entry = _choose(content["best"], budget, horizon, path)
     try:
-        config = study_of(content["study"])
+        config = study_at(study_of(content["study"]), entry.get(HORIZON))
         shape = shape_from_json(entry["shape"])
     except DAMAGE as error:
         raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
@@ -118,12 +127,16 @@ def read_best(path: Path, budget: str | None) -> BestShape:
     return BestShape(config, entry["budget"], shape)
 
 
-def doubts(source: Path, budget: str | None) -> list[str]:
+def doubts(source: Path, budget: str | None, horizon: str | None = None) -> list[str]:
     """A line for each exported answer that its study could not settle."""
     entries = _content(source)["best"]
-    chosen = entries if budget is None else [_choose(entries, budget, source)]
+    chosen = entries
+    if budget is not None:
+        chosen = [_choose(entries, budget, horizon, source)]
+    elif horizon is not None:
+        chosen = _at_horizon(entries, horizon, source)
     return [
-        f"the answer for {format_count(entry['budget'])} is {entry['verdict']}: {entry['reason']}"
+        f"the answer for {_name(entry)} is {entry['verdict']}: {entry['reason']}"
         for entry in chosen
         if isinstance(entry, Mapping) and entry.get("verdict") in UNSETTLED
         if type(entry.get("budget")) is int and isinstance(entry.get("reason"), str)
@@ -157,9 +170,37 @@ def _content(source: Path) -> dict[str, Any]:
     return dict(parts)
 
 
-def _choose(entries: list[Any], budget: str | None, source: Path) -> dict[str, Any]:
+def _name(entry: Mapping[str, Any]) -> str:
+    """The budget of an entry, and its horizon if there are several."""
+    horizon = f" at the horizon {entry[HORIZON]}" if isinstance(entry.get(HORIZON), str) else ""
+    return f"{format_count(entry['budget'])}{horizon}"
+
+
+def _at_horizon(entries: list[Any], horizon: str | None, source: Path) -> list[Any]:
+    """The entries of a horizon; all of a study that was searched at one."""
+    known = [entry[HORIZON] for entry in entries if isinstance(entry, dict) and HORIZON in entry]
+    labels = list(dict.fromkeys(map(str, known)))
+    listed = ", ".join(labels)
+    if not labels:
+        if horizon is not None:
+            raise ConfigError(f"{source} holds one horizon only; drop --horizon {horizon}")
+        return entries
+    if horizon is None and len(labels) > 1:
+        raise ConfigError(f"{source} holds the horizons {listed}; choose one with --horizon")
+    wanted = labels[0] if horizon is None else horizon
+    found = [e for e in entries if isinstance(e, dict) and is_horizon(wanted, e.get(HORIZON))]
+    if not found:
+        raise ConfigError(f"{source} has no horizon {wanted}; it holds {listed}")
+    return found
+
+
+def _choose(
+    entries: list[Any], budget: str | None, horizon: str | None, source: Path
+) -> dict[str, Any]:
     found = [
-        entry for entry in entries if isinstance(entry, dict) and type(entry.get("budget")) is int
+        entry
+        for entry in _at_horizon(entries, horizon, source)
+        if isinstance(entry, dict) and type(entry.get("budget")) is int
     ]
     labels = ", ".join(format_count(entry["budget"]) for entry in found) or "none"
     if budget is None:

@@ -86,9 +86,12 @@ def taking_weights(best: BestShape) -> list[str]:
     return found
 
 
-def next_step(best: BestShape, source: Path, budget: str | None, weights: Path) -> str:
+def next_step(
+    best: BestShape, source: Path, budget: str | None, horizon: str | None, weights: Path
+) -> str:
     """Returns the command that exports a trained shape, or says that no format takes it."""
-    which = ("--budget", budget) if budget else ()
+    named = {"--budget": budget, "--horizon": horizon}
+    which = [word for option, value in named.items() if value for word in (option, value)]
     ways = taking_weights(best)
     name = ways[0] if ways else "hf"
     command = shell_command(

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fathom.search.run_folder import RunFolder, RunFolderError
-from fathom.search.study.file.errors import ConfigError
+from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.horizons import horizon_label, horizon_text
 from fathom.search.study.planning.horizons import horizon_of, horizon_studies
@@ -46,33 +45,8 @@ def horizons_in(folder: RunFolder, config: StudyConfig) -> tuple[HorizonFolder, 
 
 
 def read_horizons(path: Path) -> tuple[HorizonFolder, ...]:
-    """Returns the horizons of the study in a run folder; none if it has one only.
-
-    Raises:
-        RunFolderError: if it is not a run folder.
-    """
+    """Returns the horizons of the study in a run folder; none if it has one only, or if there is no
+    study."""
+    if not RunFolder(path).config.exists():
+        return ()
     return horizons_in(*load_folder(path))
-
-
-def chosen_folder(path: Path, horizon: str | None) -> Path:
-    """Returns the run folder of one horizon of a study, or the folder itself if it has one only.
-
-    Raises:
-        ConfigError: if the study has no such horizon, or several and none is named.
-    """
-    if not path.is_dir() or not RunFolder(path).config.exists():
-        return path
-    found = read_horizons(path)
-    if not found:
-        if horizon is not None:
-            raise ConfigError(f"{path} was searched at one horizon; drop --horizon {horizon}")
-        return path
-    labels = ", ".join(each.label for each in found)
-    if horizon is None:
-        raise ConfigError(f"{path} was searched at the horizons {labels}; choose one by --horizon")
-    for each in found:
-        if each.label.lower() == horizon.lower():
-            if not each.began:
-                raise RunFolderError(f"{path} has not begun its horizon {each.label} yet")
-            return each.folder.path
-    raise ConfigError(f"--horizon must be one of {labels} for {path}, got {horizon}")

@@ -10,6 +10,8 @@ from fathom.objectives.contract import Objective
 from fathom.objectives.durable import make_folder
 from fathom.objectives.prepare import prepare
 from fathom.search.cluster.early_end import spent_seconds
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.horizons.answers import answers_from, publish_answers
 from fathom.search.horizons.folders import HorizonFolder, horizons_in
 from fathom.search.pipeline import RunResult, run_study
 from fathom.search.report.terminal.steps import Steps
@@ -61,8 +63,8 @@ def search_horizons(
     extended: bool = False,
     max_hours: float | None = None,
 ) -> Iterator[RunResult]:
-    """Searches each horizon and yields its result; ends with the first that `max_hours` has cut
-    short. The caller holds the lock of the study's folder.
+    """Searches each horizon, yields its result and writes the answers so far; ends with the first
+    horizon that `max_hours` has cut short. The caller holds the lock of the study's folder.
 
     Raises:
         ValueError: before any trial of a horizon starts, if it can't be run.
@@ -73,9 +75,12 @@ def search_horizons(
     objective = prepare(config.objective, token_cache(folder.path.parent))
     make_folder(folder.trunks)
     write_atomically(folder.config, dump(config))
+    found = list[tuple[HorizonFolder, Conclusion]]()
     for each, study in zip(ready.horizons, ready.studies, strict=True):
         hours = max_hours and max(0.0, max_hours - _other_hours(ready, each))
         result = _search_one(each, replace(study, max_hours=hours), objective, steps, extended)
+        found.append((each, result.conclusion))
+        publish_answers(answers_from(folder, config, found))
         yield result
         if result.conclusion.unfinished:
             return

@@ -105,41 +105,50 @@ def analysis_page(analysis: Analysis, charts: Sequence[Chart]) -> str:
     )
 
 
-def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **values: Any) -> str:
-    environment = Environment(
+def environment() -> Environment:
+    """Returns the environment of the page's templates."""
+    found = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    found.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return found
+
+
+def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **values: Any) -> str:
     optima, data = conclusion.optima, FigureData()
     drawn = [page_figure(chart, data) for chart in charts]
     data.trials = [trial_row(record) for record in conclusion.records]
     top = hero(conclusion, data)
     small = [card["figure"].chart for card in top["cards"] if card["figure"]]
-    return environment.get_template("report.html").render(
-        study=conclusion.title,
-        extent=f"{text.counted(len(optima), 'budget')}, {extent}",
-        unfinished=text.unfinished_text(conclusion),
-        hero=top,
-        optima=[_table_row(optimum) for optimum in optima],
-        laws=[text.law_text(law) for law in conclusion.laws],
-        null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
-        predictions=_predictions(conclusion.laws, optima),
-        figures_across=[figure for figure in drawn if figure.chart.budget is None],
-        budgets=[_budget(conclusion, optimum, drawn) for optimum in optima],
-        limits=unsupported(conclusion),
-        marks=MARKS,
-        accent=ACCENT,
-        trials=len(data.trials),
-        symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
-        hues=palette([*charts, *small]),
-        scale=(SHALLOW, MIDDLE, DEEP),
-        data=data.encoded,
-        **papers_values(conclusion.papers),
-        **values,
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            study=conclusion.title,
+            extent=f"{text.counted(len(optima), 'budget')}, {extent}",
+            unfinished=text.unfinished_text(conclusion),
+            hero=top,
+            optima=[_table_row(optimum) for optimum in optima],
+            laws=[text.law_text(law) for law in conclusion.laws],
+            null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
+            predictions=_predictions(conclusion.laws, optima),
+            figures_across=[figure for figure in drawn if figure.chart.budget is None],
+            budgets=[_budget(conclusion, optimum, drawn) for optimum in optima],
+            limits=unsupported(conclusion),
+            marks=MARKS,
+            accent=ACCENT,
+            trials=len(data.trials),
+            symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
+            hues=palette([*charts, *small]),
+            scale=(SHALLOW, MIDDLE, DEEP),
+            data=data.encoded,
+            **papers_values(conclusion.papers),
+            **values,
+        )
     )
 
 

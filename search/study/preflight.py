@@ -79,6 +79,12 @@ def check_ready(config: StudyConfig, runs: Path, *, shared: Path | None = None) 
     Raises:
         ValueError: if the study can't be run.
     """
+    if config.horizons:
+        raise PlanError(
+            "`horizons` are searched by `fathom run`, or by `run_horizons` in Python; "
+            "here a study must have `tokens` or `tokens_per_parameter`",
+            key="horizons",
+        )
     check_same_study(config, RunFolder(runs / config.study))
     _check_writable(runs)
     check_trainer(config)

@@ -21,6 +21,8 @@ from fathom.search.report.text import (
     summary_table,
 )
 from fathom.search.scheduling.audit import RungAudit
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.horizons import horizon_name, parent_name
 from fathom.search.tracking.views import ALL_TRIALS, view_address, view_name
 from fathom.search.words import probabilities_text, study_reason
 
@@ -149,11 +151,15 @@ def headline(optimum: Optimum) -> str:
     return f"{size}: best depth {optimum.optimal_depth} ({optimum.kind.value}{within}), {horizon}"
 
 
-def study_tags(optima: Sequence[Optimum]) -> dict[str, str]:
-    """Returns the tag with the best depth of every budget, for the list of runs."""
+def study_tags(optima: Sequence[Optimum], config: StudyConfig) -> dict[str, str]:
+    """Returns the tag with the best depth of every budget, for the list of runs, and the horizon of
+    a study that was searched at several, with the name of that study."""
     found = (o for o in optima if o.optimal_depth is not None)
     depths = ", ".join(f"{format_count(o.budget)}: {o.optimal_depth}" for o in found)
-    return {"optimal_depth": depths[:RUN_NOTE_CHARACTERS]}
+    tags = {"optimal_depth": depths[:RUN_NOTE_CHARACTERS]}
+    if not config.horizon_of:
+        return tags
+    return tags | {"horizon": horizon_name(config), "study_of_horizons": parent_name(config)}
 
 
 def law_line(law: Law) -> str:

@@ -127,7 +127,9 @@ class StudyRuns:
         page = f"#/experiments/{self._experiment}/runs/{study.id}"
         files = [(path, pages.artifact(path)) for path in self._folder.results()]
         note = pages.study_note(conclusion, files=files, page=page, run_id=study.id)
-        study.write(tags={pages.NOTE: note, **pages.study_tags(conclusion.optima)})
+        study.write(
+            tags={pages.NOTE: note, **pages.study_tags(conclusion.optima, conclusion.config)}
+        )
         study.write_steps(metrics.study_metrics(conclusion.optima))
         if STUDY_TAG in self._client.get_experiment(self._experiment).tags:
             note = pages.experiment_note(conclusion.optima, page, self._experiment)

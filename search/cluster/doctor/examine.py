@@ -31,6 +31,7 @@ from fathom.search.study import store_uri
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.planning.memory_remedy import memory_remedy
 from fathom.search.study.planning.plan import (
     BudgetPlan,
@@ -57,9 +58,10 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     Raises:
         ValueError: when the study itself can't be run anywhere.
     """
-    plans = study_plans(config)
+    studied = horizon_studies(config)[-1] if config else None  # the longest horizon needs most
+    plans = study_plans(studied)
     resources = config.resources if config else ResourcesConfig()
-    notes = notes_of(config, plans)
+    notes = notes_of(studied, plans)
     folder = runs.absolute()
     if config is not None:
         check_same_study(config, RunFolder(folder / config.study))
@@ -70,12 +72,12 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
         asks_torch = resources.gpus_per_trial not in (0, "auto")
         question = NodeQuestion(probe, secrets.token_hex(16), asks_torch, imports_of(config))
         cluster, members = _ask(question)
-        needs = study_needs(config, plans, slots_of(resources, cluster))
+        needs = study_needs(studied, plans, slots_of(resources, cluster))
         return (
             *members,
             *(warning("study", note, "see `fathom plan`") for note in notes),
             *judge_cluster(cluster, needs),
-            *judge_steps(config, plans),
+            *judge_steps(studied, plans),
             *measure_speed(config, cluster),
             *judge_storage(probe, cluster, disk_for_checkpoints(folder), needs),
             tracking.result(),

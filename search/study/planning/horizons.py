@@ -1,5 +1,6 @@
 """The horizons of a study: a study for each, and what their trainings have in common."""
 
+from fathom.objectives.keys import parse_horizon, short
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.horizons import counts_tokens, horizon_label
 
@@ -20,6 +21,38 @@ def horizon_studies(config: StudyConfig) -> tuple[StudyConfig, ...]:
         )
         for horizon in config.horizons
     )
+
+
+def horizon_name(config: StudyConfig) -> str:
+    """Returns the short name of the horizon of a study that `horizon_studies` made."""
+    return horizon_label(horizon_of(config))
+
+
+def parent_name(config: StudyConfig) -> str:
+    """Returns the name of the study of whose horizons a study is one."""
+    return config.study.removesuffix(f"-{horizon_name(config)}")
+
+
+def study_at(config: StudyConfig, label: object) -> StudyConfig:
+    """Returns the study of the horizon with this name; the study itself if it has one horizon only.
+
+    Raises:
+        ValueError: if it has no such horizon.
+    """
+    if not config.horizons:
+        return config
+    for study in horizon_studies(config):
+        if is_horizon(label, horizon_name(study)):
+            return study
+    raise ValueError(f"`horizon` can't be {short(label)}, which its study has not")
+
+
+def is_horizon(written: object, label: object) -> bool:
+    """True if somebody wrote the horizon of this name, such as `10m` or `10000000` for `10M`."""
+    try:
+        return parse_horizon(written) == parse_horizon(label)
+    except ValueError:
+        return False
 
 
 def _tokens(horizon: float) -> dict[str, float]:

@@ -1,0 +1,93 @@
+"""The page of a study of several horizons: their answers beside each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fathom.search.analysis.token_law import TokenLaw
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.token_laws import why_no_token_law
+from fathom.search.formatting import format_count
+from fathom.search.report import text
+from fathom.search.report.charts.page_figures import SYMBOLS, FigureData, page_figure, palette
+from fathom.search.report.charts.tokens import depth_against_tokens
+from fathom.search.report.page import environment
+from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.keys.groups import TrackingConfig
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonAnswer:
+    """The conclusion of one horizon."""
+
+    label: str
+    """Short name of the horizon, such as `20` or `10M`."""
+    text: str
+    """The horizon in words."""
+    conclusion: Conclusion
+
+
+def horizons_rows(answers: Sequence[HorizonAnswer]) -> list[dict[str, str]]:
+    """Returns one row for each budget and horizon, heading -> text."""
+    rows = []
+    for answer in answers:
+        for optimum in answer.conclusion.optima:
+            row = text.answer_row(optimum)
+            count = row.pop("count")
+            first = {"budget": f"{row.pop('budget')} {count}", "horizon": answer.text}
+            rows.append((optimum.budget, first | row))
+    return [row for _, row in sorted(rows, key=lambda found: found[0])]
+
+
+def law_sentence(answers: Sequence[HorizonAnswer], law: TokenLaw | None) -> str:
+    """Returns the law over parameters and tokens in words, or why there is none."""
+    if law:
+        return text.sentence(text.token_law_text(law))
+    optima = [optimum for answer in answers for optimum in answer.conclusion.optima]
+    return text.sentence(f"no law over parameters and tokens: {why_no_token_law(optima)}")
+
+
+def summary(answers: Sequence[HorizonAnswer]) -> list[str]:
+    """Returns a sentence for each budget: its best depths by horizon."""
+    found: dict[int, list[str]] = {}
+    for answer in answers:
+        for optimum in answer.conclusion.optima:
+            depth = f"{optimum.optimal_depth or '?'} after {answer.text}"
+            found.setdefault(optimum.budget, []).append(depth)
+    return [
+        f"At {format_count(budget)}, best depths are {', '.join(depths)}."
+        for budget, depths in sorted(found.items())
+    ]
+
+
+def horizons_page(
+    config: StudyConfig,
+    answers: Sequence[HorizonAnswer],
+    law: TokenLaw | None,
+    *,
+    taken_over: str,
+    link: str,
+) -> str:
+    """Returns the HTML of the page, which links the report of each horizon by `link` with the name
+    of its study for the braces; `taken_over` says what trunks have saved."""
+    optima = [optimum for answer in answers for optimum in answer.conclusion.optima]
+    chart, data = depth_against_tokens(optima, law), FigureData()
+    charts = [chart] if chart else []
+    links = {answer.text: link.format(answer.conclusion.title) for answer in answers}
+    settings = config.model_copy(update={"tracking": TrackingConfig()})
+    return (
+        environment()
+        .get_template("horizons.html")
+        .render(
+            study=config.study,
+            sentences=summary(answers),
+            links=links,
+            rows=horizons_rows(answers),
+            figures_across=[page_figure(drawn, data) for drawn in charts],
+            law=law_sentence(answers, law),
+            taken_over=taken_over,
+            settings=dump(settings),
+            hues=palette(charts),
+            symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
+            data=data.encoded,
+        )
+    )

@@ -1,0 +1,179 @@
+"""The answers of all horizons together: in files, on the page, and for commands."""
+
+import json
+import math
+import random
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+from rich.console import Console
+
+from fathom.search.commands.horizons_report import answers_json, print_answers
+from fathom.search.commands.horizons_status import show
+from fathom.search.commands.live_report import live_reports
+from fathom.search.commands.predict import predict_size
+from fathom.search.export.best import read_best, select
+from fathom.search.horizons.answers import HorizonAnswers, answers_of, publish_answers
+from fathom.search.horizons.folders import read_horizons
+from fathom.search.records import TrialSpec
+from fathom.search.run_folder import RunFolder, RunFolderError
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.planning.horizons import horizon_studies
+from fathom.search.study.preflight import load_run
+from fathom.search.tracking.key import Key
+from fathom.search.tracking.pages import study_tags
+from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.reporting import visible
+
+PARENT = study(study="many", tokens=None, tokens_per_parameter=None, horizons=(5.0, 20.0, 80.0))
+
+
+def deeper_with_tokens(spec: TrialSpec, share: float) -> float:
+    """Losses that are lowest at a depth that grows with parameters and with tokens."""
+    best = 4 * (spec.horizon_tokens / spec.budget / 5) ** 0.3 * (spec.budget / 20_000) ** 0.2
+    noise = random.Random(f"{spec.trial} {spec.horizon_tokens}").gauss(0, 0.002)
+    depth = math.log(spec.shape.depth / best) ** 2
+    return 2.0 + 0.2 * depth + (1 - share) * (0.5 + 0.02 * spec.shape.depth) + noise
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder whose horizons were searched, without training."""
+    path = tmp_path_factory.mktemp("runs") / "many"
+    for config in horizon_studies(PARENT):
+        search = scheduler(config, path / config.study)
+        Simulation(search, deeper_with_tokens).run()
+        search.folder.config.write_text(dump(config))
+    RunFolder(path).state.mkdir()
+    RunFolder(path).config.write_text(dump(PARENT))
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> HorizonAnswers:
+    answers = answers_of(RunFolder(folder), PARENT)
+    publish_answers(answers)
+    return answers
+
+
+def test_the_best_shapes_are_told_by_budget_and_horizon(
+    folder: Path, found: HorizonAnswers
+) -> None:
+    best = found.folder.best
+    labels = [config.study for config in horizon_studies(PARENT)]
+
+    chosen = [read_best(best, "40k", horizon) for horizon in ("5", "20", "80")]
+
+    assert [each.config.study for each in chosen] == labels
+    assert [each.config.tokens_per_parameter for each in chosen] == [5, 20, 80]
+    depths = [each.shape.depth for each in chosen]
+    assert depths == sorted(depths)
+    assert depths[0] < depths[-1]
+    with pytest.raises(ConfigError, match=r"holds the horizons 5, 20, 80; choose one with --hor"):
+        read_best(best, "40k")
+    with pytest.raises(ConfigError, match=r"has no horizon 10; it holds 5, 20, 80"):
+        read_best(best, "40k", "10")
+    (folder / "one.yaml").write_text(best.read_text().replace("horizon: ", "was: "))
+    with pytest.raises(ConfigError, match="one horizon only; drop --horizon 5"):
+        read_best(folder / "one.yaml", "40k", "5")
+
+
+def test_what_is_exported_of_one_horizon_is_trained_as_that(
+    folder: Path, found: HorizonAnswers
+) -> None:
+    exported = folder / "exported.yaml"
+    exported.write_text(select(found.folder.best, "40k", "20"))
+
+    assert read_best(exported, None) == read_best(found.folder.best, "40k", "20")
+
+
+def test_the_page_links_every_horizon_and_has_a_row_for_each_budget_and_horizon(
+    found: HorizonAnswers,
+) -> None:
+    page = found.folder.report.read_text()
+
+    for label in ("5", "20", "80"):
+        assert f'href="many-{label}/report.html"' in page
+    assert page.count("tokens per parameter</span>") == 3 * len(PARENT.budgets)
+    assert "law over parameters and tokens" in visible(page)
+    assert 'id="depth-against-tokens"' in page
+
+
+def test_the_law_over_tokens_is_there_for_predict(folder: Path, found: HorizonAnswers) -> None:
+    assert found.law is not None
+    low, high = found.law.law.drift_interval
+    assert low < 0.3 < high
+
+    answer = predict_size("40k", str(folder), "800k")
+
+    assert answer.prediction.depth == pytest.approx(6.1, rel=0.3)
+    with pytest.raises(ConfigError, match="several horizons: give --tokens"):
+        predict_size("40k", str(folder))
+
+
+def test_json_and_terminal_have_every_horizon(
+    found: HorizonAnswers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = answers_json(found)
+    print_answers(found, Console(width=120))
+
+    assert [each["horizon"] for each in values["horizons"]] == ["5", "20", "80"]
+    assert len(values["token_laws"]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("tokens per parameter") == 3 * len(PARENT.budgets)
+    assert "fathom train" in printed
+    assert "--horizon 80" in printed
+
+
+def test_status_shows_every_horizon_and_those_not_begun(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *_, last = read_horizons(folder)
+    hidden = last.folder.config.rename(folder / "hidden")
+    try:
+        show(folder, read_horizons(folder), as_json=False)
+        text = capsys.readouterr().out
+        show(folder, read_horizons(folder), as_json=True)
+        values = json.loads(capsys.readouterr().out)
+    finally:
+        hidden.rename(last.folder.config)
+
+    assert "many-5: done" in text
+    assert "not begun: 80 tokens per parameter" in text
+    assert f"fathom run {folder}/config.yaml" in " ".join(text.split())
+    assert values["state"] == "unfinished"
+    assert [each.get("state") for each in values["horizons"]] == ["done", "done", None]
+
+
+def test_commands_for_one_horizon_name_the_folder_of_one(folder: Path) -> None:
+    with pytest.raises(RunFolderError, match="name the folder of one, such as "):
+        load_run(folder)
+
+
+def test_reports_of_the_study_and_its_horizons_are_served(
+    folder: Path, found: HorizonAnswers
+) -> None:
+    key = Key()
+    with live_reports(folder.parent, port=0, key=key, study_page=lambda _: "") as served:
+        cookie = {"Cookie": key.cookie.partition(";")[0]}
+        address = served.removesuffix(key.query)
+        parent, one = (
+            urlopen(Request(f"{address}{name}/", headers=cookie), timeout=60).read().decode()
+            for name in ("many", "many-20")
+        )
+
+    assert 'href="../many-20/"' in parent
+    assert "many-20" in one
+
+
+def tags(config: StudyConfig) -> dict[str, str]:
+    return study_tags((), config)
+
+
+def test_mlflow_is_told_the_horizon_and_the_study_it_is_of() -> None:
+    _, middle, _ = horizon_studies(PARENT)
+
+    assert tags(middle) == {"optimal_depth": "", "horizon": "20", "study_of_horizons": "many"}
+    assert tags(study()) == {"optimal_depth": ""}
