@@ -11,7 +11,7 @@ from fathom.search.export.best import HORIZON, best_entries, entries_yaml
 from fathom.search.formatting import rounded_count
 from fathom.search.horizons.folders import HorizonFolder, horizons_in
 from fathom.search.pipeline import conclude_run
-from fathom.search.report.horizons import HorizonAnswer, horizons_page, law_sentence
+from fathom.search.report.horizons import HorizonAnswer, horizons_page, law_sentence, write_horizons
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.keys.config import StudyConfig
@@ -87,7 +87,8 @@ def publish_answers(found: HorizonAnswers) -> None:
         write_token_laws(found.folder.token_law, [found.law])
     else:
         found.folder.token_law.unlink(missing_ok=True)
-    write_atomically(found.folder.report, answers_page(found))
+    law = found.law.law if found.law else None
+    write_horizons(found.folder.path, answers_page(found), found.answers, law)
 
 
 def answers_page(found: HorizonAnswers, link: str = "{}/report.html") -> str:

@@ -2,15 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.findings import flat_optimum_row
 from fathom.search.conclusion.token_laws import why_no_token_law
 from fathom.search.formatting import format_count
 from fathom.search.report import text
 from fathom.search.report.charts.page_figures import SYMBOLS, FigureData, page_figure, palette
+from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.tokens import depth_against_tokens
+from fathom.search.report.data import save_tables
 from fathom.search.report.page import environment
+from fathom.search.report.writer import drafted
 from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.keys.groups import TrackingConfig
 
@@ -42,8 +48,8 @@ def law_sentence(answers: Sequence[HorizonAnswer], law: TokenLaw | None) -> str:
     """Returns the law over parameters and tokens in words, or why there is none."""
     if law:
         return text.sentence(text.token_law_text(law))
-    optima = [optimum for answer in answers for optimum in answer.conclusion.optima]
-    return text.sentence(f"no law over parameters and tokens: {why_no_token_law(optima)}")
+    why = why_no_token_law(_optima(answers))
+    return text.sentence(f"no law over parameters and tokens: {why}")
 
 
 def summary(answers: Sequence[HorizonAnswer]) -> list[str]:
@@ -59,6 +65,25 @@ def summary(answers: Sequence[HorizonAnswer]) -> list[str]:
     ]
 
 
+def write_horizons(
+    folder: Path, page: str, answers: Sequence[HorizonAnswer], law: TokenLaw | None
+) -> None:
+    """Writes the page, its figure and its table into the run folder of the study."""
+    chart = depth_against_tokens(_optima(answers), law)
+    rows = [
+        {"horizon": answer.label, **flat_optimum_row(optimum)}
+        for answer in answers
+        for optimum in answer.conclusion.optima
+    ]
+    with drafted(folder, page) as draft:
+        save_static([chart] if chart else [], draft / "figures")
+        save_tables(draft / "tables", {"optima": rows} if rows else {})
+
+
+def _optima(answers: Sequence[HorizonAnswer]) -> list[Optimum]:
+    return [optimum for answer in answers for optimum in answer.conclusion.optima]
+
+
 def horizons_page(
     config: StudyConfig,
     answers: Sequence[HorizonAnswer],
@@ -69,8 +94,7 @@ def horizons_page(
 ) -> str:
     """Returns the HTML of the page, which links the report of each horizon by `link` with the name
     of its study for the braces; `taken_over` says what trunks have saved."""
-    optima = [optimum for answer in answers for optimum in answer.conclusion.optima]
-    chart, data = depth_against_tokens(optima, law), FigureData()
+    chart, data = depth_against_tokens(_optima(answers), law), FigureData()
     charts = [chart] if chart else []
     links = {answer.text: link.format(answer.conclusion.title) for answer in answers}
     settings = config.model_copy(update={"tracking": TrackingConfig()})

@@ -1,6 +1,7 @@
 """The files of a report: the page, figures for papers, and tables as CSV."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -44,17 +45,25 @@ def write_analysis(analysis: Analysis, folder: Path) -> Path:
 
 
 def _write(folder: Path, text: str, charts: Sequence[Chart], found: Findings) -> Path:
-    with TemporaryDirectory(dir=folder, prefix=".report-") as aside:
-        draft = Path(aside)
-        for part in PARTS:
-            (draft / part).mkdir()
+    with drafted(folder, text) as draft:
         save_static(charts, draft / "figures")
         strip = [chart for chart in strip_charts(found) if chart is not None]
         save_strip(strip, draft / "figures", study=found.title, summary=summary(found.optima))
         save_tables(draft / "tables", tables(found))
+    return folder / "report.html"
+
+
+@contextmanager
+def drafted(folder: Path, text: str) -> Iterator[Path]:
+    """Context whose folder takes the figures and tables of a report; at its end they are moved to
+    `folder` with the page, whose text is given."""
+    with TemporaryDirectory(dir=folder, prefix=".report-") as aside:
+        draft = Path(aside)
+        for part in PARTS:
+            (draft / part).mkdir()
+        yield draft
         (draft / "report.html").write_text(text, encoding="utf-8")
         _publish(draft, folder)
-    return folder / "report.html"
 
 
 def make_charts(conclusion: Findings, *, of_trials: bool = True) -> tuple[Chart, ...]:

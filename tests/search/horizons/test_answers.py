@@ -99,6 +99,10 @@ def test_the_page_links_every_horizon_and_has_a_row_for_each_budget_and_horizon(
     assert page.count("tokens per parameter</span>") == 3 * len(PARENT.budgets)
     assert "law over parameters and tokens" in visible(page)
     assert 'id="depth-against-tokens"' in page
+    assert (found.folder.figures / "depth-against-tokens.svg").exists()
+    rows = (found.folder.path / "tables" / "optima.csv").read_text().splitlines()
+    assert rows[0].startswith("horizon,budget,")
+    assert len(rows) == 1 + 3 * len(PARENT.budgets)
 
 
 def test_the_law_over_tokens_is_there_for_predict(folder: Path, found: HorizonAnswers) -> None:

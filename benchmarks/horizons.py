@@ -1,0 +1,56 @@
+"""The answers of a search at several horizons, and the share of separate searches' tokens it took.
+
+fathom run configs/horizons.yaml
+python -m benchmarks.horizons runs/horizons --json benchmarks/figures/horizons.json
+"""
+
+import argparse
+from pathlib import Path
+
+from benchmarks.printed_table import PrintedTable, add_json_option
+from fathom.search.formatting import format_count
+from fathom.search.horizons.answers import HorizonAnswers, answers_of
+from fathom.search.report.text import interval
+from fathom.search.study.preflight import load_folder
+
+
+def main() -> None:
+    """Prints a row for each budget and horizon of a run folder."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("run", type=Path, help="run folder")
+    add_json_option(parser)
+    asked = parser.parse_args()
+    show(answers_of(*load_folder(asked.run)), asked.json)
+
+
+def show(found: HorizonAnswers, file: Path | None = None) -> None:
+    """Prints the table and keeps it with the figures of its sentences."""
+    columns = {"budget": "", "horizon": "", "depth": "", "95 % interval": "", "verdict": ""}
+    table = PrintedTable(
+        columns | {"loss (nats)": ".4f", "tokens": ".2f", "new tokens": ".2f"}, file
+    )
+    whole, new = 0.0, 0.0
+    for budget in found.config.budgets:
+        for answer in found.answers:
+            records = answer.conclusion.records_of(budget)
+            tokens = sum(record.tokens for record in records) / 1e6
+            trained = tokens - sum(record.taken_over for record in records) / 1e6
+            whole, new = whole + tokens, new + trained
+            for optimum in answer.conclusion.optima:
+                if optimum.budget == budget:
+                    table.add(
+                        format_count(budget),
+                        answer.text,
+                        str(optimum.optimal_depth or "-"),
+                        interval(optimum) or "-",
+                        optimum.kind.value,
+                        "-" if optimum.loss is None else optimum.loss,
+                        tokens,
+                        trained,
+                    )
+    table.figure("share", new / whole, "of the tokens of separate searches", ".2f")
+    table.figure("law", found.law_sentence, "the law over parameters and tokens")
+
+
+if __name__ == "__main__":
+    main()
