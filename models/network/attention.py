@@ -39,14 +39,15 @@ def mixed(
 ) -> Tensor:
     """Values mixed by the attention of queries to keys, (B, T, H, K).
 
-    `scale` multiplies the products of queries and keys; without `mask` attention is causal.
+    `scale` multiplies the products of queries and keys. Without `mask` attention is causal: the
+    queries are as many as the keys, or one alone, which is the last and sees all of them.
     """
     y_BHTK = F.scaled_dot_product_attention(
         q_BTHK.transpose(1, 2),
         k_BUSK.transpose(1, 2),
         v_BUSK.transpose(1, 2),
         attn_mask=mask,
-        is_causal=mask is None,
+        is_causal=mask is None and q_BTHK.shape[1] > 1,
         scale=scale,
         enable_gqa=q_BTHK.shape[2] > k_BUSK.shape[2],
     )
@@ -94,14 +95,15 @@ def of_each_query(x_BTSK: Tensor, H: int) -> Tensor:
     return x_BTSK.repeat_interleave(H // x_BTSK.shape[2], dim=2)
 
 
-def smeared(qkv_BTGK: Tensor, smear_S: Tensor) -> Tensor:
+def smeared(qkv_BTGK: Tensor, smear_S: Tensor, last_key_B1SK: Tensor | None = None) -> Tensor:
     """Queries, keys and values (B, T, G, K), each key mixed with that of the token before it.
 
-    The share of a token's own key is sigmoid(`smear_S`) (Olsson et al. 2022). The first token keeps
-    its key.
+    The share of a token's own key is sigmoid(`smear_S`) (Olsson et al. 2022). `last_key_B1SK` is
+    the key of the token before the first, which keeps its own key without one.
     """
     q_BTHK, k_BTSK, v_BTSK = apart(qkv_BTGK, len(smear_S))
-    before_BTSK = torch.cat((k_BTSK[:, :1], k_BTSK[:, :-1]), dim=1)
+    first_B1SK = k_BTSK[:, :1] if last_key_B1SK is None else last_key_B1SK
+    before_BTSK = torch.cat((first_B1SK, k_BTSK[:, :-1]), dim=1)
     own_S1 = torch.sigmoid(smear_S)[:, None].to(k_BTSK.dtype)
     mixed_BTSK = own_S1 * k_BTSK + (1 - own_S1) * before_BTSK
     return torch.cat((q_BTHK, mixed_BTSK, v_BTSK), dim=2)

@@ -103,24 +103,34 @@ class Attention(nn.Module):
         out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
         return out
 
-    def cached(self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, kept: LayerCache) -> Tensor:
-        """Outputs (N, D) of T new tokens a sequence, whose keys and values are added to `kept`."""
-        q_BTHK, k_BTSK, v_BTSK = rotated(self.heads(x_ND, T), self.kv_heads, turns_2TJP2)
+    def cached(
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_TU: Tensor | None,
+        kept: LayerCache,
+    ) -> Tensor:  # fmt: skip
+        """Outputs (N, D) of T new tokens a sequence, whose keys and values are added to `kept`;
+        `mask_TU` is as `mixed` takes it."""
+        qkv_BTGK = self.heads(x_ND, T, kept)
+        q_BTHK, k_BTSK, v_BTSK = rotated(qkv_BTGK, self.kv_heads, turns_2TJP2)
         k_BUSK, v_BUSK = kept.extended(k_BTSK, v_BTSK)
-        U = k_BUSK.shape[1]
-        seen_TU = torch.ones(T, U, dtype=torch.bool, device=x_ND.device).tril(U - T)
-        y_BTHK = mixed(q_BTHK, k_BUSK, v_BUSK, self.scale, seen_TU)
+        y_BTHK = mixed(q_BTHK, k_BUSK, v_BUSK, self.scale, mask_TU)
         out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
         return out
 
-    def heads(self, x_ND: Tensor, T: int) -> Tensor:
-        """Queries, keys and values, (B, T, G, K), before they are rotated."""
+    def heads(self, x_ND: Tensor, T: int, kept: LayerCache | None = None) -> Tensor:
+        """Queries, keys and values, (B, T, G, K), before they are rotated; `kept` has the token
+        before them, if there is one, and then the last of them."""
         heads = self.n_heads + 2 * self.kv_heads
         qkv_BTGK: Tensor = self.into(x_ND).view(-1, T, heads, self.head_dim)
         if self.q_norm is not None and self.k_norm is not None:
             q_BTHK, k_BTSK, v_BTSK = apart(qkv_BTGK, self.kv_heads)
             qkv_BTGK = torch.cat((self.q_norm(q_BTHK), self.k_norm(k_BTSK), v_BTSK), dim=2)
-        return qkv_BTGK if self.smear is None else smeared(qkv_BTGK, self.smear)
+        if self.smear is None:
+            return qkv_BTGK
+        if kept is None:
+            return smeared(qkv_BTGK, self.smear)
+        last_key_B1SK = kept.last_key
+        kept.last_key = apart(qkv_BTGK[:, -1:], self.kv_heads)[1].clone()
+        return smeared(qkv_BTGK, self.smear, last_key_B1SK)
 
 
 class FeedForward(nn.Module):
@@ -193,16 +203,25 @@ class Block(nn.Module):
         return [(branch, skip) for branch, skip in both if branch is not None]
 
     def compute(
-        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
-    ) -> Tensor:
-        """The stream (N, D) after the block."""
-        if self._may_be_fused(x_ND):
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask: Tensor | None,
+        kept: LayerCache | None = None,
+    ) -> Tensor:  # fmt: skip
+        """The stream (N, D) after the block; in decoding, `kept` has the tokens before."""
+        if kept is None and self._may_be_fused(x_ND):
             return self._fused(x_ND, T, turns_2TJP2)
-        x_ND = self._joined(
-            *(x_ND, self.attention_norm, self.attention_skip, self.attention),
-            *(T, turns_2TJP2, mask_B11T),
+        return self._fed_forward(self._attended(x_ND, T, turns_2TJP2, mask, kept))
+
+    def _attended(
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask: Tensor | None,
+        kept: LayerCache | None,
+    ) -> Tensor:  # fmt: skip
+        """The stream (N, D) after self-attention."""
+        attention: Any = self.attention if kept is None else self.attention.cached
+        others = () if kept is None else (kept,)
+        return self._joined(
+            *(x_ND, self.attention_norm, self.attention_skip, attention),
+            *(T, turns_2TJP2, mask, *others),
         )
-        return self._fed_forward(x_ND)
 
     def _fed_forward(self, x_ND: Tensor) -> Tensor:
         """The stream (N, D) after the feed-forward branch, if there is one."""

@@ -6,7 +6,6 @@ dimension, R rows.
 
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 KeysValues = tuple[Tensor, Tensor]
@@ -17,19 +16,47 @@ KeysValues = tuple[Tensor, Tensor]
 class LayerCache:
     """Keys and values of one layer."""
 
+    room: int = 0
+    """Number of tokens for which memory is taken at once; more take a copy with each new token."""
+    length: int = 0
+    """Number of the decoder's tokens so far."""
     decoded: KeysValues | None = None
-    """Keys and values of the decoder's tokens so far."""
+    """Keys and values of the decoder's tokens so far, and perhaps room for more."""
+    last_key: Tensor | None = None
+    """The last token's key before it was smeared, (B, 1, S, K); None without smeared keys."""
     memory: KeysValues | None = None
     """Keys and values of the encoder's output."""
 
     def extended(self, k_BTSK: Tensor, v_BTSK: Tensor) -> KeysValues:
         """Appends keys and values (B, T, S, K) of new tokens; returns all, (B, U, S, K) each."""
-        new = (k_BTSK, v_BTSK)
+        start, self.length = self.length, self.length + k_BTSK.shape[1]
+        if self.decoded is None or self.decoded[0].shape[1] < self.length:
+            self.decoded = self._larger(k_BTSK, v_BTSK, start)
+        for kept, new in zip(self.decoded, (k_BTSK, v_BTSK), strict=True):
+            kept[:, start : self.length] = new
+        return self._filled(self.decoded)
+
+    def select(self, rows_R: Tensor) -> None:
+        """Keeps the sequences with the indices `rows_R`, in this order."""
         if self.decoded is not None:
-            old_k, old_v = self.decoded
-            new = (torch.cat((old_k, k_BTSK), dim=1), torch.cat((old_v, v_BTSK), dim=1))
-        self.decoded = new
-        return new
+            self.decoded = _selected(self._filled(self.decoded), rows_R)
+        if self.last_key is not None:
+            self.last_key = self.last_key.index_select(0, rows_R)
+        if self.memory is not None:
+            self.memory = _selected(self.memory, rows_R)
+
+    def _filled(self, decoded: KeysValues) -> KeysValues:
+        """The part that has keys and values already, (B, U, S, K) each."""
+        return decoded[0][:, : self.length], decoded[1][:, : self.length]
+
+    def _larger(self, k_BTSK: Tensor, v_BTSK: Tensor, start: int) -> KeysValues:
+        """New memory with the keys and values of the first `start` tokens."""
+        tokens = max(self.room, self.length)
+        k, v = (new.new_empty(len(new), tokens, *new.shape[2:]) for new in (k_BTSK, v_BTSK))
+        if self.decoded is not None:
+            for old, new in zip(self.decoded, (k, v), strict=True):
+                new[:, :start] = old[:, :start]
+        return k, v
 
 
 @dataclass(slots=True)
@@ -39,16 +66,21 @@ class DecodingCache:
     layers: list[LayerCache] = field(default_factory=list)
     length: int = 0
     """Number of tokens so far."""
+    room: int = 0
+    """Number of tokens for which memory is taken at once; more take a copy with each new token."""
+
+    def of_layers(self, number: int) -> list[LayerCache]:
+        """The cache of each of so many layers, made when it is first asked for."""
+        if not self.layers:
+            self.layers = [LayerCache(self.room) for _ in range(number)]
+        return self.layers
 
     def select(self, rows_R: Tensor) -> None:
         """Keeps the sequences with the indices `rows_R`, in this order; some may repeat, as in a
         beam."""
         for layer in self.layers:
-            layer.decoded = _selected(layer.decoded, rows_R)
-            layer.memory = _selected(layer.memory, rows_R)
+            layer.select(rows_R)
 
 
-def _selected(kept: KeysValues | None, rows_R: Tensor) -> KeysValues | None:
-    if kept is None:
-        return None
+def _selected(kept: KeysValues, rows_R: Tensor) -> KeysValues:
     return kept[0].index_select(0, rows_R), kept[1].index_select(0, rows_R)

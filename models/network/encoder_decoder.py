@@ -15,7 +15,7 @@ from fathom.models.network.attention import not_padding
 from fathom.models.network.blocks import Block, Norm, skip_of
 from fathom.models.network.chunked_loss import LossTerms
 from fathom.models.network.cross_attention import CrossAttention, Memory
-from fathom.models.network.decoding_cache import DecodingCache, LayerCache
+from fathom.models.network.decoding_cache import DecodingCache
 from fathom.models.network.transformer import Transformer
 from fathom.models.parametrization import ForwardScales, Parametrization, Role, Rule
 from fathom.models.shape import Shape
@@ -37,19 +37,15 @@ class DecoderBlock(Block):
         return [self_attention, (self.cross_attention, self.cross_skip), *others]
 
     def compute(
-        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None,
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask: Tensor | None,
         *others: Any,
     ) -> Tensor:  # fmt: skip
         """The stream (N, D) after the block; `others` are a `Memory` and, in decoding, a
         `LayerCache`."""
-        memory, *kept = others
-        attention: Any = self.attention.cached if kept else self.attention
+        memory, kept = (*others, None)[:2]
+        x_ND = self._attended(x_ND, T, turns_2TJP2, mask, kept)
         x_ND = self._joined(
-            *(x_ND, self.attention_norm, self.attention_skip, attention),
-            *(T, turns_2TJP2, *(kept or [mask_B11T])),
-        )
-        x_ND = self._joined(
-            *(x_ND, self.cross_norm, self.cross_skip, self.cross_attention), memory, *kept
+            *(x_ND, self.cross_norm, self.cross_skip, self.cross_attention), memory, kept
         )
         return self._fed_forward(x_ND)
 
@@ -98,11 +94,7 @@ class EncoderDecoder(Transformer):
         memory: Memory = self.encoder(sources_BU)
         return memory
 
-    def new_cache(self) -> DecodingCache:
-        """A cache for `decode` that has no tokens yet."""
-        return DecodingCache()
-
-    def decode(
+    def decode(  # type: ignore[override]
         self, tokens_BT: Tensor, memory: Memory, cache: DecodingCache | None = None
     ) -> Tensor:
         """Logits (B, T, V) of `tokens_BT`: all tokens so far or, with `cache`, the new ones alone.
@@ -111,20 +103,7 @@ class EncoderDecoder(Transformer):
         """
         if cache is None:
             return self._answer(self._stream(tokens_BT, memory), tokens_BT, None)
-        if not cache.layers:
-            cache.layers = [LayerCache() for _ in self.blocks]
-        x_ND = self._cached_stream(tokens_BT, memory, cache)
-        cache.length += tokens_BT.shape[1]
-        return self._answer(x_ND, tokens_BT, None)
-
-    def _cached_stream(self, tokens_BT: Tensor, memory: Memory, cache: DecodingCache) -> Tensor:
-        """The last block's stream (N, D) of tokens that follow those in the cache."""
-        start, T = cache.length, tokens_BT.shape[1]
-        turns_2TJP2 = None if self.rotary is None else self.rotary[:, start : start + T]
-        x_ND = self._embed(tokens_BT, start)
-        for block, kept in zip(self.blocks, cache.layers, strict=True):
-            x_ND = block(x_ND, T, turns_2TJP2, None, memory, kept)
-        return x_ND
+        return self._answer(self._cached_stream(tokens_BT, cache, memory), tokens_BT, None)
 
     def compile_blocks(self) -> None:
         """Compiles the blocks of both stacks for training, one block of each stack."""

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from fathom.models.network.attention import not_padding
 from fathom.models.network.blocks import Block, Norm
 from fathom.models.network.chunked_loss import LossTerms, chunked_loss
+from fathom.models.network.decoding_cache import DecodingCache
 from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import (
     Parametrization,
@@ -92,9 +93,45 @@ class Transformer(nn.Module):
         turns_2TJP2 = None if self.rotary is None else self.rotary[:, :T]
         mask_B11T = not_padding(tokens_BT) if self.shape.bidirectional else None
         x_ND = self._embed(tokens_BT)
-        for _ in range(self.shape.depth // self.shape.blocks):
-            for block in self.blocks:
-                x_ND = self._through(block, x_ND, T, turns_2TJP2, mask_B11T, *others)
+        for block in self._layers():
+            x_ND = self._through(block, x_ND, T, turns_2TJP2, mask_B11T, *others)
+        return x_ND
+
+    def _layers(self) -> list[nn.Module]:
+        """The block of each layer, in order; looped layers share one."""
+        return [*self.blocks] * (self.shape.depth // self.shape.blocks)
+
+    def new_cache(self, room: int = 0) -> DecodingCache:
+        """An empty cache for `decode`, with memory for `room` tokens to begin with."""
+        return DecodingCache(room=room)
+
+    def decode(self, tokens_BT: Tensor, cache: DecodingCache, *, last: bool = False) -> Tensor:
+        """Logits (B, T, V) of the tokens that follow those in the cache, which then has their keys
+        and values as well; with `last` those of the last token alone, (B, 1, V).
+
+        Raises:
+            ValueError: when the model attends in both directions.
+        """
+        if self.shape.bidirectional:
+            raise ValueError("a `bidirectional` model does not decode token by token")
+        x_ND = self._cached_stream(tokens_BT, cache)
+        if last:
+            x_ND, tokens_BT = x_ND.view(*tokens_BT.shape, -1)[:, -1], tokens_BT[:, -1:]
+        return self._answer(x_ND, tokens_BT, None)
+
+    def _cached_stream(self, tokens_BT: Tensor, cache: DecodingCache, *others: Any) -> Tensor:
+        """The last block's stream (N, D) of tokens that follow those in the cache."""
+        start, T, layers = cache.length, tokens_BT.shape[1], self._layers()
+        turns_2TJP2 = None if self.rotary is None else self.rotary[:, start : start + T]
+        mask_TU = None
+        if start and T > 1:
+            mask_TU = torch.ones(T, start + T, dtype=torch.bool, device=tokens_BT.device).tril(
+                start
+            )
+        x_ND = self._embed(tokens_BT, start)
+        for block, kept in zip(layers, cache.of_layers(len(layers)), strict=True):
+            x_ND = block(x_ND, T, turns_2TJP2, mask_TU, *others, kept)
+        cache.length += T
         return x_ND
 
     def _answer(self, x_ND: Tensor, tokens_BT: Tensor, loss: LossTerms | None) -> Tensor:

@@ -1,0 +1,43 @@
+"""Bytes and operations of a model that answers: weights, cache, prefill and decoding.
+
+Prefill reads a prompt, and decoding adds a token at a time. Standard library only, as `shape.py`
+is.
+"""
+
+from fathom.models.shape import Count, Shape
+
+
+def weight_bytes(shape: Shape, number: int) -> int:
+    """Bytes of all weights; `number` is the bytes of one."""
+    return number * shape.params_total
+
+
+def cache_bytes(shape: Shape, *, sequences: int, tokens: int, number: int) -> int:
+    """Bytes of the keys and values of so many tokens of each sequence, in all layers.
+
+    A layer with smeared keys has the last token's own key as well. Keys and values of an encoder's
+    output are not counted. `number` is the bytes of a number.
+    """
+    in_layer = 2 * tokens + (1 if shape.smeared_keys else 0)
+    return number * sequences * shape.decoder_depth * shape.d_kv * in_layer
+
+
+def prompt_products(shape: Shape) -> int:
+    """Weights of the matrix products that every token goes through: those of all layers, looped
+    ones as often as they are applied, and of an embedding's second factor."""
+    factor = (shape.embedding_rank or 0) * shape.d_model
+    return shape.depth // shape.blocks * shape.size(Count.MATRICES) + factor
+
+
+def head_products(shape: Shape) -> int:
+    """Weights of the matrix products that give the logits of a token."""
+    if shape.embedding_rank is None:
+        return shape.vocab_size * shape.d_model
+    return (shape.vocab_size + shape.d_model) * shape.embedding_rank
+
+
+def prefill_flops(shape: Shape, *, sequences: int, prompt: int) -> int:
+    """Operations that read a prompt of so many tokens in each sequence and predict the next one."""
+    attention = 2 * shape.decoder_depth * shape.d_attention * prompt * (prompt + 1)
+    products = 2 * (prompt * prompt_products(shape) + head_products(shape))
+    return sequences * (products + attention)
