@@ -20,13 +20,14 @@ from fathom.search.commands.analyse import analyse
 from fathom.search.commands.answers import compare, export, predict, train
 from fathom.search.commands.examples import EXAMPLES, START
 from fathom.search.commands.searching import ask, report, run, status, ui
+from fathom.search.commands.serving import latency
 from fathom.search.commands.study_file import check, doctor, init, plan, schema, tokenize
 from fathom.search.signals import ending_signals, interrupt
 
 VERBS = {
     "Before a search": (init, plan, check, doctor, tokenize, schema),
     "Search": (run, status, ui),
-    "Answers": (report, compare, analyse, predict, ask),
+    "Answers": (report, compare, latency, analyse, predict, ask),
     "After it": (export, train),
 }
 """Commands by group, in the order of `fathom --help`."""

@@ -64,6 +64,8 @@ class RunFolder:
     """The law over parameters and tokens of a study with several horizons."""
     best = PathInside("best.yaml")
     """The best shape of every budget."""
+    latency = PathInside("latency.json")
+    """What the shapes of each depth take to answer."""
     report = PathInside("report.html")
     """The report for people."""
     figures = PathInside("figures")

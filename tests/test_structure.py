@@ -27,7 +27,7 @@ LEVELS = (
     {"run_folder"},
     {"study"},
     {"scheduling", "training"},
-    {"conclusion"},
+    {"conclusion", "serving"},
     {"tables"},
     {"report", "cluster", "export"},
     {"tracking"},

@@ -61,6 +61,10 @@ EXAMPLES = {
         ("Two splits of the layers", "compare runs/mt-1-1 runs/mt-12-1"),
         ("For a program", "compare runs/one runs/two --json"),
     ),
+    "latency": _examples(
+        ("What each depth takes to answer, here", "latency runs/my"),
+        ("By a data sheet, in 20 ms a token", "latency runs/my --gpu H100 --max-token-ms 20"),
+    ),
     "report": _examples(
         ("The answer once more, also while it runs", "report runs/my"),
         ("For a program", "report runs/my --json"),

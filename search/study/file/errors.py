@@ -28,10 +28,7 @@ BOUNDS = {
     "string_too_long": "text of at most {max_length} characters",
 }
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-PLURALS = {
-    **{int: "whole numbers", float: "numbers", UnionType: "numbers"},
-    **{str: "texts", tuple: "pairs [low, high]"},
-}
+PLURALS = {int: "whole numbers", float: "numbers", str: "texts", tuple: "pairs [low, high]"}
 
 
 class ConfigError(ValueError):

@@ -1,0 +1,96 @@
+"""How far predicted times of answers are off: fitted to a few shapes of a size, told of the others.
+
+    python -m benchmarks.speed.serving --json benchmarks/figures/serving.json
+
+Of each size, the shallowest, a middle and the deepest shape are timed and fitted; the others are
+timed in the same rounds and predicted.
+"""
+
+import argparse
+import os
+from collections.abc import Sequence
+
+import torch
+
+from benchmarks.printed_table import PrintedTable, add_json_option
+from benchmarks.speed.step import PARAMETRIZATION
+from fathom.models.shape import Count, Shape
+from fathom.search.serving.measure import Bench, measure
+from fathom.search.serving.time_model import fit_times, spread
+from fathom.search.serving.values import Request, ShapeTimes
+
+SIZES = (300_000, 1_000_000, 3_000_000)
+"""Weights in the matrices of the layers."""
+DEPTHS = (1, 2, 3, 4, 6, 8, 12)
+FITTED = 3
+"""Shapes of a size that the model is fitted to."""
+CONTEXT = 256
+REQUEST = Request(batch=1, prompt=128, tokens=64)
+COLUMNS = {
+    "parameters": ",",
+    "depth x width": "",
+    "fitted": "",
+    "ms a token": ".3f",
+    "predicted": ".3f",
+    "off": "+.1%",
+    "ms prefill": ".2f",
+    "predicted prefill": ".2f",
+    "off, prefill": "+.1%",
+}
+
+
+def shape_of(size: int, depth: int) -> Shape:
+    """The shape of a depth with two heads and four times as wide feed-forward layers, about."""
+    d_model = round((size / depth / 12) ** 0.5 / 4) * 4
+    d_ff = round((size / depth - 4 * d_model**2) / (2 * d_model))
+    return Shape(
+        depth=depth, d_model=d_model, d_ff=d_ff, n_heads=2, head_dim=d_model // 2, vocab_size=256,
+        context=CONTEXT,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Prints a row for each shape, and keeps the largest errors of those that were not fitted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=40.0, help="of the rounds of a size")
+    parser.add_argument("--threads", type=int, default=1)
+    add_json_option(parser)
+    arguments = parser.parse_args()
+    bench = Bench(torch.device("cpu"), torch.float32, arguments.threads)
+    table, load = PrintedTable(COLUMNS, arguments.json), os.getloadavg()[0]
+    off: list[tuple[float, float]] = []
+    for size in SIZES:
+        shapes = [shape_of(size, depth) for depth in DEPTHS]
+        found = measure(shapes, PARAMETRIZATION, REQUEST, bench, seconds=arguments.seconds)
+        off += add_rows(table, found)
+    table.figure("shapes", len(off), "shapes that were not fitted")
+    for name, errors in zip(("token", "prefill"), zip(*off, strict=True), strict=True):
+        table.figure(f"worst_{name}", max(errors), "relative error", ".1%")
+        table.figure(f"mean_{name}", sum(errors) / len(errors), "relative error", ".1%")
+    table.figure("load_before", load, "load average", ".1f")
+    table.figure("load_after", os.getloadavg()[0], "load average", ".1f")
+
+
+def add_rows(table: PrintedTable, found: Sequence[ShapeTimes]) -> list[tuple[float, float]]:
+    """Adds the rows of a size; returns the errors of a token and of a prefill of each shape that
+    was not fitted, without their signs."""
+    fitted = spread(len(found), FITTED).tolist()
+    shapes = [found[index].shape for index in fitted]
+    of_token = fit_times(shapes, [found[index].token.seconds for index in fitted])
+    of_prefill = fit_times(shapes, [found[index].prefill.seconds for index in fitted])
+    errors = []
+    for index, times in enumerate(found):
+        shape, cells = times.shape, []
+        for measured, model in ((times.token, of_token), (times.prefill, of_prefill)):
+            told = model.seconds(shape)
+            cells.append((1000 * measured.seconds, 1000 * told, told / measured.seconds - 1))
+        (token, prefill), is_fitted = cells, index in fitted
+        label = f"{shape.depth}x{shape.d_model}"
+        is_used = "yes" if is_fitted else "no"
+        table.add(shape.size(Count.MATRICES), label, is_used, *token, *prefill)
+        errors += [] if is_fitted else [(abs(token[2]), abs(prefill[2]))]
+    return errors
+
+
+if __name__ == "__main__":
+    main()

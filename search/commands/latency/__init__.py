@@ -1,0 +1,1 @@
+"""`fathom latency`: what each depth takes to answer, beside its loss."""

@@ -1,0 +1,161 @@
+"""The times of the best shape of each depth of a run: measured here, or read off a data sheet."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from fathom.models.shape import Shape
+from fathom.search.analysis.optimum import Optimum, find_with_posterior
+from fathom.search.analysis.posterior import Posterior
+from fathom.search.formatting import format_count
+from fathom.search.records import TrialRecord, by_budget
+from fathom.search.serving.data_sheet import NUMBER, estimate
+from fathom.search.serving.measure import Bench, measure
+from fathom.search.serving.time_model import spread, with_modelled
+from fathom.search.serving.values import Latency, Request, ShapeTimes
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.hardware.gpus import gpu_named
+from fathom.search.study.hardware.machine import processor
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.training.device import local_device
+
+MOST_MEASURED = 8
+"""Most shapes of a budget that are measured; the model of their times gives those of the others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetLosses:
+    """The losses of a budget's depths."""
+
+    optimum: Optimum
+    posterior: Posterior | None
+    """None with fewer than three finished depths."""
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The best shape of each finished depth, by ascending depth."""
+        return [estimate.shape for estimate in self.optimum.depths]
+
+
+def losses_of(
+    records: Sequence[TrialRecord], config: StudyConfig, budget: int | None
+) -> list[BudgetLosses]:
+    """Returns the losses of each budget with a finished trial, or of the one that is asked for.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    found = [
+        BudgetLosses(optimum=optimum, posterior=posterior)
+        for trials in by_budget(records).values()
+        for optimum, posterior in [find_with_posterior(trials, seed=config.seed)]
+        if optimum.depths
+    ]
+    asked = [each for each in found if budget in (None, each.optimum.budget)]
+    if not asked:
+        labels = ", ".join(format_count(each.optimum.budget) for each in found)
+        known = f"those with one are {labels}" if found else "`fathom run` trains them"
+        which = "run" if budget is None else f"budget {format_count(budget)}"
+        raise ConfigError(f"the {which} has no trial that finished; {known}")
+    return asked
+
+
+def check_decodes(config: StudyConfig) -> None:
+    """Checks that models of the study add a token at a time, and that Fathom builds them.
+
+    Raises:
+        ConfigError: if they do not.
+    """
+    for key, is_set in {
+        "train.command": config.train.command,
+        "model.build": config.model.build,
+        "model.bidirectional": config.model.bidirectional,
+        "space.split": config.space.split,
+    }.items():
+        if is_set:
+            raise ConfigError(
+                "`fathom latency` takes Fathom's own decoder, which adds a token at a time, and "
+                f"the study has `{key}`; time such a model where it is served"
+            )
+
+
+def request_of(context: int, batch: int, prompt: int | None, tokens: int | None) -> Request:
+    """Returns the request; what is not said fills the context of the study, half and half.
+
+    Raises:
+        ConfigError: if prompt and answer do not fit the context.
+    """
+    if prompt is None:
+        prompt = context // 2 if tokens is None else context - tokens
+    if tokens is None:
+        tokens = context - prompt
+    if prompt < 1 or tokens < 2 or prompt + tokens > context:
+        raise ConfigError(
+            "`--prompt` (at least 1) and `--tokens` (at least 2) must fit the study's context of "
+            f"{context} together, got {prompt} and {tokens}; lower one of them"
+        )
+    return Request(batch=batch, prompt=prompt, tokens=tokens)
+
+
+def find_latency(
+    budgets: Sequence[BudgetLosses], config: StudyConfig, request: Request, gpu: str | None,
+    say: Callable[[str], None],
+) -> Latency:  # fmt: skip
+    """Returns the times of every shape, estimated for the type `gpu` if one is named."""
+    if gpu is not None:
+        named = gpu_named(gpu)
+        return Latency(
+            request=request,
+            number=NUMBER,
+            device=f"estimate from the data sheet of {named.name}, nothing is measured",
+            times={
+                b.optimum.budget: tuple(estimate(s, request, named) for s in b.shapes)
+                for b in budgets
+            },
+            model_errors={b.optimum.budget: None for b in budgets},
+        )
+    place = here(config)
+    times: dict[int, tuple[ShapeTimes, ...]] = {}
+    errors: dict[int, float | None] = {}
+    for each in budgets:
+        say(f"measuring {format_count(each.optimum.budget)}")
+        times[each.optimum.budget], errors[each.optimum.budget] = _measured(
+            each.shapes, config, request, place
+        )
+    return Latency(
+        request=request,
+        number=place.dtype.itemsize,
+        device=device_text(place),
+        times=times,
+        model_errors=errors,
+    )
+
+
+def here(config: StudyConfig) -> Bench:
+    """Returns the place where models of the study are timed: a GPU in bfloat16, or the processor
+    with the threads of a trial."""
+    device = local_device(config.resources)
+    half = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    dtype = torch.bfloat16 if half else torch.float32
+    return Bench(device=device, dtype=dtype, threads=config.resources.threads)
+
+
+def device_text(place: Bench) -> str:
+    """Returns where times are measured, in words."""
+    numbers = str(place.dtype).removeprefix("torch.")
+    if place.device.type == "cuda":
+        return f"{torch.cuda.get_device_name()}, {numbers}"
+    threads = "1 thread" if place.threads == 1 else f"{place.threads} threads"
+    clock = ", the thread's own time" if place.counts_own_time else ""
+    return f"{processor()}, {threads}, {numbers}{clock}"
+
+
+def _measured(
+    shapes: Sequence[Shape], config: StudyConfig, request: Request, place: Bench
+) -> tuple[tuple[ShapeTimes, ...], float | None]:
+    chosen = set(spread(len(shapes), MOST_MEASURED).tolist())
+    timed = [shape for index, shape in enumerate(shapes) if index in chosen]
+    others = [shape for index, shape in enumerate(shapes) if index not in chosen]
+    parametrization = config.model.parametrization.build()
+    return with_modelled(measure(timed, parametrization, request, place), others)

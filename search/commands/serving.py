@@ -1,0 +1,79 @@
+"""Commands on what an answer takes where it is served: `latency`."""
+
+from typing import Annotated
+
+import typer
+
+from fathom.search.commands.arguments import BudgetOption, Json, RunPath
+from fathom.search.commands.output import print_json
+
+NO_LIMIT = float("inf")
+
+
+def latency(
+    run_folder: RunPath,
+    budget: BudgetOption = None,
+    batch: Annotated[int, typer.Option(min=1, help="Prompts at a time.")] = 1,
+    prompt: Annotated[
+        int | None, typer.Option(help="Tokens of a prompt; by default half the context.")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(help="Tokens of an answer; by default the rest of it.")
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="Estimate for a type of GPU, such as H100, instead.")
+    ] = None,
+    max_token_ms: Annotated[
+        float, typer.Option(min=0, help="Leave out depths that take longer for a token.")
+    ] = NO_LIMIT,
+    max_prefill_ms: Annotated[
+        float, typer.Option(min=0, help="Or that take longer to read a prompt.")
+    ] = NO_LIMIT,
+    max_weight_mb: Annotated[
+        float, typer.Option(min=0, help="Or whose weights take more memory.")
+    ] = NO_LIMIT,
+    max_cache_mb: Annotated[
+        float, typer.Option(min=0, help="Or whose keys and values do.")
+    ] = NO_LIMIT,
+    as_json: Json = False,
+) -> None:
+    """Time how long the best shape of each depth takes to answer, beside its loss.
+
+    Names the best depth and the fastest one that is as good, and writes RUN/latency.json.
+    """
+    from rich.console import Console
+
+    from fathom.search.analysis.serving_choice import Limits
+    from fathom.search.commands.latency import output
+    from fathom.search.commands.latency.find import (
+        check_decodes,
+        find_latency,
+        losses_of,
+        request_of,
+    )
+    from fathom.search.report.terminal.steps import Steps
+    from fathom.search.serving.latency_file import write_latency
+    from fathom.search.study.file.options import count_of
+    from fathom.search.study.own_records import read_records
+    from fathom.search.study.preflight import load_run
+
+    folder, config = load_run(run_folder)
+    check_decodes(config)
+    asked = None if budget is None else count_of("--budget", budget)
+    budgets = losses_of(read_records(folder, config), config, asked)
+    request = request_of(budgets[0].shapes[0].context, batch, prompt, tokens)
+    console = Console(stderr=as_json)
+    with Steps(console) as steps:
+        found = find_latency(budgets, config, request, gpu, steps.begin)
+    write_latency(folder, found)
+    limits = Limits(
+        token_seconds=max_token_ms / 1000,
+        prefill_seconds=max_prefill_ms / 1000,
+        weight_bytes=max_weight_mb * 1e6,
+        cache_bytes=max_cache_mb * 1e6,
+    )
+    joined = output.joined(budgets, found, limits)
+    if as_json:
+        print_json(output.output_json(joined, found))
+    else:
+        output.print_latency(joined, found, console)

@@ -1,0 +1,77 @@
+"""What is served and what it takes, as values: a request, and the time and memory of each shape."""
+
+from dataclasses import dataclass
+
+from fathom.models.inference import cache_bytes, weight_bytes
+from fathom.models.shape import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Prompts that a model answers at a time, and their length."""
+
+    batch: int
+    """Number of prompts at a time."""
+    prompt: int
+    """Tokens of each prompt."""
+    tokens: int
+    """Tokens that each answer has."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of a prompt with its answer."""
+        return self.prompt + self.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A time, with the standard error of its measurement or its estimate."""
+
+    seconds: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeTimes:
+    """Times of a shape."""
+
+    shape: Shape
+    prefill: Duration
+    """Reading the prompts, up to the first token of each answer."""
+    token: Duration
+    """Each further token, for all prompts together, on average over the answer."""
+    measured: bool
+    """False if the times come from a model of the times of other shapes, or from a data sheet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Times of the shapes of a study, and where they are from."""
+
+    request: Request
+    number: int
+    """Bytes of a weight and of a number in the cache."""
+    device: str
+    """Device, threads and clock, or the data sheet, as text."""
+    times: dict[int, tuple[ShapeTimes, ...]]
+    """Budget -> its shapes, by ascending depth."""
+    model_errors: dict[int, float | None]
+    """Budget -> largest relative error of the model of its times, each shape left out in turn; None
+    with fewer than five measured shapes."""
+
+    def weight_bytes(self, shape: Shape) -> int:
+        """Bytes of the weights of a shape."""
+        return weight_bytes(shape, self.number)
+
+    def cache_bytes(self, shape: Shape) -> int:
+        """Bytes of the keys and values of the request at its end."""
+        request = self.request
+        return cache_bytes(
+            shape, sequences=request.batch, tokens=request.length, number=self.number
+        )
+
+    def throughput(self, times: ShapeTimes) -> float:
+        """Tokens a second of all answers together, prefill included."""
+        request = self.request
+        seconds = times.prefill.seconds + (request.tokens - 1) * times.token.seconds
+        return request.batch * request.tokens / seconds

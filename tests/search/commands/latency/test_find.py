@@ -1,0 +1,85 @@
+"""`fathom latency` on a simulated run: what it prints, writes and refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fathom.search.json_lines import append_line
+from fathom.search.record_json import to_json
+from fathom.search.run_folder import read_records
+from tests.support.command_line import assert_refused, here
+from tests.support.simulated import simulated_study
+
+STUDY = """
+study: simulated
+objective: {name: language, corpus: ., context: 256}
+budgets: [300k, 1M]
+"""
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records here are of a planted world, and the study file beside them is none of theirs."""
+    monkeypatch.setattr(
+        "fathom.search.study.own_records.read_records",
+        lambda folder, _: read_records(folder.records),
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "simulated"
+    folder.mkdir()
+    (folder / "config.yaml").write_text(STUDY)
+    for record in simulated_study(budgets=(300_000, 1_000_000)):
+        append_line(folder / "records.jsonl", to_json(record))
+    return folder
+
+
+def test_a_data_sheet_gives_every_depth_and_says_that_nothing_is_measured(run: Path) -> None:
+    shown = here("latency", run, "--gpu", "H100", "--budget", "1M", "--max-token-ms", "7")
+    assert shown.returncode == 0, shown.stderr
+    assert "estimate from the data sheet of H100, nothing is measured" in shown.stdout
+    assert "over a limit" in shown.stdout
+    kept = json.loads((run / "latency.json").read_text())
+    assert [entry["budget"] for entry in kept["budgets"]] == [1_000_000]
+    assert not any(shape["measured"] for shape in kept["budgets"][0]["shapes"])
+
+
+def test_here_it_measures_and_names_a_choice(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fathom.search.serving.measure.SECONDS", 0.0)
+    done = here("latency", run, "--budget", "300k", "--prompt", "4", "--tokens", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    [entry] = json.loads(done.stdout)["budgets"]
+    assert all(shape["token"]["seconds"] > 0 for shape in entry["shapes"])
+    assert entry["choice"]["best"] in [shape["depth"] for shape in entry["shapes"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--prompt", "9000", "--tokens", "10"), ("together, got 9000 and 10",)),
+        (("--budget", "2M"), ("budget 2M has no trial", "300k, 1M")),
+        (("--gpu", "H1000"), ("`--gpu` must be one of", "H1000")),
+        (("--batch", "0"), ("greater than or equal to 1",)),
+    ],
+)
+def test_what_can_not_be_timed_is_refused_in_a_line(
+    run: Path, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    assert_refused(here("latency", run, *options), *words)
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("model: {bidirectional: true}", "model.bidirectional"),
+        ("space: {split: 1-1}", "space.split"),
+    ],
+)
+def test_a_study_whose_models_do_not_decode_is_refused(
+    run: Path, tmp_path: Path, line: str, key: str
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"{STUDY}{line}\n")
+    assert_refused(here("latency", tmp_path), key)

@@ -1,0 +1,43 @@
+"""The file latency.json: read as it was written, and refused with the remedy if it is damaged."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fathom.models.inference import cache_bytes, weight_bytes
+from fathom.search.run_folder import RunFolder, RunFolderError
+from fathom.search.serving.latency_file import latency_json, read_latency, write_latency
+from fathom.search.serving.values import Duration, Latency, Request, ShapeTimes
+from tests.support.models import SMALL
+
+TIMES = ShapeTimes(
+    shape=replace(SMALL, queries_per_key=2), prefill=Duration(0.5, 0.01),
+    token=Duration(0.25, 0.02), measured=True,
+)  # fmt: skip
+LATENCY = Latency(
+    request=Request(batch=2, prompt=3, tokens=3), number=4, device="a device, 1 thread",
+    times={1000: (TIMES, replace(TIMES, measured=False))}, model_errors={1000: None},
+)  # fmt: skip
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert read_latency(folder) is None
+    write_latency(folder, LATENCY)
+    assert read_latency(folder) == LATENCY
+
+
+def test_the_file_has_throughput_and_exact_bytes() -> None:
+    [entry] = latency_json(LATENCY)["budgets"]
+    shape = entry["shapes"][0]
+    assert shape["tokens_per_second"] == pytest.approx(2 * 3 / (0.5 + 2 * 0.25))
+    assert shape["weight_bytes"] == weight_bytes(TIMES.shape, 4)
+    assert shape["cache_bytes"] == cache_bytes(TIMES.shape, sequences=2, tokens=6, number=4)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"request": 3}', "[]"])
+def test_a_damaged_file_is_refused_with_the_remedy(tmp_path: Path, text: str) -> None:
+    (tmp_path / "latency.json").write_text(text)
+    with pytest.raises(RunFolderError, match="delete it, and `fathom latency` writes it anew"):
+        read_latency(RunFolder(tmp_path))
