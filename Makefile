@@ -15,8 +15,9 @@ UV_INSTALL = $(UV) pip install --quiet --python $(BIN)/python --constraint const
 # $(call install,PACKAGE,OPTIONS OF UV)
 install = $(if $(UV),$(UV_INSTALL) $(2) $(1) 2>/dev/null || )$(PIP) $(1)
 
-# Two files at a time, each by one process: tests of a file share a session of Ray, or a compiler's cache.
-PYTEST := $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+# A file is run by one process: its tests share a session of Ray, or a compiler's cache. Three processes,
+# since many tests wait for another program.
+PYTEST := $(BIN)/pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 .PHONY: help quickstart test drill siege checks docs

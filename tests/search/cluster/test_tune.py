@@ -116,6 +116,7 @@ def scheduler(path: Path, text: str = STUDY, *listeners: Listener) -> Scheduler:
     return new_search(path, text, 256, *listeners)
 
 
+@pytest.mark.drill
 def test_a_search_runs_to_its_end_and_optuna_has_its_results(tmp_path: Path) -> None:
     search = scheduler(tmp_path)
     run_trials(search, cycle(nan_from_depth=5, raises_at_depth=4))
@@ -303,6 +304,7 @@ def test_a_gpu_that_pytorch_cannot_use_ends_the_search_with_the_reason(tmp_path:
     assert not search.records, "no trial failed of it"
 
 
+@pytest.mark.drill
 def test_a_full_disk_pauses_the_search_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def study(more: str = "") -> StudyConfig:
     return parse(STUDY + more)
 
 
+@pytest.mark.drill
 @pytest.mark.usefixtures("_cluster")
 def test_a_worker_measures_and_frees_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
     config = study()

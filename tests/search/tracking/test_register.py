@@ -30,6 +30,7 @@ print(sys.modules["fathom.models"].__file__)
 """
 
 
+@pytest.mark.drill
 def test_a_registered_model_loads_by_name_with_the_code_that_it_brings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,8 @@ def test_only_this_machine_and_this_user_reach_it(started: Started) -> None:
     assert (started.home / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", ["raylet", pytest.param("gcs_server", marks=pytest.mark.drill)])
+@pytest.mark.drill
+@pytest.mark.parametrize("name", ["raylet", "gcs_server"])
 def test_its_death_is_one_line_with_the_command_that_goes_on(started: Started, name: str) -> None:
     children = started.children()
     [victim] = [process for process in children if process.name() == name]
