@@ -6,7 +6,8 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 BIN := .venv/bin
 # Made last, so that an interrupted installation is taken up again.
 STAMP := .venv/installed
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+# A module is compiled at its first import; to compile those of all packages here takes most of a minute.
+PIP := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --constraint constraints.txt
 # uv, where it is there, installs the same in less time, and torch without CUDA where there is no GPU.
 # It reads none of pip's settings: where it finds no package, pip does it.
 UV := $(shell command -v uv)

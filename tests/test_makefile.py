@@ -42,7 +42,10 @@ def installed(folder: Path, uv: str | None) -> list[str]:
 
 
 UV = "uv pip install --quiet --python .venv/bin/python --constraint constraints.txt "
-PIP = "python -m pip install -qq --disable-pip-version-check --constraint constraints.txt "
+PIP = (
+    "python -m pip install -qq --no-compile --disable-pip-version-check "
+    "--constraint constraints.txt "
+)
 TORCH, FATHOM = "torch", "--editable .[dev]"
 UV_TORCH = "--torch-backend auto torch"
 
