@@ -1,23 +1,23 @@
 """The choice of a depth where it is served: losses and times together, and limits.
 
-Losses come from the posterior, so that a difference between two depths has its whole distribution.
-They are not added to times: the choice is the fastest depth among those that cost next to nothing.
+Losses come from the posterior, so that a difference between two depths has its whole distribution,
+and times have errors. A depth is right in a draw of both if it meets the limits and costs next to
+nothing against the best depth that meets them. Losses and times are never added up.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
+from scipy.special import ndtr
 
+from fathom.search.analysis.curve_families import Array
 from fathom.search.analysis.posterior import Posterior
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 
 SURE = 0.95
-"""Probability of costing at most `PLATEAU_WIDTH` from which on a depth may be named the fastest
-that is as good."""
-ERRORS = 1.645
-"""Standard errors by which a time must lie below its limit: it is met with a probability of 95 %.
-"""
+"""Probability from which on something is said to be so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,24 +38,22 @@ class ServedDepth:
 class Limits:
     """What an answer may take at most; infinite without a limit."""
 
-    token_seconds: float = float("inf")
-    prefill_seconds: float = float("inf")
-    weight_bytes: float = float("inf")
-    cache_bytes: float = float("inf")
+    token_seconds: float = inf
+    prefill_seconds: float = inf
+    weight_bytes: float = inf
+    cache_bytes: float = inf
 
-    def met_by(self, served: ServedDepth) -> bool:
-        """True if the depth takes no more, times with a probability of 95 %."""
-        return (
-            served.token_seconds + ERRORS * served.token_error <= self.token_seconds
-            and served.prefill_seconds + ERRORS * served.prefill_error <= self.prefill_seconds
-            and served.weight_bytes <= self.weight_bytes
-            and served.cache_bytes <= self.cache_bytes
-        )
+    def chance(self, served: ServedDepth) -> float:
+        """Probability that a depth takes no more than these; its bytes are exact."""
+        if served.weight_bytes > self.weight_bytes or served.cache_bytes > self.cache_bytes:
+            return 0.0
+        token = _chance(served.token_seconds, served.token_error, self.token_seconds)
+        return token * _chance(served.prefill_seconds, served.prefill_error, self.prefill_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDepth:
-    """A depth that meets the limits, with what it costs against the best of these."""
+    """A depth that surely meets the limits, with what it costs against the best of these."""
 
     served: ServedDepth
     cost: float
@@ -63,7 +61,8 @@ class OfferedDepth:
     cost_interval: tuple[float, float]
     """95 % interval of the difference, nats."""
     as_good: float
-    """Probability of costing at most `PLATEAU_WIDTH`."""
+    """Probability that it meets the limits and costs at most `PLATEAU_WIDTH` against the best depth
+    that does, which may be one that does not surely meet them."""
     on_front: bool
     """True if every faster depth is expected to have a higher loss."""
 
@@ -72,44 +71,93 @@ class OfferedDepth:
         """Number of layers."""
         return self.served.depth
 
+    @property
+    def is_surely_as_good(self) -> bool:
+        """True if the depth may be named."""
+        return self.as_good >= SURE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingChoice:
     """The depths that meet the limits, and the two that are named."""
 
-    offered: tuple[OfferedDepth, ...]
-    """By ascending depth."""
-    best: int | None
-    """The depth with the lowest expected loss; None if none meets the limits."""
-    fastest: int | None
-    """The fastest depth that costs at most `PLATEAU_WIDTH` with a probability of 95 %; None where
-    the losses are too uncertain to name one."""
+    offered: tuple[OfferedDepth, ...] = ()
+    """Depths that meet the limits with a probability of `SURE`, by ascending depth."""
+    unsure: tuple[int, ...] = ()
+    """Depths that may meet the limits or not, since their times are not known well enough. All
+    depths that are in neither are surely over a limit."""
+    best: int | None = None
+    """The depth on offer with the lowest expected loss; None if none is."""
+    best_is_sure: bool = False
+    """True if `best` is as good as the best depth that meets the limits with a probability of
+    `SURE`."""
+    fastest: int | None = None
+    """The fastest depth that is surely as good as the best one; None where losses or times are too
+    uncertain to name one."""
 
 
 def choose_served(
     posterior: Posterior, served: Sequence[ServedDepth], limits: Limits = Limits()
 ) -> ServingChoice:
     """Returns the choice among depths that lie in the range of the posterior."""
-    allowed = sorted((s for s in served if limits.met_by(s)), key=lambda each: each.depth)
-    if not allowed:
-        return ServingChoice(offered=(), best=None, fastest=None)
-    losses = posterior.losses[:, [each.depth - int(posterior.depths[0]) for each in allowed]]
-    costs = losses - losses.min(axis=1, keepdims=True)
-    expected = costs.mean(axis=0)
-    best = allowed[int(expected.argmin())].depth
-    ends = np.quantile(losses - losses[:, [int(expected.argmin())]], [0.025, 0.975], axis=0)
-    as_good = (costs <= PLATEAU_WIDTH).mean(axis=0)
-    times = np.array([each.token_seconds for each in allowed])
-    offered = tuple(
+    served = sorted(served, key=lambda each: each.depth)
+    chances = np.array([limits.chance(each) for each in served])
+    unsure = tuple(
+        each.depth
+        for each, chance in zip(served, chances.tolist(), strict=True)
+        if 1 - SURE < chance < SURE
+    )
+    losses = posterior.losses[:, [each.depth - int(posterior.depths[0]) for each in served]]
+    offered = _offered(served, chances, losses)
+    if not offered:
+        return ServingChoice(unsure=unsure)
+    best = min(offered, key=lambda each: each.cost)
+    named = [each for each in offered if each.is_surely_as_good]
+    fastest = min(named, key=lambda each: each.served.token_seconds, default=None)
+    return ServingChoice(
+        offered=offered,
+        unsure=unsure,
+        best=best.depth,
+        best_is_sure=best.is_surely_as_good,
+        fastest=fastest.depth if fastest else None,
+    )
+
+
+def _offered(
+    served: Sequence[ServedDepth], chances: Array, losses: Array
+) -> tuple[OfferedDepth, ...]:
+    """The depths that surely meet the limits. `chances` are those of meeting them, (depths,);
+    `losses` are draws, (draws, depths)."""
+    places = np.flatnonzero(chances >= SURE).tolist()
+    if not places:
+        return ()
+    as_good, expected = _as_good(chances, losses), losses.mean(axis=0)
+    best = min(places, key=lambda place: float(expected[place]))
+    ends = np.quantile(losses - losses[:, [best]], [0.025, 0.975], axis=0)
+    times = np.array([each.token_seconds for each in served])
+    return tuple(
         OfferedDepth(
-            served=each,
-            cost=float(expected[i]),
+            served=served[i],
+            cost=float(expected[i] - expected[best]),
             cost_interval=(float(ends[0, i]), float(ends[1, i])),
             as_good=float(as_good[i]),
-            on_front=bool(expected[i] <= expected[times <= times[i]].min()),
+            on_front=bool(expected[i] <= min(expected[j] for j in places if times[j] <= times[i])),
         )
-        for i, each in enumerate(allowed)
+        for i in places
     )
-    good = [each for each in offered if each.as_good >= SURE]
-    fastest = min(good, key=lambda each: each.served.token_seconds, default=None)
-    return ServingChoice(offered=offered, best=best, fastest=fastest.depth if fastest else None)
+
+
+def _as_good(chances: Array, losses: Array) -> Array:
+    """Probability of each depth to meet the limits and to cost at most `PLATEAU_WIDTH` against the
+    best depth that meets them, (depths,)."""
+    met = np.random.default_rng(0).random(losses.shape) < chances
+    lowest = np.where(met, losses, inf).min(axis=1, keepdims=True)
+    as_good: Array = (met & (losses <= lowest + PLATEAU_WIDTH)).mean(axis=0)
+    return as_good
+
+
+def _chance(seconds: float, error: float, limit: float) -> float:
+    """Probability that a time with a standard error is at most a limit."""
+    if error == 0 or limit == inf:
+        return float(seconds <= limit)
+    return float(ndtr((limit - seconds) / error))

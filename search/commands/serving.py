@@ -39,7 +39,8 @@ def latency(
 ) -> None:
     """Time how long the best shape of each depth takes to answer, beside its loss.
 
-    Names the best depth and the fastest one that is as good, and writes RUN/latency.json.
+    Names the best depth and the fastest one that is as good, and writes RUN/latency.json, in which
+    budgets that are not asked for keep what they have.
     """
     from rich.console import Console
 
@@ -52,7 +53,7 @@ def latency(
         request_of,
     )
     from fathom.search.report.terminal.steps import Steps
-    from fathom.search.serving.latency_file import write_latency
+    from fathom.search.serving.latency_file import read_latency, write_latency
     from fathom.search.study.file.options import count_of
     from fathom.search.study.own_records import read_records
     from fathom.search.study.preflight import load_run
@@ -62,18 +63,19 @@ def latency(
     asked = None if budget is None else count_of("--budget", budget)
     budgets = losses_of(read_records(folder, config), config, asked)
     request = request_of(budgets[0].shapes[0].context, batch, prompt, tokens)
+    before = read_latency(folder)
     console = Console(stderr=as_json)
     with Steps(console) as steps:
         found = find_latency(budgets, config, request, gpu, steps.begin)
-    write_latency(folder, found)
+    write_latency(folder, before, found)
     limits = Limits(
         token_seconds=max_token_ms / 1000,
         prefill_seconds=max_prefill_ms / 1000,
         weight_bytes=max_weight_mb * 1e6,
         cache_bytes=max_cache_mb * 1e6,
     )
-    joined = output.joined(budgets, found, limits)
+    joined = [output.joined(*pair, limits) for pair in zip(budgets, found, strict=True)]
     if as_json:
-        print_json(output.output_json(joined, found))
+        print_json(output.output_json(joined))
     else:
-        output.print_latency(joined, found, console)
+        output.print_latency(joined, console)

@@ -1,6 +1,10 @@
-"""The file latency.json of a run: what its shapes take to answer, as `fathom latency` found it."""
+"""The file latency.json of a run: what its shapes take to answer, as `fathom latency` found it.
+
+Each budget has the request, the device and the times of the last command that asked for it.
+"""
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -9,23 +13,28 @@ from fathom.search.run_folder import RunFolder, RunFolderError, write_atomically
 from fathom.search.serving.values import Duration, Latency, Request, ShapeTimes
 
 
-def write_latency(folder: RunFolder, latency: Latency) -> None:
-    """Writes latency.json in place of an earlier one."""
-    write_atomically(folder.latency, json.dumps(latency_json(latency), indent=1) + "\n")
+def write_latency(
+    folder: RunFolder, before: Mapping[int, Latency], found: Iterable[Latency]
+) -> None:
+    """Writes latency.json: what was found now, and the budgets of `before` that were not asked for
+    again."""
+    budgets = {**before, **{latency.budget: latency for latency in found}}
+    entries = [latency_json(budgets[size]) for size in sorted(budgets)]
+    write_atomically(folder.latency, json.dumps({"budgets": entries}, indent=1) + "\n")
 
 
-def read_latency(folder: RunFolder) -> Latency | None:
-    """Returns what `fathom latency` found last; None if it was not asked.
+def read_latency(folder: RunFolder) -> dict[int, Latency]:
+    """Returns budget -> what `fathom latency` found last; empty if it was never asked.
 
     Raises:
         RunFolderError: if the file is damaged.
     """
     if not folder.latency.exists():
-        return None
+        return {}
     try:
         values = json.loads(folder.latency.read_text(encoding="utf-8"))
         check_controls(values)
-        return _latency_of(values)
+        return {latency.budget: latency for latency in map(_latency_of, values["budgets"])}
     except DAMAGE as error:
         raise RunFolderError(
             f"{folder.latency}: {problem_of(error)}; delete it, and `fathom latency` writes it anew"
@@ -33,19 +42,14 @@ def read_latency(folder: RunFolder) -> Latency | None:
 
 
 def latency_json(latency: Latency) -> dict[str, Any]:
-    """Returns latency.json as values: times in seconds, sizes in bytes."""
+    """Returns the entry of a budget in latency.json: times in seconds, sizes in bytes."""
     return {
+        "budget": latency.budget,
         "request": asdict(latency.request),
         "bytes_per_number": latency.number,
         "device": latency.device,
-        "budgets": [
-            {
-                "budget": budget,
-                "model_error": latency.model_errors[budget],
-                "shapes": [_shape_json(latency, known) for known in times],
-            }
-            for budget, times in latency.times.items()
-        ],
+        "model_error": latency.model_error,
+        "shapes": [_shape_json(latency, known) for known in latency.times],
     }
 
 
@@ -63,13 +67,14 @@ def _shape_json(latency: Latency, times: ShapeTimes) -> dict[str, Any]:
 
 
 def _latency_of(values: dict[str, Any]) -> Latency:
-    budgets = values["budgets"]
+    error = values["model_error"]
     return Latency(
+        budget=int(values["budget"]),
         request=Request(**{key: int(value) for key, value in values["request"].items()}),
         number=int(values["bytes_per_number"]),
         device=str(values["device"]),
-        times={int(b["budget"]): tuple(map(_times_of, b["shapes"])) for b in budgets},
-        model_errors={int(b["budget"]): _optional(b["model_error"]) for b in budgets},
+        times=tuple(map(_times_of, values["shapes"])),
+        model_error=None if error is None else float(error),
     )
 
 
@@ -84,7 +89,3 @@ def _times_of(values: dict[str, Any]) -> ShapeTimes:
 
 def _duration_of(values: dict[str, Any]) -> Duration:
     return Duration(float(values["seconds"]), float(values["error"]))
-
-
-def _optional(value: Any) -> float | None:
-    return None if value is None else float(value)

@@ -46,18 +46,19 @@ class ShapeTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Times of the shapes of a study, and where they are from."""
+    """Times of the shapes of a budget, and where they are from."""
 
+    budget: int
     request: Request
     number: int
     """Bytes of a weight and of a number in the cache."""
     device: str
     """Device, threads and clock, or the data sheet, as text."""
-    times: dict[int, tuple[ShapeTimes, ...]]
-    """Budget -> its shapes, by ascending depth."""
-    model_errors: dict[int, float | None]
-    """Budget -> largest relative error of the model of its times, each shape left out in turn; None
-    with fewer than five measured shapes."""
+    times: tuple[ShapeTimes, ...]
+    """By ascending depth."""
+    model_error: float | None
+    """Largest relative error of the model of the times, each shape left out in turn; None with
+    fewer than five measured shapes."""
 
     def weight_bytes(self, shape: Shape) -> int:
         """Bytes of the weights of a shape."""

@@ -13,9 +13,9 @@ from fathom.search.records import TrialRecord, by_budget
 from fathom.search.serving.data_sheet import NUMBER, estimate
 from fathom.search.serving.measure import Bench, measure
 from fathom.search.serving.time_model import spread, with_modelled
-from fathom.search.serving.values import Latency, Request, ShapeTimes
+from fathom.search.serving.values import Latency, Request
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.hardware.gpus import gpu_named
+from fathom.search.study.hardware.gpus import GpuType, gpu_named
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.training.device import local_device
@@ -101,35 +101,17 @@ def request_of(context: int, batch: int, prompt: int | None, tokens: int | None)
 def find_latency(
     budgets: Sequence[BudgetLosses], config: StudyConfig, request: Request, gpu: str | None,
     say: Callable[[str], None],
-) -> Latency:  # fmt: skip
-    """Returns the times of every shape, estimated for the type `gpu` if one is named."""
+) -> list[Latency]:  # fmt: skip
+    """Returns the times of every shape of each budget, estimated for the type `gpu` if one is
+    named."""
     if gpu is not None:
         named = gpu_named(gpu)
-        return Latency(
-            request=request,
-            number=NUMBER,
-            device=f"estimate from the data sheet of {named.name}, nothing is measured",
-            times={
-                b.optimum.budget: tuple(estimate(s, request, named) for s in b.shapes)
-                for b in budgets
-            },
-            model_errors={b.optimum.budget: None for b in budgets},
-        )
-    place = here(config)
-    times: dict[int, tuple[ShapeTimes, ...]] = {}
-    errors: dict[int, float | None] = {}
+        return [_estimated(each, request, named) for each in budgets]
+    place, found = here(config), []
     for each in budgets:
         say(f"measuring {format_count(each.optimum.budget)}")
-        times[each.optimum.budget], errors[each.optimum.budget] = _measured(
-            each.shapes, config, request, place
-        )
-    return Latency(
-        request=request,
-        number=place.dtype.itemsize,
-        device=device_text(place),
-        times=times,
-        model_errors=errors,
-    )
+        found.append(_measured(each, config, request, place))
+    return found
 
 
 def here(config: StudyConfig) -> Bench:
@@ -151,11 +133,29 @@ def device_text(place: Bench) -> str:
     return f"{processor()}, {threads}, {numbers}{clock}"
 
 
-def _measured(
-    shapes: Sequence[Shape], config: StudyConfig, request: Request, place: Bench
-) -> tuple[tuple[ShapeTimes, ...], float | None]:
+def _estimated(losses: BudgetLosses, request: Request, gpu: GpuType) -> Latency:
+    return Latency(
+        budget=losses.optimum.budget,
+        request=request,
+        number=NUMBER,
+        device=f"estimate from the data sheet of {gpu.name}, nothing is measured",
+        times=tuple(estimate(shape, request, gpu) for shape in losses.shapes),
+        model_error=None,
+    )
+
+
+def _measured(losses: BudgetLosses, config: StudyConfig, request: Request, place: Bench) -> Latency:
+    shapes = losses.shapes
     chosen = set(spread(len(shapes), MOST_MEASURED).tolist())
     timed = [shape for index, shape in enumerate(shapes) if index in chosen]
     others = [shape for index, shape in enumerate(shapes) if index not in chosen]
     parametrization = config.model.parametrization.build()
-    return with_modelled(measure(timed, parametrization, request, place), others)
+    times, worst = with_modelled(measure(timed, parametrization, request, place), others)
+    return Latency(
+        budget=losses.optimum.budget,
+        request=request,
+        number=place.dtype.itemsize,
+        device=device_text(place),
+        times=times,
+        model_error=worst,
+    )

@@ -16,27 +16,34 @@ TIMES = ShapeTimes(
     token=Duration(0.25, 0.02), measured=True,
 )  # fmt: skip
 LATENCY = Latency(
-    request=Request(batch=2, prompt=3, tokens=3), number=4, device="a device, 1 thread",
-    times={1000: (TIMES, replace(TIMES, measured=False))}, model_errors={1000: None},
+    budget=1000, request=Request(batch=2, prompt=3, tokens=3), number=4,
+    device="a device, 1 thread", times=(TIMES, replace(TIMES, measured=False)), model_error=None,
 )  # fmt: skip
 
 
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    assert read_latency(folder) is None
-    write_latency(folder, LATENCY)
-    assert read_latency(folder) == LATENCY
+    assert read_latency(folder) == {}
+    write_latency(folder, {}, [LATENCY])
+    assert read_latency(folder) == {1000: LATENCY}
+
+
+def test_a_budget_that_is_not_asked_for_again_keeps_what_it_has(tmp_path: Path) -> None:
+    folder, other = RunFolder(tmp_path), replace(LATENCY, budget=3000)
+    write_latency(folder, {}, [LATENCY, other])
+    again = replace(LATENCY, request=Request(batch=1, prompt=5, tokens=2), model_error=0.125)
+    write_latency(folder, read_latency(folder), [again])
+    assert read_latency(folder) == {1000: again, 3000: other}
 
 
 def test_the_file_has_throughput_and_exact_bytes() -> None:
-    [entry] = latency_json(LATENCY)["budgets"]
-    shape = entry["shapes"][0]
+    shape = latency_json(LATENCY)["shapes"][0]
     assert shape["tokens_per_second"] == pytest.approx(2 * 3 / (0.5 + 2 * 0.25))
     assert shape["weight_bytes"] == weight_bytes(TIMES.shape, 4)
     assert shape["cache_bytes"] == cache_bytes(TIMES.shape, sequences=2, tokens=6, number=4)
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"request": 3}', "[]"])
+@pytest.mark.parametrize("text", ["{", "{}", '{"budgets": [{"request": 3}]}', "[]"])
 def test_a_damaged_file_is_refused_with_the_remedy(tmp_path: Path, text: str) -> None:
     (tmp_path / "latency.json").write_text(text)
     with pytest.raises(RunFolderError, match="delete it, and `fathom latency` writes it anew"):

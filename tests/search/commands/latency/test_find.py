@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,12 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def kept(run: Path) -> dict[int, Any]:
+    """Budget -> its entry in the file that the command writes."""
+    entries = json.loads((run / "latency.json").read_text())["budgets"]
+    return {entry["budget"]: entry for entry in entries}
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "simulated"
@@ -42,9 +49,27 @@ def test_a_data_sheet_gives_every_depth_and_says_that_nothing_is_measured(run: P
     assert shown.returncode == 0, shown.stderr
     assert "estimate from the data sheet of H100, nothing is measured" in shown.stdout
     assert "over a limit" in shown.stdout
-    kept = json.loads((run / "latency.json").read_text())
-    assert [entry["budget"] for entry in kept["budgets"]] == [1_000_000]
-    assert not any(shape["measured"] for shape in kept["budgets"][0]["shapes"])
+    entries = kept(run)
+    assert not any(shape["measured"] for shape in entries[1_000_000]["shapes"])
+
+
+def test_a_later_command_replaces_the_budgets_that_it_asks_for_and_no_others(run: Path) -> None:
+    asked = ("latency", run, "--gpu", "H100")
+    assert here(*asked).returncode == 0
+    assert here(*asked, "--budget", "1M", "--batch", "4").returncode == 0
+    batches = {budget: entry["request"]["batch"] for budget, entry in kept(run).items()}
+    assert batches == {300_000: 1, 1_000_000: 4}
+
+
+def test_a_time_within_its_error_of_the_limit_is_told_from_one_that_is_over(run: Path) -> None:
+    assert here("latency", run, "--gpu", "H100", "--budget", "1M").returncode == 0
+    times = {s["shape"]["depth"]: s["token"]["seconds"] for s in kept(run)[1_000_000]["shapes"]}
+    depth = sorted(times)[1]
+    limit = 1000 * times[depth]
+    shown = here("latency", run, "--gpu", "H100", "--budget", "1M", "--max-token-ms", limit)
+    assert "perhaps over a limit" in shown.stdout
+    assert "over a limit" in shown.stdout.replace("perhaps over a limit", "")
+    assert "may take more than a limit or less" in shown.stdout
 
 
 def test_here_it_measures_and_names_a_choice(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
