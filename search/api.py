@@ -16,12 +16,12 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.commands.export_folder import export_folder
 from fathom.search.commands.plan_tables import plan_json
 from fathom.search.commands.train_best import train_best
-from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.conclusion.findings import best_law
 from fathom.search.export.best import BestShape, best_yaml
 from fathom.search.formatting import format_count
 from fathom.search.horizons.search import check_horizons_ready, search_horizons
-from fathom.search.pipeline import conclude_run, run_study
+from fathom.search.pipeline import run_study
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
 from fathom.search.report.terminal.steps import Steps

@@ -20,17 +20,17 @@ from fathom.search.cluster.memory_kills import MemoryKills
 from fathom.search.cluster.session.ray_session import cluster_address, start_ray
 from fathom.search.cluster.session.secrets import COPIED_BY_TUNE, hidden
 from fathom.search.cluster.tune import run_trials
-from fathom.search.conclusion.conclude import Conclusion, conclude
+from fathom.search.conclusion.conclude import Conclusion, conclude, conclude_run
 from fathom.search.export.best import best_yaml
 from fathom.search.opening import OpenRun, open_run
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import write_report
 from fathom.search.scheduling.extend import extend, forget_checkpoints
-from fathom.search.scheduling.journal import Past, read_run
+from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.fingerprint import content_read, write_fingerprint
+from fathom.search.study.fingerprint import content_read, read_fingerprint, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.planning.trunks import trunks_of
@@ -162,7 +162,11 @@ def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:
     folder, records, ended = scheduler.folder, scheduler.records, time.monotonic()
     unfinished = [size for size, search in scheduler.budgets.items() if not search.done]
     conclusion = conclude(
-        records, scheduler.config, unfinished=unfinished, resume=folder.resume_command
+        records,
+        scheduler.config,
+        unfinished=unfinished,
+        resume=folder.resume_command,
+        fingerprint=read_fingerprint(folder),
     )
     publish(folder, conclusion, tracker)
     scheduler.conclude(conclusion.optima)
@@ -214,13 +218,6 @@ def _untracked(config: StudyConfig, runs: Path, *, trust: bool) -> str:
     if run_folder.is_named_store(uri):
         return ""
     return strange_artifacts(run_folder.default_tracking_uri(runs), config.study)
-
-
-def conclude_run(folder: run_folder.RunFolder, config: StudyConfig, past: Past) -> Conclusion:
-    """Returns the conclusion from what a search has come to, with the budgets whose search has not
-    ended."""
-    unfinished = past.unfinished(config.budgets)
-    return conclude(past.ended, config, unfinished=unfinished, resume=folder.resume_command)
 
 
 def publish(folder: run_folder.RunFolder, conclusion: Conclusion, tracker: Tracker | None) -> None:

@@ -68,6 +68,10 @@ class RunFolder:
     """What the shapes of each depth take to answer."""
     report = PathInside("report.html")
     """The report for people."""
+    card = PathInside("card.md")
+    """The answer on one page of Markdown."""
+    card_picture = PathInside("card.png")
+    """The picture of that page."""
     figures = PathInside("figures")
     """The report's figures for papers."""
     state = PathInside("state")

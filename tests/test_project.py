@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import distributions, packages_distributions
 from typing import Any
 
+import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -16,6 +17,7 @@ from packaging.version import Version
 from typer.main import get_command
 
 from fathom.search.cli import app
+from fathom.search.report.card import CITATION
 from tests.support.command_line import run
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT
@@ -128,3 +130,17 @@ def test_the_folders_of_its_map_exist() -> None:
 
     assert named == {path.split("/")[0] for path in tracked if "/" in path and path[0].isalpha()}
     assert inside == {path.parent.name for path in (ROOT / "search").glob("*/__init__.py")}
+
+
+def test_the_citation_has_the_version_and_the_words_of_the_project() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["cff-version"] == "1.2.0"
+    for key in ("version", "license"):
+        assert citation[key] == project()[key]
+    assert set(citation["keywords"]) <= set(project()["keywords"])
+    assert {"message", "title", "authors", "type"} <= set(citation)
+    [author] = citation["authors"]
+    shown = CITATION.format(version=citation["version"])
+    assert f"title = {{{citation['title']}}}" in shown, "the card cites the same"
+    assert f"author = {{{{{author['name']}}}}}" in shown
+    assert f"license = {{{citation['license']}}}" in shown

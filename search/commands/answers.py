@@ -1,4 +1,4 @@
-"""Commands that use an answer: `export`, `train`, `compare` and `predict`."""
+"""Commands that use an answer: `card`, `export`, `train`, `compare` and `predict`."""
 
 import sys
 from pathlib import Path
@@ -6,11 +6,47 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fathom.search.commands.arguments import BudgetOption, HorizonOption, Json, Runs, Trust
+from fathom.search.commands.arguments import (
+    BudgetOption,
+    HorizonOption,
+    Json,
+    RunPath,
+    Runs,
+    Trust,
+)
 from fathom.search.commands.output import command_again, print_json
 
 if TYPE_CHECKING:
     from fathom.search.export.best import BestShape
+
+
+def card(
+    run_folder: RunPath,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write to; by default RUN itself.")
+    ] = None,
+) -> None:
+    """Print the answer as one page of Markdown for a paper or a pull request, and draw its picture.
+
+    Writes card.md and card.png (1200 x 630 pixels), as `fathom run` and `report` do too.
+    """
+    from fathom.search.conclusion.conclude import conclude_run
+    from fathom.search.formatting import visible
+    from fathom.search.report.writer import write_card
+    from fathom.search.scheduling.journal import read_run
+    from fathom.search.study.file.errors import ConfigError
+    from fathom.search.study.preflight import load_run
+
+    folder, config = load_run(run_folder)
+    conclusion = conclude_run(folder, config, read_run(folder, config))
+    if not conclusion.optima:
+        raise ConfigError(f"{run_folder} has no trial that ended; `fathom run` trains them")
+    place = out or run_folder
+    if place.exists() and not place.is_dir():
+        raise ConfigError(f"`--out` must be a folder, got the file {place}; name another place")
+    place.mkdir(parents=True, exist_ok=True)
+    print(visible(write_card(conclusion, place)), end="")
+    print(f"fathom: written to {place / 'card.md'} and {place / 'card.png'}", file=sys.stderr)
 
 
 def export(

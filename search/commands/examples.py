@@ -69,6 +69,10 @@ EXAMPLES = {
         ("The answer once more, also while it runs", "report runs/my"),
         ("For a program", "report runs/my --json"),
     ),
+    "card": _examples(
+        ("The answer on a page, with a picture", "card runs/my"),
+        ("Into the folder of a paper", "card runs/my --out paper/depth"),
+    ),
     "analyse": _examples(
         ("Runs that you already have", "analyse runs.csv"),
         ("With a page and its figures", "analyse runs.csv --report page"),

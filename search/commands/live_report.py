@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.horizons.answers import answers_of, answers_page
 from fathom.search.horizons.folders import read_horizons
-from fathom.search.pipeline import conclude_run
 from fathom.search.report.page import Live, page
 from fathom.search.report.text import counted
 from fathom.search.report.writer import make_charts

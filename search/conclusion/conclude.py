@@ -11,8 +11,11 @@ from fathom.search.analysis.rates import Factor, brackets
 from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
 from fathom.search.conclusion.findings import Audits, Findings
 from fathom.search.records import TrialRecord, by_budget
+from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
+from fathom.search.scheduling.journal import Past
+from fathom.search.study.fingerprint import Fingerprint, read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.true_remedy import with_true_remedy
 
@@ -22,6 +25,8 @@ class Conclusion(Findings):
     """Everything that a study has found so far."""
 
     config: StudyConfig
+    fingerprint: Fingerprint | None = None
+    """Digests of the settings and the data; None where no run folder has them."""
 
     @property
     def title(self) -> str:
@@ -68,6 +73,7 @@ def conclude(
     unfinished: Collection[int] = (),
     resume: str = "",
     noise: float | None = None,
+    fingerprint: Fingerprint | None = None,
 ) -> Conclusion:
     """Decides the best depth of each budget from the records; `noise` is measured unless stated.
 
@@ -80,10 +86,24 @@ def conclude(
     ]
     return Conclusion(
         config=config,
+        fingerprint=fingerprint,
         records=tuple(records),
         optima=tuple(_unfinished(o) if o.budget in unfinished else o for o in optima),
         unfinished=tuple(sorted(unfinished)),
         resume=resume,
+    )
+
+
+def conclude_run(folder: RunFolder, config: StudyConfig, past: Past) -> Conclusion:
+    """Returns the conclusion from what a search has come to, with the budgets whose search has not
+    ended."""
+    unfinished = past.unfinished(config.budgets)
+    return conclude(
+        past.ended,
+        config,
+        unfinished=unfinished,
+        resume=folder.resume_command,
+        fingerprint=read_fingerprint(folder),
     )
 
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.conclusion.token_laws import PartLaw, part_law, write_token_laws
 from fathom.search.export.best import HORIZON, best_entries, entries_yaml
 from fathom.search.formatting import rounded_count
 from fathom.search.horizons.folders import HorizonFolder, horizons_in
-from fathom.search.pipeline import conclude_run
 from fathom.search.report.horizons import HorizonAnswer, horizons_page, law_sentence, write_horizons
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.journal import read_run

@@ -19,6 +19,7 @@ from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report import text
 from fathom.search.report.analysed import analysis_facts
+from fathom.search.report.card import card_text
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.charts.chart import Chart, Marker
@@ -85,6 +86,7 @@ def page(conclusion: Conclusion, charts: Sequence[Chart], live: Live | None = No
         settings=dump(settings),
         of_study=True,
         live=live,
+        card=card_text(conclusion) if conclusion.optima else "",
         source="records.jsonl in this folder",
     )
 
@@ -101,6 +103,7 @@ def analysis_page(analysis: Analysis, charts: Sequence[Chart]) -> str:
         settings="",
         of_study=False,
         live=None,
+        card="",
         source=analysis.label,
     )
 

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from fathom.objectives.durable import put_all_in_place
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings
+from fathom.search.report.card import CARD, PICTURE, save_card
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth, metric_against_depth
@@ -27,7 +28,8 @@ PARTS = {"figures": (".png", ".svg"), "tables": (".csv",)}
 
 
 def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
-    """Writes `report.html`, `figures/` and `tables/` into the run folder; returns the page's path.
+    """Writes `report.html`, `figures/`, `tables/` and, if a trial has ended, the card into the run
+    folder; returns the page's path.
 
     The same conclusion gives the same bytes. Files are written to a temporary folder and then
     moved, the page last, so that an interruption leaves an earlier report whole.
@@ -44,8 +46,18 @@ def write_analysis(analysis: Analysis, folder: Path) -> Path:
     return _write(folder, analysis_page(analysis, charts), charts, found)
 
 
+def write_card(conclusion: Conclusion, folder: Path) -> str:
+    """Writes `card.md` and `card.png` into a folder; returns the Markdown."""
+    with TemporaryDirectory(dir=folder, prefix=".card-") as aside:
+        found = save_card(conclusion, Path(aside))
+        put_all_in_place(_card_moves(Path(aside), folder))
+    return found
+
+
 def _write(folder: Path, text: str, charts: Sequence[Chart], found: Findings) -> Path:
     with drafted(folder, text) as draft:
+        if isinstance(found, Conclusion) and found.optima:
+            save_card(found, draft)
         save_static(charts, draft / "figures")
         strip = [chart for chart in strip_charts(found) if chart is not None]
         save_strip(strip, draft / "figures", study=found.title, summary=summary(found.optima))
@@ -100,9 +112,16 @@ def _publish(draft: Path, folder: Path) -> None:
     for part in PARTS:
         (folder / part).mkdir(exist_ok=True)
         moves += [(file, folder / part / file.name) for file in sorted((draft / part).iterdir())]
+    moves += _card_moves(draft, folder)
     put_all_in_place([*moves, (draft / "report.html", folder / "report.html")])
     new = {path for _, path in moves}
     for part, suffixes in PARTS.items():
         for path in (folder / part).iterdir():
             if path.suffix in suffixes and path not in new:
                 path.unlink()
+
+
+def _card_moves(draft: Path, folder: Path) -> list[tuple[Path, Path]]:
+    """Returns from where to where the files of the card move; none without a card."""
+    made = [draft / name for name in (CARD, PICTURE)]
+    return [(file, folder / file.name) for file in made if file.exists()]

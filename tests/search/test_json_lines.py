@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.json_lines import (
     append_line,
     lacks_checksums,
@@ -16,7 +16,6 @@ from fathom.search.json_lines import (
     read_lines,
     truncate_torn_line,
 )
-from fathom.search.pipeline import conclude_run
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.journal import read_past, read_run

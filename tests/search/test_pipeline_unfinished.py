@@ -7,10 +7,9 @@ import yaml
 from rich.console import Console
 
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.export.best import best_yaml
 from fathom.search.json_lines import append_line
-from fathom.search.pipeline import conclude_run
 from fathom.search.report.page import page
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.run_folder import RunFolder

@@ -264,7 +264,7 @@ def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: st
             low = (STRIP_BOTTOM + (rows - 1 - row) * SMALL_HEIGHT + 0.5) / height
             size = (width / columns - 0.8) / width, (SMALL_HEIGHT - 1.1) / height
             letters = int((width / columns - 2 * STRIP_EDGE) * 1.2 * STRIP_LETTERS)
-            _draw_small(figure.add_axes((left, low, *size)), chart, letters)
+            draw_small(figure.add_axes((left, low, *size)), chart, letters)
         edge = STRIP_EDGE / width
         figure.text(edge, 1 - 0.12 / height, study, color=MUTED.light, fontsize=9, va="top")
         bold: dict[str, Any] = {"fontsize": 11.5, "weight": "bold"}
@@ -274,7 +274,7 @@ def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: st
         _save_both(figure, folder / STRIP_NAME)
 
 
-def _draw_small(axes: Axes, chart: Chart, letters: int) -> None:
+def draw_small(axes: Axes, chart: Chart, letters: int) -> None:
     """Draws a small chart under its texts, which have so many letters a line."""
     _draw_chart(axes, chart)
     axes.set_xlabel(chart.x.label, fontsize=8, color=MUTED.light)

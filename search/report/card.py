@@ -1,0 +1,213 @@
+"""The card of a run: one page of Markdown for a paper or a pull request, and its picture.
+
+It has what a stranger needs to believe the answer, to repeat it or to overturn it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from math import hypot, inf, sqrt
+from pathlib import Path
+
+import yaml
+
+from fathom.search.analysis.definitions import not_ruled_out
+from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.formatting import format_count, format_seconds, ranges, rounded_count
+from fathom.search.records import TrialRecord
+from fathom.search.report import text
+from fathom.search.report.caveats import unsupported
+from fathom.search.report.charts.card_picture import CardPicture, save_card_picture
+from fathom.search.report.depth_standing import DECIDED
+from fathom.search.report.hero import strip_charts
+from fathom.search.study.fingerprint import FREE_TO_CHANGE
+from fathom.search.study.keys.config import StudyConfig
+
+CARD, PICTURE = "card.md", "card.png"
+"""Names of the two files."""
+MOST_CHARTS = 3
+"""Sizes whose charts fit beside each other; of more, the largest are drawn."""
+SEEDS = 3
+"""Trainings of another depth whose mean would overturn an answer."""
+ERRORS = 2.0
+"""Standard errors of a difference that overturns an answer."""
+SHORT_DIGEST = 12
+"""Letters of a digest that tell it from others by eye."""
+PACKAGE = "fathom-depth"
+CITATION = """\
+@software{{fathom,
+  title = {{Fathom: how deep should a transformer be?}},
+  author = {{{{The authors of Fathom}}}},
+  version = {{{version}}},
+  license = {{Apache-2.0}}
+}}"""
+
+
+def save_card(conclusion: Conclusion, folder: Path) -> str:
+    """Saves `card.md` and `card.png` in a folder; returns the Markdown."""
+    found = card_text(conclusion)
+    (folder / CARD).write_text(found, encoding="utf-8")
+    save_card_picture(_picture(conclusion), folder / PICTURE)
+    return found
+
+
+def card_text(conclusion: Conclusion) -> str:
+    """Returns the card as Markdown, which shows the picture beside it."""
+    config, optima = conclusion.config, conclusion.optima
+    claim = text.summary(optima)
+    law = text.law_text(conclusion.laws[0]) if conclusion.laws else ""
+    parts = [
+        f"# {config.study}: how deep should the transformer be?",
+        f"**{claim}**",
+        text.unfinished_text(conclusion),
+        f"![{claim}]({PICTURE})",
+        text.summary_table(optima),
+        "In brackets: the 95 % interval of the best depth. Not ruled out: depths that finished and "
+        f"are not shown to be worse than the best by more than {PLATEAU_WIDTH} nats.",
+        _bullets(_reasons(conclusion)),
+        law,
+        "## What would overturn it",
+        _bullets([*_overturning(optima), *_of_the_recipe(conclusion)]),
+        "## What these data do not show",
+        _bullets(unsupported(conclusion)),
+        "## What it cost",
+        _cost(conclusion.records),
+        "## Data and settings",
+        _bullets(_digests(conclusion)),
+        "## To reproduce it",
+        f"With Fathom {version(PACKAGE)} and the same data. Keys that the file leaves out have the "
+        "defaults of that version.",
+        _fenced("sh", f"fathom run {config.study}.yaml"),
+        _fenced("yaml", study_yaml(config)),
+        "## To cite it",
+        _fenced("bibtex", CITATION.format(version=version(PACKAGE))),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _fenced(language: str, block: str) -> str:
+    return f"```{language}\n{block.rstrip()}\n```"
+
+
+def _reasons(conclusion: Conclusion) -> list[str]:
+    """Why each budget has its verdict."""
+    return [
+        f"{format_count(optimum.budget)}, `{optimum.kind.value}`: "
+        f"{text.sentence(conclusion.reason(optimum))}"
+        for optimum in conclusion.optima
+    ]
+
+
+def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
+    """Yields what trainings would overturn each answer."""
+    for optimum in optima:
+        label = format_count(optimum.budget)
+        if not isinstance(optimum, Located) or optimum.kind not in DECIDED:
+            yield f"{label}: nothing is claimed."
+            continue
+        yield (
+            f"{label}: {_another(optimum)} whose mean loss over {SEEDS} seeds, at the same size "
+            f"and tokens, is below {optimum.loss - _telling(optimum):.4f} nats: "
+            f"{ERRORS:g} standard errors of the difference below the {optimum.loss:.4f} of depth "
+            f"{optimum.optimal_depth}."
+        )
+
+
+def _another(optimum: Located) -> str:
+    """A depth that is not among those of which the best one is said to be."""
+    if optimum.kind is Kind.EDGE:
+        return f"a depth that is not {text.interval(optimum)}"
+    low, high = optimum.interval
+    claimed = sorted({*range(low, high + 1), *not_ruled_out(optimum)})
+    return f"a depth {'other than' if len(claimed) == 1 else 'outside'} {ranges(claimed)}"
+
+
+def _telling(optimum: Located) -> float:
+    """Nats by which another depth must be better than the best one, with `SEEDS` seeds."""
+    known = {estimate.depth: estimate.standard_error for estimate in optimum.depths}
+    error = known.get(optimum.optimal_depth, inf)
+    own = error if error < inf else optimum.noise
+    return ERRORS * hypot(own, optimum.noise / sqrt(SEEDS))
+
+
+def _of_the_recipe(conclusion: Conclusion) -> list[str]:
+    """What is the same in all trainings, and may favour some depths."""
+    train = conclusion.config.train
+    rates = sorted({record.spec.learning_rate for record in conclusion.records})
+    shown = f"learning rate{'' if len(rates) == 1 else 's'} "
+    shown += text.joined([f"{rate:.3g}" for rate in rates])
+    recipe = "`train.command`" if train.command else f"`{train.optimizer.value}`"
+    return [
+        f"Every size: another recipe than {recipe} with {shown}, if it suits deep models "
+        "better, or worse, than shallow ones. Other data and other numbers of tokens are other "
+        "questions."
+    ]
+
+
+def _cost(records: Sequence[TrialRecord]) -> str:
+    """Trials, tokens, operations and time of the whole search, in a sentence."""
+    ended = Counter(record.outcome.value for record in records if record.outcome)
+    outcomes = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in ended.items())
+    tokens = sum(record.tokens - record.taken_over for record in records)
+    flops = sum(
+        record.spec.shape.train_flops_per_token * (record.tokens - record.taken_over)
+        for record in records
+    )
+    parts = [
+        f"{text.counted(len(records), 'trial')} ({outcomes})",
+        f"{rounded_count(tokens)} training tokens",
+        f"{flops:.2g} FLOPs of training".replace("e+", "e"),
+    ]
+    if seconds := sum(record.curve[-1].train_seconds for record in records if record.curve):
+        parts.append(f"{format_seconds(seconds)} in training steps")
+    devices = sorted({record.device for record in records if record.device})
+    return ", ".join(parts) + (f", on {text.joined(devices)}." if devices else ".")
+
+
+def _digests(conclusion: Conclusion) -> Iterator[str]:
+    """Yields how the data and the settings are known again."""
+    known = conclusion.fingerprint
+    if known is None:
+        yield "No digest was recorded."
+        return
+    yield f"Settings and data together: `{known.study}` (`fingerprint.json` of the run)"
+    digest = known.content or known.data
+    yield f"Data: `{digest}`" if digest else "Data: drawn by a rule from the seed"
+    objective = conclusion.config.objective
+    yield f"Objective: `{objective.name}`; losses are {objective.loss_unit}"
+
+
+def study_yaml(config: StudyConfig) -> str:
+    """Returns the study as YAML, without keys that have their defaults and without the groups on
+    which no answer depends."""
+    values = config.model_dump(mode="json", exclude_defaults=True, exclude=FREE_TO_CHANGE)
+    return yaml.safe_dump(values, sort_keys=False, width=inf, default_flow_style=None)
+
+
+def _picture(conclusion: Conclusion) -> CardPicture:
+    """What the picture of a card shows: the largest sizes, and where they are from."""
+    drawn = [
+        (optimum, chart)
+        for optimum, chart in zip(conclusion.optima, strip_charts(conclusion), strict=True)
+        if chart is not None
+    ][-MOST_CHARTS:]
+    records = conclusion.records
+    tokens = rounded_count(sum(record.tokens - record.taken_over for record in records))
+    source = [text.counted(len(records), "trial"), f"{tokens} training tokens"]
+    if conclusion.fingerprint:
+        source.append(f"settings and data {conclusion.fingerprint.study[:SHORT_DIGEST]}")
+    if left := len(conclusion.optima) - len(drawn):
+        source.append(f"{left} more in the card")
+    return CardPicture(
+        study=conclusion.title,
+        claim=text.summary([optimum for optimum, _ in drawn]),
+        charts=tuple(chart for _, chart in drawn),
+        source=", ".join(source),
+        program=f"Fathom {version(PACKAGE)}",
+    )

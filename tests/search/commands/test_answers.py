@@ -1,0 +1,51 @@
+"""`fathom card`: what it prints, where it writes, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fathom.search.study.keys.config import dump
+from tests.support.command_line import assert_refused, here
+from tests.support.dry_run import Simulation, scheduler, study
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    search = scheduler(study(), tmp_path_factory.mktemp("runs") / "simulated")
+    Simulation(search).run()
+    search.folder.config.write_text(dump(search.config))
+    return search.folder.path
+
+
+def test_the_card_is_printed_and_written_with_its_picture(run: Path) -> None:
+    done = here("card", run)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (run / "card.md").read_text(encoding="utf-8")
+    assert done.stdout.startswith("# simulated: how deep")
+    assert Image.open(run / "card.png").size == (1200, 630)
+    assert f"written to {run / 'card.md'}" in done.stderr
+
+
+def test_another_folder_may_take_the_card(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "paper" / "depth"
+    assert here("card", run, "--out", out).returncode == 0
+    assert {path.name for path in out.iterdir()} == {"card.md", "card.png"}
+
+
+def test_a_run_without_an_ended_trial_has_no_card(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text((run / "config.yaml").read_text())
+    assert_refused(here("card", tmp_path), "no trial that ended", "`fathom run`")
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_a_file_is_no_place_for_a_card(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert_refused(here("card", run, "--out", tmp_path / "file"), "`--out` must be a folder")
+    assert_refused(here("card", tmp_path), "is not a run folder")
+
+
+def test_a_link_in_place_of_the_card_is_refused(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text((run / "config.yaml").read_text())
+    (tmp_path / "card.md").symlink_to(run / "best.yaml")
+    assert_refused(here("card", tmp_path), "card.md must be a plain file")
