@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.horizons.answers import answers_of, answers_page
 from fathom.search.horizons.folders import read_horizons
+from fathom.search.report.latency import kept_latency
 from fathom.search.report.page import Live, page
 from fathom.search.report.text import counted
 from fathom.search.report.writer import make_charts
@@ -106,7 +107,8 @@ class _Reports:
         folder = RunFolder(path)
         if parts := [each for each in path.glob("*/config.yaml") if each.is_file()]:
             return "-".join(self._stamp(part.parent) for part in sorted(parts))
-        files = [path.stat() for path in (folder.records, folder.config) if path.exists()]
+        paths = (folder.records, folder.config, folder.latency)
+        files = [path.stat() for path in paths if path.exists()]
         written = [f"{file.st_size}.{file.st_mtime_ns}" for file in files]
         return "-".join([*written, "running" if is_in_use(folder) else "ended"])
 
@@ -139,7 +141,9 @@ class _Reports:
             ended = counted(len(conclusion.records), "trial")
             state = f"The search is running: {ended} ended, {training} training."
         live = Live(stamp=stamp, state=state, study_page=self.study_page(config.study))
-        return page(conclusion, make_charts(conclusion), live)
+        latencies = kept_latency(conclusion, folder)
+        charts = make_charts(conclusion, latencies=latencies)
+        return page(conclusion, charts, live, latencies)
 
 
 def _under_way(conclusion: Conclusion) -> Conclusion:

@@ -52,6 +52,7 @@ def latency(
         losses_of,
         request_of,
     )
+    from fathom.search.report.latency import joined
     from fathom.search.report.terminal.steps import Steps
     from fathom.search.serving.latency_file import read_latency, write_latency
     from fathom.search.study.file.options import count_of
@@ -74,8 +75,8 @@ def latency(
         weight_bytes=max_weight_mb * 1e6,
         cache_bytes=max_cache_mb * 1e6,
     )
-    joined = [output.joined(*pair, limits) for pair in zip(budgets, found, strict=True)]
+    together = [joined(*pair, limits) for pair in zip(budgets, found, strict=True)]
     if as_json:
-        print_json(output.output_json(joined))
+        print_json(output.output_json(together))
     else:
-        output.print_latency(joined, console)
+        output.print_latency(together, console)

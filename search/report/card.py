@@ -4,7 +4,7 @@ It has what a stranger needs to believe the answer, to repeat it or to overturn 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from math import hypot, inf, sqrt
 from pathlib import Path
@@ -69,7 +69,7 @@ def card_text(conclusion: Conclusion) -> str:
         _bullets(_reasons(conclusion)),
         law,
         "## What would overturn it",
-        _bullets([*_overturning(optima), *_of_the_recipe(conclusion)]),
+        _bullets((*_overturning(optima), *_of_the_recipe(conclusion))),
         "## What these data do not show",
         _bullets(unsupported(conclusion)),
         "## What it cost",
@@ -87,7 +87,7 @@ def card_text(conclusion: Conclusion) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _bullets(lines: Sequence[str]) -> str:
+def _bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 

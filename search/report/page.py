@@ -33,6 +33,12 @@ from fathom.search.report.charts.page_figures import (
 )
 from fathom.search.report.depth_standing import depth_standings, standing_row
 from fathom.search.report.hero import hero, next_commands
+from fathom.search.report.latency import (
+    BudgetLatency,
+    choice_text,
+    latency_rows,
+    request_text,
+)
 from fathom.search.report.papers import metrics_values, papers_values
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.keys.config import dump
@@ -72,7 +78,12 @@ class Live:
     """Address of the study in MLflow; empty without one."""
 
 
-def page(conclusion: Conclusion, charts: Sequence[Chart], live: Live | None = None) -> str:
+def page(
+    conclusion: Conclusion,
+    charts: Sequence[Chart],
+    live: Live | None = None,
+    latencies: Sequence[BudgetLatency] = (),
+) -> str:
     """Returns the HTML of the whole page, readable without a network."""
     trials = text.counted(len(conclusion.records), "trial")
     # Without the addresses of its stores.
@@ -87,6 +98,7 @@ def page(conclusion: Conclusion, charts: Sequence[Chart], live: Live | None = No
         of_study=True,
         live=live,
         card=card_text(conclusion) if conclusion.optima else "",
+        latencies={each.budget: _latency_values(each) for each in latencies},
         source="records.jsonl in this folder",
     )
 
@@ -104,6 +116,7 @@ def analysis_page(analysis: Analysis, charts: Sequence[Chart]) -> str:
         of_study=False,
         live=None,
         card="",
+        latencies={},
         source=analysis.label,
     )
 
@@ -217,6 +230,7 @@ def _budget(
     label = format_count(optimum.budget)
     return {
         "verdict": optimum.kind.value,
+        "size": optimum.budget,
         "anchor": f"budget-{optimum.budget}",
         "label": label,
         "heading": f"{label} {optimum.count.unit}",
@@ -228,6 +242,15 @@ def _budget(
         "sentences": [text.sentence(rung.sentence) for rung in rungs],
         "audit": [_audit_row(rung) for rung in rungs],
     }
+
+
+def _latency_values(each: BudgetLatency) -> dict[str, Any]:
+    """The section on the times of a budget's depths."""
+    if not each.is_current:
+        stale = "latency.json has times of other shapes than those that are the best of their "
+        return {"sentence": f"{stale}depths now; `fathom latency` times these.", "rows": []}
+    asked = text.sentence(request_text(each.latency))
+    return {"sentence": f"{asked} {choice_text(each)}", "rows": latency_rows(each)}
 
 
 def _audit_row(rung: RungAudit) -> dict[str, str]:

@@ -15,12 +15,15 @@ from fathom.search.report.charts.depth import loss_against_depth, metric_against
 from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.paper_figures import save_static, save_strip
 from fathom.search.report.charts.sizes import loss_against_size
+from fathom.search.report.charts.token_time import loss_against_token_time
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.data import save_tables, tables
 from fathom.search.report.hero import strip_charts
+from fathom.search.report.latency import BudgetLatency, kept_latency
 from fathom.search.report.page import analysis_page, page
 from fathom.search.report.papers import metrics_by_kind
 from fathom.search.report.text import summary
+from fathom.search.run_folder import RunFolder
 from fathom.search.tables.analysis import Analysis
 
 PARTS = {"figures": (".png", ".svg"), "tables": (".csv",)}
@@ -34,8 +37,10 @@ def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
     The same conclusion gives the same bytes. Files are written to a temporary folder and then
     moved, the page last, so that an interruption leaves an earlier report whole.
     """
-    charts = make_charts(conclusion)
-    return _write(run_folder, page(conclusion, charts), charts, conclusion)
+    latencies = kept_latency(conclusion, RunFolder(run_folder))
+    charts = make_charts(conclusion, latencies=latencies)
+    text = page(conclusion, charts, latencies=latencies)
+    return _write(run_folder, text, charts, conclusion)
 
 
 def write_analysis(analysis: Analysis, folder: Path) -> Path:
@@ -78,11 +83,14 @@ def drafted(folder: Path, text: str) -> Iterator[Path]:
         _publish(draft, folder)
 
 
-def make_charts(conclusion: Findings, *, of_trials: bool = True) -> tuple[Chart, ...]:
+def make_charts(
+    conclusion: Findings, *, of_trials: bool = True, latencies: Sequence[BudgetLatency] = ()
+) -> tuple[Chart, ...]:
     """Returns every chart that has something to show: across budgets first, then by budget.
 
     Charts of trials over tokens, time and operations need trials that Fathom has trained.
     """
+    timed = {each.budget: each for each in latencies if each.is_current}
     charts = [
         depth_against_budget(conclusion.optima, conclusion.laws),
         loss_against_size(conclusion.optima, conclusion.papers.crossings),
@@ -102,6 +110,8 @@ def make_charts(conclusion: Findings, *, of_trials: bool = True) -> tuple[Chart,
                 loss_against_step_time(records, optimum),
                 loss_against_flops(records, optimum),
             ]
+        if optimum.budget in timed:
+            charts.append(loss_against_token_time(timed[optimum.budget]))
     return tuple(chart for chart in charts if chart is not None)
 
 

@@ -1,15 +1,13 @@
 """The times of the best shape of each depth of a run: measured here, or read off a data sheet."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 
-from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import Optimum, find_with_posterior
-from fathom.search.analysis.posterior import Posterior
+from fathom.search.analysis.optimum import find_with_posterior
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord, by_budget
+from fathom.search.report.latency import BudgetLosses
 from fathom.search.serving.data_sheet import NUMBER, estimate
 from fathom.search.serving.measure import Bench, measure
 from fathom.search.serving.time_model import spread, with_modelled
@@ -22,20 +20,6 @@ from fathom.search.training.device import local_device
 
 MOST_MEASURED = 8
 """Most shapes of a budget that are measured; the model of their times gives those of the others."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BudgetLosses:
-    """The losses of a budget's depths."""
-
-    optimum: Optimum
-    posterior: Posterior | None
-    """None with fewer than three finished depths."""
-
-    @property
-    def shapes(self) -> list[Shape]:
-        """The best shape of each finished depth, by ascending depth."""
-        return [estimate.shape for estimate in self.optimum.depths]
 
 
 def losses_of(

@@ -23,7 +23,8 @@ def test_the_card_is_printed_and_written_with_its_picture(run: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == (run / "card.md").read_text(encoding="utf-8")
     assert done.stdout.startswith("# simulated: how deep")
-    assert Image.open(run / "card.png").size == (1200, 630)
+    with Image.open(run / "card.png") as picture:
+        assert picture.size == (1200, 630)
     assert f"written to {run / 'card.md'}" in done.stderr
 
 

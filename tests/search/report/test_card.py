@@ -91,7 +91,8 @@ def test_a_run_whose_trials_all_diverged_has_a_card_without_a_chart(
     shown = save_card(conclusion_of(lost), tmp_path)
     assert "no trial has finished" in shown
     assert "No digest was recorded." in shown
-    assert Image.open(tmp_path / PICTURE).size == (1200, 630)
+    with Image.open(tmp_path / PICTURE) as picture:
+        assert picture.size == (1200, 630)
 
 
 def test_the_picture_has_the_size_of_link_previews_and_says_what_it_is(
