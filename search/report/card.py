@@ -59,7 +59,7 @@ def card_text(conclusion: Conclusion) -> str:
     claim = text.summary(optima)
     law = text.law_text(conclusion.laws[0]) if conclusion.laws else ""
     parts = [
-        f"# {config.study}: how deep should the transformer be?",
+        f"# {_heading(conclusion)}",
         f"**{claim}**",
         text.unfinished_text(conclusion),
         f"![{claim}]({PICTURE})",
@@ -85,6 +85,10 @@ def card_text(conclusion: Conclusion) -> str:
         _fenced("bibtex", CITATION.format(version=version(PACKAGE))),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _heading(conclusion: Conclusion) -> str:
+    return f"{conclusion.title}: how deep should the transformer be?"
 
 
 def _bullets(lines: Iterable[str]) -> str:
@@ -205,7 +209,7 @@ def _picture(conclusion: Conclusion) -> CardPicture:
     if left := len(conclusion.optima) - len(drawn):
         source.append(f"{left} more in the card")
     return CardPicture(
-        study=conclusion.title,
+        heading=_heading(conclusion),
         claim=text.summary([optimum for optimum, _ in drawn]),
         charts=tuple(chart for _, chart in drawn),
         source=", ".join(source),

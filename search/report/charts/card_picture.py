@@ -36,7 +36,7 @@ CHART_LETTERS = 12
 class CardPicture:
     """What the picture shows."""
 
-    study: str
+    heading: str
     claim: str
     charts: tuple[Chart, ...]
     source: str
@@ -55,7 +55,7 @@ def save_card_picture(card: CardPicture, path: Path) -> None:
         figure.text(*_place(EDGE, HEIGHT - CLAIM_TOP), claim, fontsize=points, **bold)
         _draw_charts(figure, card.charts, CLAIM_TOP + len(lines) * LINE_SPACING * points / 72)
         quiet: dict[str, Any] = {"color": MUTED.light, "fontsize": 8}
-        figure.text(*_place(EDGE, HEIGHT - LINE), _title(card), va="top", **quiet)
+        figure.text(*_place(EDGE, HEIGHT - LINE), card.heading, va="top", **quiet)
         below = f"Brackets and bands: 95 % interval. {card.source}"
         figure.text(*_place(EDGE, LINE), below, **quiet)
         figure.text(*_place(WIDTH - EDGE, LINE), card.program, ha="right", **quiet)
@@ -89,14 +89,10 @@ def _claim_lines(claim: str) -> tuple[float, list[str]]:
     return points, lines
 
 
-def _title(card: CardPicture) -> str:
-    return f"{card.study}: how deep should the transformer be?"
-
-
 def _metadata(card: CardPicture) -> dict[str, str]:
     """Texts by the keywords that the standard of PNG names."""
     return {
-        "Title": _title(card),
+        "Title": card.heading,
         "Description": card.claim,
         "Comment": card.source,
         "Software": card.program,
