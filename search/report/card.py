@@ -13,7 +13,7 @@ import yaml
 
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
+from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_count, format_seconds, ranges, rounded_count
 from fathom.search.records import TrialRecord
@@ -125,9 +125,11 @@ def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
 
 def _another(optimum: Located) -> str:
     """A depth that is not among those of which the best one is said to be."""
-    if optimum.kind is Kind.EDGE:
-        return f"a depth that is not {text.interval(optimum)}"
     low, high = optimum.interval
+    if text.is_open_above(optimum):
+        return f"a depth below {low}"
+    if text.is_open_below(optimum):
+        return f"a depth above {high}"
     claimed = sorted({*range(low, high + 1), *not_ruled_out(optimum)})
     return f"a depth {'other than' if len(claimed) == 1 else 'outside'} {ranges(claimed)}"
 

@@ -123,11 +123,23 @@ def _interval(optimum: Optimum, open_above: str, open_below: str) -> str:
     if not isinstance(optimum, Located):
         return ""
     low, high = optimum.interval
-    if optimum.kind is Kind.EDGE and high == optimum.depths[-1].depth:
+    if is_open_above(optimum):
         return open_above.format(low)
-    if optimum.kind is Kind.EDGE and low == optimum.depths[0].depth > optimum.least_depth:
+    if is_open_below(optimum):
         return open_below.format(high)
     return ranges(range(low, high + 1))
+
+
+def is_open_above(optimum: Located) -> bool:
+    """Returns True if the best depth may lie beyond the deepest one that finished."""
+    return optimum.kind is Kind.EDGE and optimum.interval[1] == optimum.depths[-1].depth
+
+
+def is_open_below(optimum: Located) -> bool:
+    """Returns True if the best depth may lie beyond the shallowest one that finished."""
+    shallowest = optimum.depths[0].depth
+    is_at_end = optimum.interval[0] == shallowest > optimum.least_depth
+    return optimum.kind is Kind.EDGE and is_at_end
 
 
 def depths_not_ruled_out(optimum: Optimum) -> str:

@@ -1,9 +1,9 @@
 """The picture of a card: the answer with its charts in 1200 x 630 pixels, as link previews take."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import Any
 
 import matplotlib
@@ -26,10 +26,10 @@ MOST_LINES = 3
 LINE_SPACING = 1.25
 LETTERS = 118.0
 """Letters of the claim in an inch of width, times their size in points."""
-CHART_TEXTS = 0.78
+CHART_TEXTS = 0.92
 """Inches from the claim to the axes of the charts, with the texts that stand above these."""
-CHART_LETTERS = 12
-"""Letters of such a text in an inch."""
+CHART_LETTERS, QUESTION_LETTERS = 12, 16.5
+"""Letters in an inch of a chart's title, and of the smaller question above it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,9 @@ def _draw_charts(figure: Figure, charts: Sequence[Chart], top: float) -> None:
     for number, chart in enumerate(charts):
         left = EDGE + number * column + SMALL_LEFT - STRIP_EDGE
         axes = figure.add_axes((*_place(left, CHARTS_BOTTOM), *_place(*inches)))
-        draw_small(axes, chart, int(column * CHART_LETTERS))
+        letters = int(column * QUESTION_LETTERS)
+        question = fill(chart.question, letters, break_on_hyphens=False)
+        draw_small(axes, replace(chart, question=question), int(column * CHART_LETTERS))
         axes.tick_params(labelsize=7)
 
 

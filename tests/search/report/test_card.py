@@ -77,6 +77,17 @@ def test_an_answer_is_overturned_by_a_depth_outside_that_is_better_by_two_standa
     assert optimum.loss - 4 * optimum.noise < below < optimum.loss
 
 
+def test_an_answer_at_an_end_is_overturned_from_the_other_side_only(found: Conclusion) -> None:
+    optimum = located(found.optima[0])
+    shallowest, deepest = (optimum.depths[place].depth for place in (0, -1))
+    at_edge = verdict(Kind.EDGE)
+    deep = replace(optimum, verdict=at_edge, interval=(4, deepest), optimal_depth=deepest)
+    shallow = replace(optimum, verdict=at_edge, interval=(shallowest, 3))
+    shown = [card_text(replace(found, optima=(each,))) for each in (deep, shallow)]
+    assert "- 300k: a depth below 4 whose mean loss" in shown[0]
+    assert f"- 300k: a depth outside {shallowest}-4 whose" in shown[1], "no shallower model exists"
+
+
 def test_where_nothing_is_claimed_nothing_can_be_overturned(found: Conclusion) -> None:
     unsure = replace(found.optima[0], verdict=verdict(Kind.INSUFFICIENT))
     shown = card_text(replace(found, optima=(unsure, *found.optima[1:])))
