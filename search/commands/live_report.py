@@ -142,8 +142,7 @@ class _Reports:
             state = f"The search is running: {ended} ended, {training} training."
         live = Live(stamp=stamp, state=state, study_page=self.study_page(config.study))
         latencies = kept_latency(conclusion, folder)
-        charts = make_charts(conclusion, latencies=latencies)
-        return page(conclusion, charts, live, latencies)
+        return page(conclusion, make_charts(conclusion, latencies), live, latencies)
 
 
 def _under_way(conclusion: Conclusion) -> Conclusion:

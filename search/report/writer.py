@@ -38,7 +38,7 @@ def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
     moved, the page last, so that an interruption leaves an earlier report whole.
     """
     latencies = kept_latency(conclusion, RunFolder(run_folder))
-    charts = make_charts(conclusion, latencies=latencies)
+    charts = make_charts(conclusion, latencies)
     text = page(conclusion, charts, latencies=latencies)
     return _write(run_folder, text, charts, conclusion)
 
@@ -84,7 +84,7 @@ def drafted(folder: Path, text: str) -> Iterator[Path]:
 
 
 def make_charts(
-    conclusion: Findings, *, of_trials: bool = True, latencies: Sequence[BudgetLatency] = ()
+    conclusion: Findings, latencies: Sequence[BudgetLatency] = (), *, of_trials: bool = True
 ) -> tuple[Chart, ...]:
     """Returns every chart that has something to show: across budgets first, then by budget.
 

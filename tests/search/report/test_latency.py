@@ -46,7 +46,7 @@ def test_a_budget_that_was_timed_has_a_table_a_choice_and_a_chart(
     found: Conclusion, tmp_path: Path
 ) -> None:
     latencies = kept(found, tmp_path, latency_of(found, 1))
-    words = visible(page(found, make_charts(found, latencies=latencies), latencies=latencies))
+    words = visible(page(found, make_charts(found, latencies), latencies=latencies))
     assert words.count("Time of an answer") == 1, "one budget of three"
     assert "A prompt of 32 tokens and an answer of 32; a GPU, of which little is known." in words
     assert "Best: 4 layers (3.66 ms a token)" in words
@@ -66,7 +66,7 @@ def test_times_of_shapes_that_are_the_best_no_more_are_said_to_be_and_not_shown(
     latency = latency_of(found, 0)
     [stale] = kept(found, tmp_path, replace(latency, times=latency.times[1:]))
     assert not stale.is_current
-    charts = make_charts(found, latencies=[stale])
+    charts = make_charts(found, [stale])
     assert not any(chart.key.startswith("loss-against-token-time") for chart in charts)
     words = visible(page(found, charts, latencies=[stale]))
     assert "latency.json has times of other shapes" in words
