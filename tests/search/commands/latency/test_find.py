@@ -108,3 +108,11 @@ def test_a_study_whose_models_do_not_decode_is_refused(
 ) -> None:
     (tmp_path / "config.yaml").write_text(f"{STUDY}{line}\n")
     assert_refused(here("latency", tmp_path), key)
+
+
+def test_a_damaged_file_of_earlier_times_is_refused_before_anything_is_timed(run: Path) -> None:
+    file = run / "latency.json"
+    file.write_text("{")
+    assert_refused(here("latency", run, "--gpu", "H100"), "latency.json", "delete it")
+    assert file.read_text() == "{"
+    file.unlink()
