@@ -47,7 +47,7 @@ MULTIPLE = 8
 """Default number of which widths are multiples: it suits hardware."""
 COARSE_FROM = 1_000_000
 """Smallest budget for which `MULTIPLE` is not too coarse; below it, every width is tried."""
-_MULTIPLES = f"{MULTIPLE}, or 1 if a budget is below {format_count(COARSE_FROM)}"
+_MULTIPLES = f"{MULTIPLE} for budgets of {format_count(COARSE_FROM)} or more, 1 for smaller ones"
 
 
 def encoder_layers(split: str, depth: int) -> int:
@@ -73,9 +73,9 @@ def default_head_dim(smallest_budget: int) -> int:
     return next(fitting, LARGEST_HEAD_DIM)
 
 
-def default_multiple(smallest_budget: int) -> int:
-    """Default number of which widths are multiples, in a study with this smallest budget."""
-    return MULTIPLE if smallest_budget >= COARSE_FROM else 1
+def default_multiple(budget: int) -> int:
+    """Default number of which the widths of a budget's shapes are multiples."""
+    return MULTIPLE if budget >= COARSE_FROM else 1
 
 
 def _head_dims() -> str:

@@ -139,6 +139,7 @@ def planned_sizes(config: StudyConfig, params: int, like: Shape) -> PlannedSizes
         limits=config.space,
         model=config.model,
         budgets=config.budgets,
+        budget=params,
         context=config.objective.context,
         vocab_size=like.vocab_size,
         source_vocab_size=like.source_vocab_size,

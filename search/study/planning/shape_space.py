@@ -27,7 +27,9 @@ class ShapeSpace:
     limits: SpaceConfig
     model: ModelConfig
     budgets: tuple[int, ...]
-    """The smallest one decides the default width of heads, and of what widths are multiples."""
+    """The smallest one decides the default width of heads."""
+    budget: int
+    """The budget that these shapes are to meet; it decides of what widths are multiples."""
     context: int
     vocab_size: int
     source_vocab_size: int
@@ -36,8 +38,9 @@ class ShapeSpace:
     """Counts shapes of a user's own model; None for the built-in one, which has closed forms."""
 
     @classmethod
-    def of(cls, config: StudyConfig, vocab_size: int) -> Self:
-        """The space of a study whose objective has `vocab_size` token ids."""
+    def of(cls, config: StudyConfig, vocab_size: int, *, budget: int | None = None) -> Self:
+        """The space of a budget, by default the smallest, of a study whose objective has
+        `vocab_size` token ids."""
         source_vocab_size = 0
         if config.space.split:
             shared = 0 if config.model.tied_source else vocab_size
@@ -46,6 +49,7 @@ class ShapeSpace:
             limits=config.space,
             model=config.model,
             budgets=config.budgets,
+            budget=budget or min(config.budgets),
             context=config.objective.context,
             vocab_size=vocab_size,
             source_vocab_size=source_vocab_size,
@@ -83,7 +87,7 @@ class ShapeSpace:
         """Feed-forward widths that the ratios allow, ascending; may be empty."""
         if not self.limits.feed_forward:
             return range(1)
-        multiple = self.limits.d_ff_multiple or default_multiple(min(self.budgets))
+        multiple = self.limits.d_ff_multiple or default_multiple(self.budget)
         low, high = (ratio * d_model / multiple for ratio in self.limits.ff_ratio)
         return range(
             multiple * max(1, math.ceil(low - ROUNDING)),
@@ -136,7 +140,7 @@ class ShapeSpace:
     @property
     def width_step(self) -> int:
         """The number of which all widths are multiples."""
-        multiple = self.limits.d_model_multiple or default_multiple(min(self.budgets))
+        multiple = self.limits.d_model_multiple or default_multiple(self.budget)
         return math.lcm(self.heads_step, multiple)
 
     @property

@@ -46,7 +46,7 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
     Raises:
         PlanError: when fewer than three depths have a shape; names the nearest budget that works.
     """
-    space = ShapeSpace.of(config, vocab_size)
+    space = ShapeSpace.of(config, vocab_size, budget=budget.params)
     shapes = shapes_of(space, budget)
     if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
         raise PlanError(_explain(space, budget, shapes))
@@ -283,8 +283,8 @@ def _nearest_working(space: ShapeSpace, budget: Budget) -> int | None:
             rounded = int(float(f"{params:.2g}"))
             if rounded < 1:
                 continue
-            # With the others, because the smallest budget decides what sizes are multiples of.
-            study = replace(space, budgets=(*others, rounded))
+            # With the others, because the smallest budget decides the width of heads.
+            study = replace(space, budgets=(*others, rounded), budget=rounded)
             if _has_depths(study, replace(budget, params=rounded)):
                 return rounded
     return None

@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fathom.models.network.chunked_loss import chunked_loss
+from fathom.models.network import chunked_loss as module
+from fathom.models.network.chunked_loss import chunked_loss, rows_in_products
 
 N, D, V = 23, 8, 50
 DRAWS = torch.Generator().manual_seed(0)
@@ -53,3 +54,34 @@ def test_without_gradients_only_the_loss_is_computed() -> None:
         loss = chunked_loss(*parts(), TARGETS, WEIGHTS, 4)
         torch.testing.assert_close(loss, whole(*parts()))
     assert not loss.requires_grad
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_rows_that_are_added_to_the_head_change_neither_the_loss_nor_its_gradients(
+    bfloat16: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured() -> list[Tensor]:
+        x_ND, head_VD = parts()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bfloat16):
+            loss = chunked_loss(x_ND, head_VD, TARGETS, WEIGHTS, 7, smoothing)
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert x_ND.grad is not None
+        assert head_VD.grad is not None
+        return [loss.detach(), x_ND.grad, head_VD.grad]
+
+    without = measured()
+    monkeypatch.setitem(module.ROWS, "cpu", 64)
+    monkeypatch.setattr(module, "FEWEST_ROWS", 1)
+    assert rows_in_products(V, "cpu") == 64
+    close = 1e-2 if bfloat16 else 1e-6
+    for ours, theirs in zip(measured(), without, strict=True):
+        assert ours.shape == theirs.shape
+        torch.testing.assert_close(ours, theirs, rtol=close, atol=close)
+
+
+def test_only_large_vocabularies_on_a_gpu_get_rows() -> None:
+    assert rows_in_products(50_257, "cuda") == 50_304
+    assert rows_in_products(50_304, "cuda") == 50_304
+    assert rows_in_products(65, "cuda") == 65
+    assert rows_in_products(50_257, "cpu") == 50_257

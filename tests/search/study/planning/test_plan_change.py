@@ -95,3 +95,12 @@ def test_a_change_of_a_large_budget_is_tried_in_a_fraction_of_a_second() -> None
     began = time.process_time()
     assert plan_change(config, 10**9, like, {"space.depth": [16, 256]})
     assert time.process_time() - began < 2
+
+
+def test_the_plan_of_a_budget_has_the_shapes_of_its_own_multiple() -> None:
+    config = parse("study: s\nobjective: language\nbudgets: [300k, 3M]\n")
+    for budget in expand_budgets(config):
+        shapes = feasible_shapes(config, budget, 256)
+        change = plan_change(config, budget.params, shapes[0], {"trials": 99})
+        assert change is not None
+        assert change.before.shapes == len(shapes)

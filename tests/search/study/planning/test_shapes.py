@@ -205,6 +205,26 @@ def test_the_smallest_budget_decides_the_width_of_a_head(budgets: str, head_dim:
     assert default_head_dim(min(study(budgets).budgets)) == head_dim
 
 
+def test_each_budget_decides_of_what_its_widths_are_multiples() -> None:
+    config = study("300k, 999k, 1M, 20M")
+    of_budget = {
+        budget.label: feasible_shapes(config, budget, VOCAB) for budget in expand_budgets(config)
+    }
+    for label, shapes in of_budget.items():
+        uneven = {shape.d_ff % 8 for shape in shapes} != {0}
+        assert uneven == (label in ("300k", "999k")), label
+    for label in ("300k", "999k"):  # no other budget changes their shapes
+        assert of_budget[label] == walk(label)[2]
+
+
+def test_a_multiple_that_the_study_gives_holds_for_every_budget() -> None:
+    config = study("300k, 20M", "space: {d_ff_multiple: 3}")
+    for budget in expand_budgets(config):
+        shapes = feasible_shapes(config, budget, VOCAB)
+        assert {shape.d_ff % 3 for shape in shapes} == {0}
+        assert {shape.d_ff % 8 for shape in shapes} != {0}
+
+
 def test_a_hundred_million_parameters_have_hundreds_of_shapes_over_all_depths() -> None:
     _, budget, shapes = walk("1e8", "space: {depth: [1, 95]}")
     assert len(shapes) > 300
