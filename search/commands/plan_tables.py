@@ -88,7 +88,7 @@ def print_plan(
     console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)
     disk = format_bytes(search_disk(config, plans, machine.slots))
     copy = format_bytes(largest_state(config, plans))
-    copied = f"; a trial copies {copy} to its machine's memory to save"
+    copied = f"; a trial keeps {copy} or more in its machine's memory, to save from"
     text = f"its checkpoints take up to {disk} of disk{copied * (machine.device == 'GPU')}"
     console.print(text, highlight=False)
     for note in machine.notes:

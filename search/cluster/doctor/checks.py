@@ -202,7 +202,7 @@ def _memory(node: Node, needs: Needs, *, alone: bool) -> Finding | None:
         return failure("memory", text, f"{less}, or use a larger machine")
     copies = 0 if on_cpu else needs.saved_state * _trials_on_gpus(node, needs)
     if size - used < copies:
-        text += f"; copies of its trials' states, while they are saved, take {decimal(copies)}"
+        text += f"; copies of its trials' states, to save from, take {decimal(copies)} or more"
         return failure("memory", text, "lower `budgets`, or use a machine with more memory")
     return None
 

@@ -197,8 +197,8 @@ def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
 
 
 def largest_state(config: StudyConfig, plans: Sequence[BudgetPlan]) -> int:
-    """Bytes of the largest checkpoint of a search; a trial on a GPU also has a copy of its own in
-    the memory of its machine while it is written."""
+    """Bytes of the largest checkpoint of a search; a trial on a GPU also keeps a copy of its own in
+    the memory of its machine, which may take up to twice as much."""
     best = config.train.patience is not None
     sizes = (checkpoint_bytes(s, best_weights=best) for plan in plans for s in plan.shapes)
     return max(sizes, default=0)

@@ -4,18 +4,19 @@ import errno
 import os
 import pickle
 import socket
+import threading
 import warnings
 import zipfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import torch
-from torch import Tensor
 
 from fathom.objectives.durable import put_in_place
 from fathom.objectives.files import open_regular
 from fathom.search.run_folder import UNFINISHED
+from fathom.search.training.saving.state_copy import StateCopy
 
 DAMAGED = (
     *(zipfile.BadZipFile, pickle.UnpicklingError, NotImplementedError, OSError, EOFError),
@@ -30,6 +31,10 @@ class DiskFullError(OSError):
     """The disk has no room for a checkpoint, so that the search is to pause."""
 
 
+class GivenUpError(Exception):
+    """A state is not written any further, since a newer one is to be."""
+
+
 class BackgroundSaver:
     """Writes states to a checkpoint file, one at a time, while the training goes on.
 
@@ -42,15 +47,25 @@ class BackgroundSaver:
         self._path = path
         self._writer = ThreadPoolExecutor(1)
         self._written: Future[None] | None = None
+        self._copy = StateCopy()
+        self._newer = threading.Event()
+        """Set while a newer state waits for the one that is being written."""
 
     def start(self, state: dict[str, Any]) -> None:
-        """Copies a state, which may change afterwards, and begins to write the copy.
+        """Copies a state, which may change afterwards, and begins to write the copy; one that is
+        still being written is given up.
 
         Raises:
             DiskFullError: when there was no room for the state before.
         """
+        self._newer.set()
         self.finish()
-        self._written = self._writer.submit(save, _copied(state), self._path)
+        self._newer.clear()
+        self._written = self._writer.submit(self._write, self._copy.take(state))
+
+    def _write(self, copy: dict[str, Any]) -> None:
+        self._copy.wait()
+        save(copy, self._path, self._newer)
 
     def is_writing(self) -> bool:
         """True until the last state is written.
@@ -72,22 +87,32 @@ class BackgroundSaver:
         try:
             if written:
                 written.result()
+        except GivenUpError:
+            return
         except OSError as error:
             if error.errno in DISK_FULL:
                 raise DiskFullError(error.errno, error.strerror, str(self._path)) from None
             warnings.warn(f"no checkpoint: {error}", stacklevel=2)
 
 
-def _copied(state: Any) -> Any:
-    """A copy of a state in the machine's memory."""
-    if isinstance(state, Tensor):
-        return state.detach().to("cpu", copy=True)
-    if isinstance(state, dict):
-        return {name: _copied(value) for name, value in state.items()}
-    return [_copied(value) for value in state] if isinstance(state, list) else state
+class _Stoppable:
+    """A file that takes no more bytes once an event is set."""
+
+    def __init__(self, file: BinaryIO, stop: threading.Event) -> None:
+        self._file, self._stop = file, stop
+
+    def write(self, data: Any) -> int:
+        """Writes bytes; raises `GivenUpError` instead once the event is set."""
+        if self._stop.is_set():
+            raise GivenUpError
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Passes on what was written."""
+        self._file.flush()
 
 
-def save(state: dict[str, Any], path: Path) -> None:
+def save(state: dict[str, Any], path: Path, stop: threading.Event | None = None) -> None:
     """Replaces the file; a kill or a power cut at any moment leaves the old one or the new one.
 
     So do two processes that write at once: a worker that was cut off trains for a while beside the
@@ -95,15 +120,18 @@ def save(state: dict[str, Any], path: Path) -> None:
 
     Raises:
         OSError: when the disk is full; the old file is still there.
+        GivenUpError: when `stop` was set before all was written; the old file is still there.
     """
     temporary = path.with_suffix(f".{socket.gethostname()}-{os.getpid()}{UNFINISHED}")
     try:
         with temporary.open("wb") as file:
-            torch.save(state, file)
+            # PyTorch asks for nothing but these two methods.
+            torch.save(state, cast(BinaryIO, _Stoppable(file, stop)) if stop else file)
         put_in_place(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)  # half a file would fill the disk for the next as well
-        if isinstance(error.__context__, OSError):  # PyTorch's writer hides what the disk said
+        # PyTorch's writer hides what the disk said.
+        if isinstance(error.__context__, OSError | GivenUpError):
             raise error.__context__ from None
         raise
 

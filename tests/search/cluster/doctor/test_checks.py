@@ -191,7 +191,7 @@ FINDINGS: list[tuple[Any, Severity, str, str, str]] = [
     (judged(node(), needs=needs(trial_memory=25 * GB, least_memory=25 * GB)),
      FAILURE, "memory", "25.0 GB", "end what else runs there, or use a larger machine"),
     (judged(node(gpus=8), needs=needs(saved_state=12 * GB)),
-     FAILURE, "memory", "while they are saved, take 96.0 GB", ""),
+     FAILURE, "memory", "to save from, take 96.0 GB or more", ""),
     (judged(node(shared_memory=SMALL)), WARNING, "/dev/shm", "", "9.6 GB"),
     (judged(node(ray_disk=NEARLY_FULL)), WARNING, "Ray's disk", "96%", ""),
     (judged(node(ray_disk=FULL)), FAILURE, "Ray's disk", "100%", "RAY_TMPDIR"),

@@ -12,6 +12,7 @@ from fathom.search.training.saving import checkpoint
 from fathom.search.training.saving.checkpoint import (
     BackgroundSaver,
     DiskFullError,
+    GivenUpError,
     forget_unfinished,
 )
 from tests.support.toy import CPU
@@ -74,6 +75,40 @@ def test_states_are_written_one_after_the_other(tmp_path: Path) -> None:
         saver.start(state(float(value)))
     saver.finish()
     assert kept(path) == 19.0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_state_that_is_being_written_is_given_up_for_a_newer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, begun = torch.save, threading.Event()
+    path, saver = tmp_path / "a.pt", BackgroundSaver(tmp_path / "a.pt")
+
+    def halts(state: Any, file: BinaryIO) -> None:
+        if state["step"] == 1.0:
+            file.write(b"half of a check")
+            begun.set()
+            assert saver._newer.wait(timeout=60), "a rung waited for the disk"
+        save(state, file)
+
+    saver.start(state(0.0))
+    saver.finish()
+    monkeypatch.setattr(torch, "save", halts)
+    saver.start(state(1.0))
+    assert begun.wait(timeout=60)
+    saver.start(state(2.0))
+    saver.finish()
+    assert kept(path) == 2.0
+    assert list(tmp_path.iterdir()) == [path], "half a file would fill the disk"
+
+
+def test_a_state_that_is_given_up_leaves_the_one_before(tmp_path: Path) -> None:
+    path, stop = tmp_path / "a.pt", threading.Event()
+    checkpoint.save(state(1.0), path, stop)
+    stop.set()
+    with pytest.raises(GivenUpError):
+        checkpoint.save(state(2.0), path, stop)
+    assert kept(path) == 1.0
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -1,0 +1,53 @@
+"""A copy of a training's state in the memory of the machine, in buffers that are kept for the next
+copy. Torch only."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class StateCopy:
+    """Buffers that hold one copy of a state at a time, from which it is written.
+
+    Those of tensors on a GPU are pinned, so that the GPU fills them by itself while this process
+    goes on; PyTorch rounds each of them up to a power of two.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Tensor] = {}
+        self._copied: torch.cuda.Event | None = None
+
+    def take(self, state: Any) -> Any:
+        """Begins to copy a state, which may change afterwards; returns the copy, which is whole
+        once `wait` returns and is overwritten by the next."""
+        used: dict[str, Tensor] = {}
+        copy = self._copy(state, "", used)
+        self._buffers = used
+        self._copied = None
+        if any(buffer.is_pinned() for buffer in used.values()):
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._copied.record()  # the steps that follow wait in the same queue
+        return copy
+
+    def wait(self) -> None:
+        """Waits until the last copy is whole."""
+        if self._copied is not None:
+            self._copied.synchronize()
+
+    def _copy(self, state: Any, name: str, used: dict[str, Tensor]) -> Any:
+        if isinstance(state, Tensor):
+            used[name] = self._buffer(state, name).copy_(state.detach(), non_blocking=True)
+            return used[name]
+        if isinstance(state, dict):
+            return {key: self._copy(part, f"{name}/{key}", used) for key, part in state.items()}
+        if isinstance(state, list):
+            return [self._copy(part, f"{name}/{at}", used) for at, part in enumerate(state)]
+        return state
+
+    def _buffer(self, tensor: Tensor, name: str) -> Tensor:
+        """The buffer of this name if it has the size of a tensor, else a new one."""
+        kept = self._buffers.get(name)
+        if kept is not None and (kept.shape, kept.dtype) == (tensor.shape, tensor.dtype):
+            return kept
+        return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
