@@ -18,6 +18,8 @@ LOGITS_AT_ONCE = 2**26
 """Logits that exist at once, of training and of evaluation; a quarter of a gigabyte in float32."""
 TOKENS_FROM = 10_000
 """Smallest horizon that counts tokens; a smaller number counts tokens per parameter."""
+MOST_FLOPS = 1e30
+"""Largest number of operations of a training, a thousand times beyond any that was trained."""
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
 
 
@@ -84,6 +86,24 @@ def parse_horizon(value: object) -> float:
     return float(number)
 
 
+def parse_flops(value: object) -> float:
+    """A number of operations, such as `1e15`, or a count such as `500B`.
+
+    >>> parse_flops("1e15"), parse_flops("2.5T")
+    (1000000000000000.0, 2500000000000.0)
+
+    Raises:
+        ValueError: if the value is anything else, or not between 1 and 1e30.
+    """
+    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
+    if isinstance(value, bool) or match is None:
+        raise ValueError(f"must be a number of FLOPs such as 1e15, got {short(value)}")
+    number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
+    if not 1 <= number <= MOST_FLOPS:
+        raise ValueError(f"must be between 1 and {MOST_FLOPS:g} FLOPs, got {short(value)}")
+    return float(number)
+
+
 def _refuse_boolean(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError(f"must be a number, got {str(value).lower()}")
@@ -95,6 +115,9 @@ CountText = Annotated[str, Field(pattern=r"^[0-9_]+(\.[0-9]+)?([eE]\+?[0-9]+)?\s
 Number = Annotated[int, BeforeValidator(parse_count, json_schema_input_type=int | CountText)]
 Horizon = Annotated[
     float, BeforeValidator(parse_horizon, json_schema_input_type=int | float | CountText)
+]
+Flops = Annotated[
+    float, BeforeValidator(parse_flops, json_schema_input_type=int | float | CountText)
 ]
 Whole = Annotated[int, BeforeValidator(_refuse_boolean)]
 Real = Annotated[float, BeforeValidator(_refuse_boolean)]

@@ -30,6 +30,12 @@ def rounded_count(number: float) -> str:
     return format_count(float(f"{number:.3g}"))
 
 
+def amount_text(amount: float, unit: str) -> str:
+    """An amount with its unit, rounded to three significant digits: 1.23M tokens, 1e+15 FLOPs."""
+    number = rounded_count(amount) if amount < 10**15 else f"{amount:.3g}"
+    return f"{number} {unit}"
+
+
 def format_seconds(seconds: float) -> str:
     """A duration in seconds, minutes or hours: 40 s, 12 min, 3.5 h."""
     if seconds < 90:

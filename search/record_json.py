@@ -26,6 +26,8 @@ LARGEST_REAL = 3.5e38
 """Upper limit of every other number: what float32 holds."""
 LARGEST = 10**18
 """Upper limit of every count of a study: parameters, tokens and seeds."""
+OF_SPENDING = ("flops_to_spend", "shared_tokens")
+"""Fields of a trial's description that are written only if they are known."""
 OF_AN_ENCODER = ("encoder_depth", "source_vocab_size")
 """Fields of a shape that are written only if it has an encoder."""
 EVENT = "event"
@@ -119,7 +121,11 @@ def to_values(value: Any) -> dict[str, Any]:
     values: dict[str, Any] = _adapter_of(type(value)).dump_python(value, mode="json")
     if not values.get("taken_over", True):
         del values["taken_over"]
-    shape = values.get("spec", values).get("shape", values)
+    spec = values.get("spec", values)
+    for name in OF_SPENDING:
+        if spec.get(name, 0) is None:
+            del spec[name]
+    shape = spec.get("shape", values)
     if not shape.get("encoder_depth", True):
         for name in OF_AN_ENCODER:
             del shape[name]
@@ -229,9 +235,11 @@ def _first_problem(error: ValidationError) -> str:
 def _check_spec(spec: TrialSpec) -> None:
     if not TRIAL.fullmatch(spec.trial):
         raise ValueError(f"`trial` can't be {spec.trial[:40]!r}")
-    for name in ("budget", "horizon_tokens", "learning_rate", "rate_scale", "decay_scale"):
-        if not 0 < getattr(spec, name) < math.inf:
-            raise ValueError(f"`{name}` can't be {getattr(spec, name)}")
+    sizes = ("budget", "horizon_tokens", "learning_rate", "rate_scale", "decay_scale")
+    for name in (*sizes, *OF_SPENDING):
+        value = getattr(spec, name)
+        if not (value is None and name in OF_SPENDING) and not 0 < value < math.inf:
+            raise ValueError(f"`{name}` can't be {value}")
     if 1 not in spec.scale:
         raise ValueError("`rate_scale` and `decay_scale` can't both differ from 1")
 

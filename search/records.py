@@ -63,7 +63,7 @@ class TrialSpec:
     """Parameters asked for, counted under `count`."""
     count: Count
     horizon_tokens: int
-    """Training tokens of a trial that runs to the end."""
+    """Training tokens of the trial if it runs to the end."""
     shape: Shape
     seed: int
     """Number of the replicate: with the same one, every shape sees the same data in order."""
@@ -79,6 +79,22 @@ class TrialSpec:
     """False for confirmation trials and for the audit trials, which are exempt from pruning."""
     fingerprint: str = ""
     """Digest of the study's settings and data."""
+    flops_to_spend: float | None = None
+    """Operations that the training may spend, from which `horizon_tokens` follow; None if the study
+    gives tokens."""
+    shared_tokens: int | None = None
+    """Tokens that stand for a whole training of any shape of the budget, by which rungs are named;
+    None where these are `horizon_tokens`."""
+
+    @property
+    def horizon_unit(self) -> str:
+        """Unit of what all trials of the budget spend alike."""
+        return "tokens" if self.flops_to_spend is None else "FLOPs"
+
+    @property
+    def shared_horizon(self) -> int:
+        """Tokens that stand for a whole training where trials of a budget are compared."""
+        return self.shared_tokens or self.horizon_tokens
 
     @property
     def scale(self) -> Scale:
@@ -112,7 +128,8 @@ class Report:
     points: tuple[CurvePoint, ...]
     """Evaluations that the driver may not have yet; known ones are ignored."""
     rung: tuple[int, float] | None = None
-    """Tokens and value of the rung at which the trial stands; None between rungs."""
+    """Tokens and value of the rung at which the trial stands, the tokens as `TrialRecord.shared`
+    counts them; None between rungs."""
     outcome: Outcome | None = None
     reason: str = ""
     setup_seconds: float = 0.0
@@ -138,7 +155,8 @@ class TrialRecord:
     """Reason for the outcome as text; empty while the trial runs."""
     curve: tuple[CurvePoint, ...]
     rungs: dict[int, float]
-    """Tokens of each rung reached -> the value by which the trial was judged there."""
+    """Tokens of each rung reached, as `shared` counts them -> the value by which the trial was
+    judged there."""
     started: float
     """Unix time of the start."""
     ended: float | None
@@ -165,6 +183,26 @@ class TrialRecord:
     def tokens(self) -> int:
         """Training tokens seen at the last evaluation."""
         return self.curve[-1].tokens if self.curve else 0
+
+    @property
+    def shared_tokens(self) -> float:
+        """The tokens of the last evaluation where trials of a budget are compared."""
+        return self.shared(self.curve[-1]) if self.curve else 0.0
+
+    def shared(self, point: CurvePoint) -> float:
+        """Tokens that stand for an evaluation where trials of a budget are compared: the same after
+        equal shares of each training.
+
+        A shape may have no step at just the share of a rung; the last one before it stands for it.
+        """
+        whole, shared = self.spec.horizon_tokens, self.spec.shared_tokens
+        if shared is None:
+            return float(point.tokens)
+        of_a_step = point.tokens // point.step
+        for rung in self.rungs:
+            if point.step == max(1, rung * whole // shared // of_a_step):
+                return float(rung)
+        return point.tokens * shared / whole
 
     @property
     def loss(self) -> float | None:

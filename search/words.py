@@ -12,6 +12,7 @@ STUDY = {
     Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower `train.learning_rate`",
     Advice.MORE_SHAPES: "raise `trials`",
     Advice.LARGER_OR_LONGER: "raise `budgets` or `tokens`",
+    Advice.LARGER_OR_MORE_FLOPS: "raise `budgets` or `train_flops`",
     Advice.RESUME: "resume it",
 }
 """Advice -> what to change in a study."""
@@ -22,6 +23,7 @@ TABLE = {
     Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower the learning rate there",
     Advice.MORE_SHAPES: "compare shapes of one ratio of d_ff to d_model",
     Advice.LARGER_OR_LONGER: "compare larger models or longer trainings",
+    Advice.LARGER_OR_MORE_FLOPS: "compare larger models or longer trainings",
     Advice.RESUME: "resume it",
 }
 """Advice -> which runs to add to a table."""

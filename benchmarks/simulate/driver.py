@@ -24,7 +24,12 @@ from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.scheduler import Listener, Scheduler
 from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets, rung_steps
+from fathom.search.study.planning.budget import (
+    Budget,
+    evaluation_steps,
+    expand_budgets,
+    rungs_by_step,
+)
 from fathom.search.study.planning.shapes import feasible_shapes
 
 VOCAB_SIZE = 256
@@ -77,7 +82,8 @@ def report_evaluation(
 ) -> bool:
     """Report an evaluation as the trial's worker would; True if the trial continues."""
     config, record = scheduler.config, scheduler.live[trial]
-    budget = scheduler.budgets[record.spec.budget].budget
+    budget = scheduler.budgets[record.spec.budget].budget.of_shape(record.spec.shape)
+    rungs = rungs_by_step(config, budget)
     point = CurvePoint(
         step=step,
         tokens=step * budget.tokens_per_step,
@@ -92,9 +98,9 @@ def report_evaluation(
         outcome = Outcome.DIVERGED
     elif step == budget.steps:
         outcome = Outcome.FINISHED
-    elif step in rung_steps(config, budget):
+    elif step in rungs:
         losses = [known.loss for known in record.curve if known.step < step]
-        rung = point.tokens, rung_value([*losses, loss], config.stopping.median_of)
+        rung = rungs[step], rung_value([*losses, loss], config.stopping.median_of)
     report = Report(points=(point,), rung=rung, outcome=outcome, reason="simulated")
     return scheduler.report(trial, report)
 
@@ -134,7 +140,7 @@ class SimulatedWorkers:
     def report(self, trial: str) -> bool:
         """Report the next evaluation of a running trial; True if the trial continues."""
         spec = self.scheduler.live[trial].spec
-        budget = self.scheduler.budgets[spec.budget].budget
+        budget = self.scheduler.budgets[spec.budget].budget.of_shape(spec.shape)
         index = self.evaluations.get(trial, 0)
         self.evaluations[trial] = index + 1
         step = evaluation_steps(self.scheduler.config, budget)[index]

@@ -125,8 +125,8 @@ class _Trial:
     ) -> None:
         self._median_of = median_of
         self.record, self.x = record, log(record.spec.shape.depth)
-        curve = [p for p in record.curve if until is None or p.tokens <= until]
-        self.times = [float(point.tokens) for point in curve]
+        curve = [p for p in record.curve if until is None or record.shared(p) <= until]
+        self.times = [record.shared(point) for point in curve]
         self.losses = [point.loss for point in curve]
         self.tokens = self.times[-1]
 
@@ -138,7 +138,7 @@ class _Trial:
     def gain_at(self, tokens: float) -> float | None:
         """Returns how far the loss still falls until the horizon, nats, as the trial's own curve up
         to `tokens` extrapolates it; None when that is too short."""
-        horizon = self.record.spec.horizon_tokens
+        horizon = self.record.spec.shared_horizon
         end = extrapolated_loss(
             self.times, self.losses, tokens=tokens, horizon=horizon, median_of=self._median_of
         )

@@ -5,7 +5,7 @@ the losses of all depths may be, `verdict.py` turns the result into a verdict.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,9 +54,12 @@ class BudgetAnswer:
     budget: int
     count: Count
     tokens: int
-    """Training tokens of a trial that runs to the end."""
+    """Training tokens of a trial that runs to the end; where they depend on the shape, of one of
+    `shape`."""
+    flops_to_spend: float | None = None
+    """Operations of a trial that runs to the end, the same for all; None if tokens are the same."""
     horizon_unit: str = "tokens"
-    """What `tokens` counts: a table may have steps, or nothing at all."""
+    """Unit of `horizon`: a table may have steps, or nothing at all."""
     verdict: Verdict
     shape: Shape | None
     """The best finished shape at the best depth, or at the tested depth lowest on the curve, or at
@@ -71,6 +74,11 @@ class BudgetAnswer:
     """Feed-forward ratio with the lowest loss, among those that finished; None without branches."""
     trials: dict[str, int]
     """Outcome -> number of trials, every outcome present."""
+
+    @property
+    def horizon(self) -> float:
+        """What each trial that runs to the end has spent, in `horizon_unit`."""
+        return self.tokens if self.flops_to_spend is None else self.flops_to_spend
 
     @property
     def kind(self) -> Kind:
@@ -190,10 +198,17 @@ def find_with_posterior(
     estimates = estimate_depths(records, noise, errors)
     points = _points(records, estimates)
     if points is None:
-        return _not_located(records, estimates), None
+        return _with_tokens_of_shape(_not_located(records, estimates), records), None
     generator = np.random.default_rng([seed, budget])
     posterior = find_posterior(points, estimates.repeats, generator, draws=draws)
-    return _located(records, estimates, points, posterior), posterior
+    optimum = _located(records, estimates, points, posterior)
+    return _with_tokens_of_shape(optimum, records), posterior
+
+
+def _with_tokens_of_shape(optimum: Optimum, records: Sequence[TrialRecord]) -> Optimum:
+    """The answer with the tokens that its shape trains on."""
+    tokens = (r.spec.horizon_tokens for r in records if r.spec.shape == optimum.shape)
+    return replace(optimum, tokens=next(tokens, optimum.tokens))
 
 
 def _located(
@@ -238,6 +253,8 @@ def _measured(records: Sequence[TrialRecord], estimates: DepthEstimates) -> dict
         "budget": spec.budget,
         "count": spec.count,
         "tokens": spec.horizon_tokens,
+        "flops_to_spend": spec.flops_to_spend,
+        "horizon_unit": spec.horizon_unit,
         "depths": estimates.depths,
         "noise": estimates.noise,
         "params_slope": estimates.params_slope,

@@ -257,6 +257,7 @@ class Advice(Enum):
     LOWER_LEARNING_RATE = auto()
     MORE_SHAPES = auto()
     LARGER_OR_LONGER = auto()
+    LARGER_OR_MORE_FLOPS = auto()
     RESUME = auto()
 
 

@@ -118,7 +118,7 @@ class SearcherAdapter(Adapter, Searcher):
         scheduler, failures = self._scheduler, self._failures
         return Assignment(
             config=scheduler.config,
-            budget=scheduler.budgets[spec.budget].budget,
+            budget=scheduler.budgets[spec.budget].budget.of_shape(spec.shape),
             spec=spec,
             checkpoint=str(scheduler.folder.checkpoint(spec.trial).absolute()),
             marker=scheduler.folder.marker.read_text(encoding="utf-8", errors="replace"),

@@ -21,7 +21,7 @@ from fathom.search.study.preflight import load_run
 
 CONFIDENCE = 0.95
 """Probability that all intervals of a budget hold together."""
-ALIKE = ("objective", "count", "tokens", "tokens_per_parameter", "train")
+ALIKE = ("objective", "count", "tokens", "tokens_per_parameter", "train_flops", "train")
 """Keys that must be the same: losses of other data, or of other training, do not compare."""
 
 

@@ -13,6 +13,7 @@ from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.plan import (
     BudgetPlan,
+    Rung,
     device_hours,
     largest_state,
     search_disk,
@@ -67,7 +68,7 @@ def print_plan(
             ranges(plan.depths),
             f"{plan.worst_count_error:.2%}",
             f"{plan.exploring}+{plan.confirming}",
-            rounded_count(plan.budget.tokens) + _epochs(plan),
+            _tokens_each(plan) + _epochs(plan),
             f"{plan.flops:.2g}",
             format_seconds(3600 * plan.hours),
         )
@@ -101,18 +102,30 @@ def print_plan(
 def _stopping(plan: BudgetPlan) -> str:
     """How many exploring trials continue after each rung that stops some; empty without a rung."""
     stops = [rung for rung in plan.rungs if round(rung.surviving) < round(rung.arriving)]
-    steps = (
-        f"{rung.surviving:.0f} continue after {rounded_count(rung.tokens)} tokens" for rung in stops
-    )
+    steps = (f"{rung.surviving:.0f} continue after {_rung_text(plan, rung)}" for rung in stops)
     text = ", ".join(steps)
     return text and f"{plan.budget.label}: of {plan.exploring} exploring trials, about {text}"
+
+
+def _rung_text(plan: BudgetPlan, rung: Rung) -> str:
+    if plan.budget.train_flops is None:
+        return f"{rounded_count(rung.tokens)} tokens"
+    return f"{100 * rung.tokens / plan.budget.tokens:.3g}% of the FLOPs"
+
+
+def _tokens_each(plan: BudgetPlan) -> str:
+    """The tokens of a whole training: fewest to most, where they depend on the shape."""
+    fewest, most = map(rounded_count, plan.tokens_each)
+    return most if fewest == most else f"{fewest} to {most}"
 
 
 def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "budget": plan.budget.params,
         "count": plan.budget.count.value,
-        "tokens": plan.budget.tokens,
+        "tokens": plan.budget.tokens if plan.budget.train_flops is None else None,
+        "tokens_each": list(plan.tokens_each),
+        "train_flops": plan.budget.train_flops,
         "epochs": plan.epochs,
         "shapes": len(plan.shapes),
         "depths": list(plan.depths),

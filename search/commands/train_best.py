@@ -58,7 +58,8 @@ def train_best(
             another training's, or the training diverges.
     """
     config = _for_one_training(chosen.config, tokens, corpus)
-    budget = next(size for size in expand_budgets(config) if size.params == chosen.budget)
+    whole = next(size for size in expand_budgets(config) if size.params == chosen.budget)
+    budget = whole.of_shape(chosen.shape)
     assignment = best_assignment(config, budget, chosen.shape, checkpoint=str(out / CHECKPOINT))
     if config.train.command:
         claim(out, Note(chosen.budget, chosen.shape, config))
@@ -130,7 +131,7 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
         changes["train"] = config.train.model_copy(update={"diagnostics": False})
     if tokens is not None:
         changes |= {"tokens": count_of("--tokens", tokens), "tokens_per_parameter": None}
-        changes["horizon_of"] = None
+        changes |= {"train_flops": None, "horizon_of": None}
     if corpus is not None:
         if not isinstance(config.objective, LanguageConfig):
             raise ConfigError(

@@ -14,7 +14,7 @@ from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
-from fathom.search.formatting import format_count, printable, rounded_count
+from fathom.search.formatting import amount_text, format_count, printable
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.errors import ConfigError
@@ -32,6 +32,7 @@ OPTIMUM_ROW = (
     *("loss", "trials", "reason", "lowest_depth", "shallowest_depth"),
     *("probabilities", "chance_of_cost", "curve_minimum", "curve_minimum_interval"),
     *("family_disagreement", "share_without_minimum", "noise", "params_slope", "best_ff_ratio"),
+    "flops_to_spend",
 )
 """Names of the values of an optimum, as tables and files list them; those of its interval and its
 curve are None unless it is located."""
@@ -82,8 +83,7 @@ class Findings(ABC):
     def horizon_text(self) -> str:
         """The horizon of the first answer; empty where it is not known."""
         first = self.optima[0]
-        unit = first.horizon_unit
-        return f"{rounded_count(first.tokens)} {unit}" if unit else ""
+        return amount_text(first.horizon, first.horizon_unit) if first.horizon_unit else ""
 
     @cached_property
     def audits(self) -> Audits:

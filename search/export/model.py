@@ -47,7 +47,8 @@ class ExportedModel:
     def budget(self) -> Budget:
         """The budget of the shape, with its horizon."""
         budgets = expand_budgets(self.config)
-        return next(budget for budget in budgets if budget.params == self.best.budget)
+        budget = next(budget for budget in budgets if budget.params == self.best.budget)
+        return budget.of_shape(self.best.shape)
 
     @property
     def name(self) -> str:

@@ -255,7 +255,11 @@ def _latency_values(each: BudgetLatency) -> dict[str, Any]:
 
 def _audit_row(rung: RungAudit) -> dict[str, str]:
     return {
-        "rung (tokens)": format_count(rung.rung),
+        **(
+            {"rung (tokens)": format_count(rung.rung)}
+            if rung.unit == "tokens"
+            else {"rung": rung.place}
+        ),
         "finished": str(rung.finished),
         "pairs": str(rung.pairs),
         "rank correlation": text.optional(rung.rank_correlation, ".2f"),
@@ -278,11 +282,19 @@ def provenance(conclusion: Findings) -> dict[str, str]:
     packages = {"python": platform.python_version(), **versions}
     return {
         "Source": f"records.jsonl, {text.counted(len(records), 'trial')}",
-        "Horizon": "; ".join(f"{o.tokens:,} tokens at {format_count(o.budget)}" for o in optima),
+        "Horizon": "; ".join(f"{_whole(o)} at {format_count(o.budget)}" for o in optima),
         "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
         **_from_records(records),
         "Versions": ", ".join(f"{name} {number}" for name, number in packages.items()),
     }
+
+
+def _whole(optimum: Optimum) -> str:
+    """The horizon of an answer in full."""
+    tokens = f"{optimum.tokens:,} tokens"
+    if optimum.flops_to_spend is None:
+        return tokens
+    return f"{optimum.flops_to_spend:.6g} FLOPs ({tokens} of the best shape)"
 
 
 def _from_records(records: Sequence[TrialRecord]) -> dict[str, str]:

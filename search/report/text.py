@@ -12,7 +12,14 @@ from fathom.search.analysis.stalls import stalled_by_depth
 from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
-from fathom.search.formatting import exact_count, format_count, ranges, rounded_count, shell_command
+from fathom.search.formatting import (
+    amount_text,
+    exact_count,
+    format_count,
+    ranges,
+    rounded_count,
+    shell_command,
+)
 from fathom.search.study.keys.groups import DECAYS
 
 SETTLED = (Kind.IDENTIFIED, Kind.PLATEAU)
@@ -91,16 +98,17 @@ def horizon_text(optimum: Optimum) -> str:
     """Returns the horizon with its unit; nothing for final losses of which none is known."""
     if not optimum.horizon_unit:
         return ""
-    return f"{rounded_count(optimum.tokens)} {optimum.horizon_unit}"
+    return amount_text(optimum.horizon, optimum.horizon_unit)
 
 
 def question_across(optima: Sequence[Optimum]) -> str:
     """Returns the counting rule and the horizons of several budgets."""
     count, unit = f"{optima[0].count.label} count", optima[0].horizon_unit
-    tokens = list(dict.fromkeys(rounded_count(optimum.tokens) for optimum in optima))
-    if len(tokens) > MOST_HORIZONS:  # else wider than the figure
-        tokens = [f"{tokens[0]} to {tokens[-1]}"]
-    return f"{count}, {', '.join(tokens)} {unit}" if unit else count
+    amounts = (amount_text(optimum.horizon, unit) for optimum in optima)
+    shown = [amount.removesuffix(f" {unit}") for amount in dict.fromkeys(amounts)]
+    if len(shown) > MOST_HORIZONS:  # else wider than the figure
+        shown = [f"{shown[0]} to {shown[-1]}"]
+    return f"{count}, {', '.join(shown)} {unit}" if unit else count
 
 
 def depth_text(optimum: Optimum) -> str:

@@ -69,8 +69,15 @@ class RungAudit:
     """Depths of which some trials stopped at this rung and none trained beyond it."""
     undecided: int = 0
     """Number of trials promoted only because their forecasts were too close to the best one."""
+    unit: str = "tokens"
+    """Unit of what trials have spent alike at the rung."""
     later: int | None = None
     """Tokens of the first rung after all that can't be trusted; None if no rung is left."""
+
+    @property
+    def place(self) -> str:
+        """Where the rung is, as text: its tokens, or its share of another unit."""
+        return rung_place(self.rung, self.horizon, self.unit)
 
     @property
     def is_biased(self) -> bool:
@@ -103,7 +110,7 @@ class RungAudit:
         depths = ", ".join(map(str, self.cut_depths))
         cut = f"no trial of depth {depths} was promoted" if depths else ""
         parts = (self.wait, _ranking_text(self), _regret_text(self), cut, _advice(self))
-        return f"At {self.rung:,} tokens: {'; '.join(filter(None, parts))}."
+        return f"At {self.place}: {'; '.join(filter(None, parts))}."
 
     @property
     def wait(self) -> str:
@@ -130,9 +137,18 @@ class RungAudit:
         return self.rank_correlation is not None and self.rank_correlation < WEAK_CORRELATION
 
 
+def rung_place(rung: int, horizon: int, unit: str) -> str:
+    """Where a rung is, as text: its tokens, or its share of another unit that trials spend.
+
+    >>> rung_place(2000, 16000, "tokens"), rung_place(2000, 16000, "FLOPs")
+    ('2,000 tokens', '12.5% of the FLOPs')
+    """
+    return f"{rung:,} tokens" if unit == "tokens" else f"{100 * rung / horizon:.3g}% of the {unit}"
+
+
 def audit_stopping(records: Sequence[TrialRecord], rule: HalvingRule) -> tuple[RungAudit, ...]:
     """The audits of the rungs before the horizon, by tokens, from the records of one budget."""
-    rungs = sorted({t for r in records for t in r.rungs if t < r.spec.horizon_tokens})
+    rungs = sorted({t for r in records for t in r.rungs if t < r.spec.shared_horizon})
     audits = [_audit(rung, records, rule) for rung in rungs]
     doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
     later = min((rung for rung in rungs if rung > doubtful), default=None)
@@ -170,10 +186,11 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
         for record in records
         if record.outcome is Outcome.STOPPED and max(record.rungs, default=0) == rung
     ]
-    beyond = {record.spec.shape.depth for record in records if record.tokens > rung}
+    beyond = {record.spec.shape.depth for record in records if record.shared_tokens > rung}
     return RungAudit(
         rung=rung,
-        horizon=records[0].spec.horizon_tokens,
+        horizon=records[0].spec.shared_horizon,
+        unit=records[0].spec.horizon_unit,
         finished=len(done),
         rank_correlation=tau if enough and pairs >= FEWEST_PAIRS else None,
         pairs=pairs,

@@ -99,7 +99,7 @@ def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
     finished = finished_depths(comparable)
     paused = {
         record.spec.shape.depth: record
-        for record in sorted(comparable, key=lambda record: record.tokens)
+        for record in sorted(comparable, key=lambda record: record.shared_tokens)
         if record.outcome is Outcome.STOPPED and record.spec.shape.depth not in finished
     }
     centre = incumbent_depth(records)

@@ -11,7 +11,7 @@ from fathom.search.formatting import format_count
 from fathom.search.json_lines import append_line
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.audit import RungAudit, later_first_rung
+from fathom.search.scheduling.audit import RungAudit, later_first_rung, rung_place
 from fathom.search.scheduling.journal import Past
 from fathom.search.study.planning.budget import Budget
 
@@ -32,10 +32,16 @@ class Extension:
     """Number of resumed trials without a checkpoint, which start anew."""
 
     @property
+    def _place(self) -> str:
+        """Where the first rung is, as text."""
+        unit = "tokens" if self.budget.train_flops is None else "FLOPs"
+        return rung_place(self.first_rung, self.budget.tokens, unit)
+
+    @property
     def sentence(self) -> str:
         """The extension in one line."""
         moves = (
-            f"nothing is stopped before {self.first_rung:,} tokens any more"
+            f"nothing is stopped before {self._place} any more"
             if self.first_rung < self.budget.tokens
             else "nothing is stopped any more"
         )
@@ -79,7 +85,7 @@ def warnings(audits: Audits, command: str) -> tuple[str, ...]:
 def waits(audits: Audits) -> tuple[str, ...]:
     """Returns a line for each rung at which stopping waited."""
     return tuple(
-        f"{format_count(size)}: at {rung.rung:,} tokens {rung.wait}"
+        f"{format_count(size)}: at {rung.place} {rung.wait}"
         for size, rungs in audits.items()
         for rung in rungs
         if rung.wait
@@ -88,9 +94,9 @@ def waits(audits: Audits) -> tuple[str, ...]:
 
 def _doubt(failed: Sequence[RungAudit]) -> str:
     first, *others = failed
-    nor = f" (nor at {', '.join(f'{rung.rung:,}' for rung in others)})" if others else ""
+    nor = f" (nor at {', '.join(rung.place for rung in others)})" if others else ""
     return (
-        f"stopping at {first.rung:,} tokens can't be trusted{nor}: {first.why}; "
+        f"stopping at {first.place} can't be trusted{nor}: {first.why}; "
         f"a new study should set {first.remedy}"
     )
 

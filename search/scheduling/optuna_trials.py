@@ -83,7 +83,7 @@ def public_trial(
     values = {"depth": shape.depth, "d_model": shape.d_model, "ff_ratio": shape.ff_ratio}
     if not all(_holds(space[name], value) for name, value in values.items()):
         return None
-    last = {spec.horizon_tokens: record.loss} if record.loss is not None else {}
+    last = {spec.shared_horizon: record.loss} if record.loss is not None else {}
     trial = create_trial(
         state=trial_end(record, done)[-1],
         value=record.loss,

@@ -185,7 +185,7 @@ def up_to_first_rung(record: TrialRecord) -> TrialRecord:
     if not record.rungs:
         return record
     tokens = min(record.rungs)
-    curve = tuple(point for point in record.curve if point.tokens <= tokens)
+    curve = tuple(point for point in record.curve if record.shared(point) <= tokens)
     rungs = {tokens: record.rungs[tokens]}
     return replace(record, curve=curve, rungs=rungs, outcome=Outcome.STOPPED)
 

@@ -48,7 +48,8 @@ def record_check(config: StudyConfig, budgets: Iterable[Budget], fingerprint: st
                 raise ValueError(
                     f"it is of another study, with {name} {value!s:.80} instead of {expected}"
                 )
-        _check_training(record, config, by_size[record.spec.budget])
+        budget = by_size[record.spec.budget]
+        _check_training(record, config, budget.of_shape(record.spec.shape))
         return record
 
     return check
@@ -72,7 +73,8 @@ def _facts(
     yield "count", spec.count.value, config.count.value
     yield "budget", spec.budget, spec.budget if spec.budget in budgets else list(budgets)
     budget = budgets[spec.budget]
-    yield "horizon_tokens", spec.horizon_tokens, budget.tokens
+    for name, value in budget.length_of(shape).items():
+        yield name, getattr(spec, name), value
     rate = config.train.learning_rate * spec.rate_scale
     yield "learning_rate", spec.learning_rate, rate
     yield "context", shape.context, config.objective.context

@@ -94,6 +94,7 @@ def trial_params(spec: TrialSpec) -> dict[str, str]:
         "rate_scale": spec.rate_scale,
         "decay_scale": spec.decay_scale,
         "prunable": spec.prunable,
+        "horizon_tokens": spec.horizon_tokens,
     }
     return budget_params(spec) | {key: str(value) for key, value in params.items()}
 
@@ -148,8 +149,11 @@ def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
 
 def budget_params(spec: TrialSpec) -> dict[str, str]:
     """Returns the settings of a budget, which its trials share."""
+    horizon = {"horizon_tokens": str(spec.horizon_tokens)}
+    if spec.flops_to_spend is not None:
+        horizon = {"train_flops": f"{spec.flops_to_spend:g}"}
     return {
         "budget": str(spec.budget),
         "count": spec.count.value,
-        "horizon_tokens": str(spec.horizon_tokens),
+        **horizon,
     }

@@ -14,6 +14,7 @@ class Assignment:
 
     config: StudyConfig
     budget: Budget
+    """The budget, with the steps of the trial's shape."""
     spec: TrialSpec
     checkpoint: str
     """Path of the checkpoint file, the same on every node."""
@@ -44,8 +45,8 @@ def standalone_spec(
         stage=Stage.CONFIRM,
         budget=budget.params,
         count=config.count,
-        horizon_tokens=budget.tokens,
         shape=shape,
+        **budget.length_of(shape),
         seed=seed,
         learning_rate=config.train.learning_rate,
         rate_scale=1.0,
@@ -58,4 +59,4 @@ def best_assignment(
 ) -> Assignment:
     """The training of a best shape, outside a search."""
     spec = standalone_spec(f"{budget.label}-best", config, budget, shape)
-    return Assignment(config, budget, spec, checkpoint)
+    return Assignment(config, budget.of_shape(shape), spec, checkpoint)

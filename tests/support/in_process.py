@@ -18,7 +18,7 @@ def search_in_process(
         KeyboardInterrupt: when `stops` is true after a report.
     """
     while spec := scheduler.next_trial():
-        budget = scheduler.budgets[spec.budget].budget
+        budget = scheduler.budgets[spec.budget].budget.of_shape(spec.shape)
         checkpoint = scheduler.folder.checkpoint(spec.trial)
         trial = RunningTrial(
             Assignment(

@@ -1,13 +1,14 @@
 """The chart of learning curves, and the axes, names and texts that charts of trials share."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.formatting import format_count, rounded_count
+from fathom.search.formatting import amount_text, format_count, rounded_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.chart import Axis, Labels
@@ -30,17 +31,21 @@ LATE = 0.8
 
 def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of every learning curve, coloured by depth; None without late losses."""
-    points = [point for record in records for point in record.curve if point.tokens]
     start = _start(records, optimum)
-    late = [point.loss for point in points if point.tokens >= start and math.isfinite(point.loss)]
+    late = [
+        point.loss
+        for record in records
+        for point in record.curve
+        if point.tokens and _spent(record, point.tokens) >= start and math.isfinite(point.loss)
+    ]
     if not late:
         return None
     y = loss_axis(late)
     x = chart.log_axis(
-        "training tokens",
+        f"training {optimum.horizon_unit}",
         start,
-        1.02 * optimum.tokens,
-        quantity="tokens",
+        1.02 * optimum.horizon,
+        quantity=optimum.horizon_unit,
         form=chart.Form.COUNT,
         text=format_count,
     )
@@ -55,7 +60,7 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         x=x,
         y=y,
         marks=chart.visible(
-            *_rungs(records, y),
+            *_rungs(records, y, optimum),
             *_curves(records, start, optimum.optimal_depth),
             *_ends(records, Outcome.STOPPED, colours.INK, STOPPED, (x, y)),
             *_ends(records, Outcome.DIVERGED, colours.ORANGE, DIVERGED, (x, y)),
@@ -67,15 +72,28 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
     )
 
 
-def _rungs(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
-    rungs = sorted({tokens for record in records for tokens in record.rungs})
+def _spent(record: TrialRecord, tokens: float) -> float:
+    """What a trial has spent after these tokens, in the unit in which the trials of its budget
+    spend alike."""
+    in_flops = record.spec.flops_to_spend is not None
+    return tokens * (record.spec.shape.train_flops_per_token if in_flops else 1)
+
+
+def _rung_places(records: Sequence[TrialRecord], optimum: Optimum) -> list[float]:
+    """What trials have spent at each rung, ascending."""
+    shares = {rung / record.spec.shared_horizon for record in records for rung in record.rungs}
+    return sorted(share * optimum.horizon for share in shares)
+
+
+def _rungs(records: Sequence[TrialRecord], y: chart.Axis, optimum: Optimum) -> list[chart.Mark]:
+    rungs = _rung_places(records, optimum)
     return [
         chart.Line(
             name="rung",
             x=(rung, rung),
             y=(y.low, y.high),
             hue=colours.MUTED,
-            hover=f"rung at {rounded_count(rung)} tokens",
+            hover=f"rung at {amount_text(rung, optimum.horizon_unit)}",
             has_values=False,
             dash=True,
             width=1,
@@ -93,15 +111,15 @@ def _curves(records: Sequence[TrialRecord], start: float, best: int | None) -> l
     named = set(legend_depths(records))
     for record in sorted(records, key=lambda record: record.spec.shape.depth):
         points = [point for point in record.curve if point.tokens and math.isfinite(point.loss)]
-        before = [point for point in points if point.tokens < start]
-        points = [*before[-1:], *(point for point in points if point.tokens >= start)]
+        late = bisect_left(points, start, key=lambda point: _spent(record, point.tokens))
+        points = points[max(0, late - 1) :]
         depth = record.spec.shape.depth
         if not points:
             continue
         marks.append(
             chart.Line(
                 name=str(depth),
-                x=tuple(point.tokens for point in points),
+                x=tuple(_spent(record, point.tokens) for point in points),
                 y=tuple(point.loss for point in points),
                 hue=colours.depth_hue(depth, depths, best),
                 hover=describe(record),
@@ -126,19 +144,18 @@ def _ends(
     ended = [record for record in records if record.outcome is outcome and record.tokens]
     marks: list[chart.Mark] = []
     for part, marker in zip(inside_and_above(ended, y), markers, strict=True):
-        tokens = [record.tokens for record in part]
-        places = [max(x.low, count) for count in tokens]
+        spent = [_spent(record, record.tokens) for record in part]
+        places = [max(x.low, amount) for amount in spent]
         losses = [min(last_loss(record), y.edge) for record in part]
         name = outcome.value if marker is markers[0] else f"{outcome.value}, off the scale"
-        marks.append(trial_points(name, part, places, losses, hue, marker, values=tokens))
+        marks.append(trial_points(name, part, places, losses, hue, marker, values=spent))
     return marks
 
 
 def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
-    """Returns the tokens from which the curves are shown: somewhat before the first rung."""
-    rungs = [tokens for record in records for tokens in record.rungs]
-    first = min(rungs, default=optimum.tokens / 8)
-    return min(FIRST_SHOWN * first, optimum.tokens / 4)
+    """Returns what is spent where the curves begin to be shown: somewhat before the first rung."""
+    first = min(_rung_places(records, optimum), default=optimum.horizon / 8)
+    return min(FIRST_SHOWN * first, optimum.horizon / 4)
 
 
 def _names(
@@ -150,9 +167,11 @@ def _names(
     for depth in legend_depths(records):
         of_these = [r for r in records if r.spec.shape.depth == depth and last_loss(r) < math.inf]
         if of_these:
-            furthest = min(of_these, key=lambda record: (-record.tokens, last_loss(record)))
+            furthest = min(of_these, key=lambda record: (-record.shared_tokens, last_loss(record)))
             hue = colours.depth_hue(depth, depths, best)
-            ends[str(depth)] = LineEnd(max(x.low, furthest.tokens), last_loss(furthest), hue)
+            ends[str(depth)] = LineEnd(
+                max(x.low, _spent(furthest, furthest.tokens)), last_loss(furthest), hue
+            )
     return end_labels(ends, x, y)
 
 

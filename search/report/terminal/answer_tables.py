@@ -55,10 +55,16 @@ def print_conclusion(conclusion: Findings, console: Console) -> None:
     print_papers(conclusion.papers, console)
 
 
+def _spent(conclusion: Findings) -> str:
+    """What each training could spend, if it was not tokens."""
+    first = next(iter(conclusion.optima), None)
+    return f", {conclusion.horizon_text}" if first and first.flops_to_spend is not None else ""
+
+
 def print_answers(conclusion: Findings, console: Console) -> None:
     """Prints a table with one row for each budget, the reason of each verdict, and the best law."""
     table = empty_table(
-        f"{conclusion.title}: optimal depth ({conclusion.count.unit_in_full})",
+        f"{conclusion.title}: optimal depth ({conclusion.count.unit_in_full}{_spent(conclusion)})",
         tuple(SHORTER.get(name, name) for name in COLUMNS),
         LEAST,
     )

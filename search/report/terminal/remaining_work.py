@@ -58,7 +58,7 @@ def work_left(
     if settled:
         return WorkLeft(sure, sure, at_a_time)
     planned = plan.expected_tokens * length / plan.budget.tokens
-    done = sum(record.tokens for record in records)
+    done = sum(record.shared_tokens for record in records)
     finished = sum(record.outcome is Outcome.FINISHED for record in records)
     missing = 0.0 if explored else length * max(0, ENOUGH_DEPTHS - finished - len(running))
     least = max(sure + waiting * length, sure + missing, LEAST_SHARE * planned - done)
@@ -68,7 +68,7 @@ def work_left(
 
 def _length(plan: BudgetPlan, records: Sequence[TrialRecord]) -> float:
     """Returns the tokens of a finished trial: fewer than the horizon with early stopping."""
-    finished = [record.tokens for record in records if record.outcome is Outcome.FINISHED]
+    finished = [record.shared_tokens for record in records if record.outcome is Outcome.FINISHED]
     return statistics.fmean(finished) if finished else float(plan.budget.tokens)
 
 
@@ -77,8 +77,8 @@ def _running_left(plan: BudgetPlan, running: Sequence[TrialRecord], length: floa
     left = 0.0
     for record in running:
         rungs = plan.rungs if record.spec.stage is Stage.EXPLORE else ()
-        ends = (rung.tokens for rung in rungs if rung.tokens > record.tokens)
-        left += max(0.0, next(ends, length) - record.tokens)
+        ends = (rung.tokens for rung in rungs if rung.tokens > record.shared_tokens)
+        left += max(0.0, next(ends, length) - record.shared_tokens)
     return left
 
 

@@ -18,6 +18,7 @@ from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count
 from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import (
+    Flops,
     Group,
     Horizon,
     Multiple,
@@ -45,6 +46,7 @@ from fathom.search.study.keys.groups import (
 from fathom.search.study.keys.horizons import check_horizon_of, check_horizons
 from fathom.search.study.keys.model_group import ModelConfig
 from fathom.search.study.keys.objective_choice import ObjectiveChoice
+from fathom.search.study.keys.spending import check_one_amount, check_train_flops
 
 
 class StudyConfig(Group):
@@ -74,6 +76,10 @@ class StudyConfig(Group):
         description="Training tokens of a trial per parameter of its budget; "
         f"{TOKENS_PER_PARAMETER:g} unless `tokens` is given.",
     )
+    train_flops: Flops | None = Field(None, exclude_if=not_, examples=["1e15"])
+    """Floating-point operations that a training may spend, for every shape, in place of `tokens`.
+    Each shape takes the most whole steps that they pay for, so that cheaper shapes see more tokens;
+    trials compare at rungs after equal shares of them. Evaluations are not counted."""
     horizons: tuple[Horizon, ...] | None = Field(
         None, min_length=2, max_length=8, exclude_if=not_, examples=[[5, 20, 80]]
     )
@@ -112,6 +118,12 @@ class StudyConfig(Group):
         return tuple(filter(None, places))
 
     @property
+    def length_key(self) -> str:
+        """The key that says how long a training is; `tokens` where none does."""
+        keys = ("tokens_per_parameter", "train_flops")
+        return next((key for key in keys if getattr(self, key) is not None), "tokens")
+
+    @property
     def plain_rates(self) -> bool:
         """True if no parametrization is known by which one learning rate carries over shapes."""
         return self.model.plain_rates or self.train.command is not None
@@ -125,13 +137,9 @@ class StudyConfig(Group):
     def _check_budgets(self) -> Self:
         if list(self.budgets) != sorted(set(self.budgets)):
             raise RuleError("budgets", f"must ascend without repeats, got {list(self.budgets)}")
-        if self.tokens is not None and self.tokens_per_parameter is not None:
-            raise RuleError(
-                "tokens",
-                "and `tokens_per_parameter` contradict each other, "
-                f"got {self.tokens} and {self.tokens_per_parameter}; keep one",
-            )
-        if not self.count.of_parameters and self.tokens is None and not self.horizons:
+        amounts = ("tokens", "tokens_per_parameter", "train_flops")
+        check_one_amount({name: getattr(self, name) for name in amounts})
+        if not self.count.of_parameters and not (self.tokens or self.train_flops or self.horizons):
             raise RuleError(
                 "tokens",
                 f"is required with `count: {self.count}`, whose budgets are not "
@@ -150,7 +158,7 @@ class StudyConfig(Group):
     def _check_horizons(self) -> Self:
         own = self.tokens if self.tokens is not None else self.tokens_per_parameter
         if self.horizons:
-            others = ("tokens", "tokens_per_parameter", "horizon_of")
+            others = ("tokens", "tokens_per_parameter", "train_flops", "horizon_of")
             check_horizons(
                 self.study,
                 self.horizons,
@@ -159,6 +167,16 @@ class StudyConfig(Group):
             )
         if self.horizon_of:
             check_horizon_of(self.horizon_of, own)
+        return self
+
+    @model_validator(mode="after")
+    def _check_train_flops(self) -> Self:
+        if self.train_flops is not None:
+            check_train_flops(
+                self.count,
+                command=self.train.command is not None,
+                pretrains=self.objective.pretraining_tokens > 0,
+            )
         return self
 
     @model_validator(mode="after")

@@ -1,7 +1,9 @@
 """Budgets as values: size, unit and training tokens; and the steps of rungs and evaluations."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.rung_value import LOOK_BACK
@@ -15,6 +17,9 @@ from fathom.search.study.keys.groups import (
     TOKENS_PER_PARAMETER,
 )
 from fathom.search.study.keys.horizons import counts_tokens
+
+LEAST_STEPS = 20
+"""Fewest steps that the operations of a budget must pay for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +35,39 @@ class Budget:
     steps: int
     """Optimizer steps of a trial that trains to the end."""
     tokens_per_step: int
+    train_flops: float | None = None
+    """Operations that a training may spend; None if every shape takes the same steps. `steps` are
+    then those of a shape with six operations for each parameter and token, and `of_shape` has
+    those of a real one."""
+    shared_steps: int | None = None
+    """Of a budget of one shape, the steps of the budget that all shapes share: its rungs are named
+    by them. None where these are `steps`."""
 
     @property
     def tokens(self) -> int:
         """Training tokens of a trial that trains to the end."""
         return self.steps * self.tokens_per_step
+
+    @property
+    def shared_tokens(self) -> int:
+        """Tokens that stand for a whole training of any shape where shapes are compared."""
+        return (self.shared_steps or self.steps) * self.tokens_per_step
+
+    def of_shape(self, shape: Shape) -> "Budget":
+        """The budget with the steps of a shape: as many whole ones as it may spend, at least 1."""
+        if self.train_flops is None or self.shared_steps:
+            return self
+        of_a_step = shape.train_flops_per_token * self.tokens_per_step
+        steps = max(1, int(self.train_flops // of_a_step))
+        return replace(self, steps=steps, shared_steps=self.steps)
+
+    def length_of(self, shape: Shape) -> dict[str, Any]:
+        """Returns the fields of a trial's description that say how long its shape trains."""
+        own = self.of_shape(shape)
+        fields: dict[str, Any] = {"horizon_tokens": own.tokens}
+        if self.train_flops is not None:
+            fields |= {"flops_to_spend": self.train_flops, "shared_tokens": own.shared_tokens}
+        return fields
 
     def count_error(self, shape: Shape) -> float:
         """Relative difference between a shape's size and the budget, with its sign."""
@@ -52,7 +85,7 @@ def expand_budgets(config: StudyConfig) -> tuple[Budget, ...]:
 
 
 def _budget(config: StudyConfig, params: int) -> Budget:
-    tokens = config.tokens or _tokens(params, config.tokens_per_parameter or TOKENS_PER_PARAMETER)
+    tokens = _tokens_of(config, params)
     context = config.objective.context
     if config.train.batch_size == "auto":
         shortest = _tokens(params, config.horizon_of[0]) if config.horizon_of else tokens
@@ -75,7 +108,7 @@ def _budget(config: StudyConfig, params: int) -> Budget:
             key="objective.pretraining.tokens",
         )
     tokens_per_step = batch_size * context
-    if tokens < tokens_per_step:
+    if tokens < tokens_per_step and config.train_flops is None:
         raise PlanError(
             f"`tokens` must be at least one step, {batch_size} sequences of `objective.context: "
             f"{context}`, got {tokens} at budget {format_count(params)}; raise `tokens`, or lower "
@@ -89,7 +122,18 @@ def _budget(config: StudyConfig, params: int) -> Budget:
         batch_size=batch_size,
         steps=math.ceil(tokens / tokens_per_step),
         tokens_per_step=tokens_per_step,
+        train_flops=config.train_flops,
     )
+
+
+def _tokens_of(config: StudyConfig, params: int) -> int:
+    """Training tokens of a trial of a budget, or those that its operations pay for at six for each
+    parameter and token."""
+    if config.train_flops is None:
+        horizon = config.tokens_per_parameter or TOKENS_PER_PARAMETER
+        return config.tokens or _tokens(params, horizon)
+    of_a_token = 3 * params if config.count is Count.FLOPS else 6 * params
+    return max(1, int(config.train_flops / of_a_token))
 
 
 def _tokens(params: int, horizon: float) -> int:
@@ -132,8 +176,21 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     """Steps of the rungs, ascending, all before the cool-down; empty if nothing is pruned.
 
     Each is `eta` times the one before. At a rung every trial of a budget has seen the same tokens
-    at the same constant rate, so losses compare.
+    at the same constant rate, so losses compare. Of a budget that gives operations, it has spent
+    the same share of them.
     """
+    return tuple(rungs_by_step(config, budget))
+
+
+def rungs_by_step(config: StudyConfig, budget: Budget) -> dict[int, int]:
+    """Step of each rung, ascending -> the tokens by which all shapes of the budget know it."""
+    shared, tokens = budget.shared_steps or budget.steps, budget.tokens_per_step
+    steps = _shared_rung_steps(config, replace(budget, steps=shared))
+    return {max(1, step * budget.steps // shared): step * tokens for step in steps}
+
+
+def _shared_rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
+    """Steps of the rungs of the budget that all shapes share."""
     stopping = config.stopping
     if not config.prunes:
         return ()
@@ -144,6 +201,30 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
         rungs.add(step)
         share *= stopping.eta
     return tuple(sorted(rungs))
+
+
+def check_steps(config: StudyConfig, budget: Budget, shapes: Sequence[Shape]) -> None:
+    """Checks that the operations of a budget suffice for every shape, and to tell rungs apart.
+
+    Raises:
+        PlanError: if they do not.
+    """
+    if budget.train_flops is None:
+        return
+    dearest = max(shapes, key=lambda shape: shape.train_flops_per_token)
+    own = budget.of_shape(dearest)
+    of_a_step = dearest.train_flops_per_token * budget.tokens_per_step
+    paid = int(budget.train_flops // of_a_step)
+    told_apart = len(rungs_by_step(config, own)) == len(rung_steps(config, budget))
+    if paid >= LEAST_STEPS and told_apart:
+        return
+    enough = max(1.1 * LEAST_STEPS * of_a_step, 2 * budget.train_flops)
+    raise PlanError(
+        f"`train_flops` must pay for {LEAST_STEPS} steps of every shape, and for some between "
+        f"rungs, got {budget.train_flops:g}, which pays for {paid} of depth {dearest.depth} at "
+        f"budget {budget.label}; raise it to {enough:.2g}, or lower `train.batch_size`",
+        key="train_flops",
+    )
 
 
 def evaluation_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:

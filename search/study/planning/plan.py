@@ -18,7 +18,13 @@ from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.affordable import MOST_EPOCHS
-from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets, rung_steps
+from fathom.search.study.planning.budget import (
+    Budget,
+    check_steps,
+    evaluation_steps,
+    expand_budgets,
+    rung_steps,
+)
 from fathom.search.study.planning.epochs import epochs_at_least
 from fathom.search.study.planning.evaluations import interval_note
 from fathom.search.study.planning.shapes import feasible_shapes
@@ -40,6 +46,7 @@ class Rung:
     """A rung with its expected numbers of arriving and promoted exploring trials."""
 
     tokens: int
+    """Tokens by which all shapes of the budget know it."""
     arriving: float
     surviving: float
 
@@ -58,7 +65,7 @@ class BudgetPlan:
     ends: tuple[tuple[float, int], ...]
     """Expected numbers of trials and the tokens at which they pause or end, ascending."""
     expected_tokens: float
-    """Expected training tokens of both stages together."""
+    """Expected training tokens of both stages together, counted as `Budget.shared_tokens` are."""
     flops: float
     """Operations of the training."""
     step: StepFit
@@ -75,8 +82,14 @@ class BudgetPlan:
 
     @property
     def flops_of_a_token(self) -> float:
-        """Operations of a training token."""
+        """Operations of a training token, counted as `expected_tokens` are."""
         return self.flops / self.expected_tokens
+
+    @property
+    def tokens_each(self) -> tuple[int, int]:
+        """Fewest and most tokens of a whole training, over the shapes."""
+        tokens = [self.budget.of_shape(shape).tokens for shape in self.shapes]
+        return min(tokens), max(tokens)
 
     @property
     def worst_count_error(self) -> float:
@@ -104,7 +117,7 @@ def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[
     )
     epoch = config.objective.train_tokens()
     return tuple(
-        replace(plan, epochs=plan.budget.tokens / epoch if epoch else None) for plan in plans
+        replace(plan, epochs=plan.tokens_each[1] / epoch if epoch else None) for plan in plans
     )
 
 
@@ -112,6 +125,7 @@ def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
     """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does."""
+    check_steps(config, budget, shapes)
     exploring, confirming = stage_trials(config, shapes)
     expected = expected_confirming(config, shapes)
     rungs = _expected_rungs(config, budget, exploring)
@@ -121,12 +135,19 @@ def plan_budget(
     evaluations = sum(trials * bisect(steps, end // budget.tokens_per_step) for trials, end in ends)
     evaluated, speed = config.objective.evaluation_tokens, machine.speed
 
+    def share(shape: Shape) -> float:
+        """The tokens of a training of this shape, as a share of those of the budget."""
+        return budget.of_shape(shape).steps / budget.steps
+
     def seconds(shape: Shape) -> float:
         """Expected time of all trials of a budget, if all had this shape."""
         step = speed.step_seconds(shape, budget.tokens_per_step)
         chunk = speed.step_seconds(shape, EVAL_CHUNK_TOKENS) * FORWARD
         each = chunk * evaluated / EVAL_CHUNK_TOKENS
-        return tokens / budget.tokens_per_step * step + evaluations * each
+        return share(shape) * tokens / budget.tokens_per_step * step + evaluations * each
+
+    def flops_of_a_token(shape: Shape) -> float:
+        return share(shape) * shape.train_flops_per_token
 
     trials = exploring + expected
     whole = _mean_over_depths(shapes, seconds) + trials * TRIAL_SECONDS
@@ -138,7 +159,7 @@ def plan_budget(
         rungs=rungs,
         ends=ends,
         expected_tokens=tokens,
-        flops=tokens * _mean_over_depths(shapes, lambda shape: shape.train_flops_per_token),
+        flops=tokens * _mean_over_depths(shapes, flops_of_a_token),
         step=largest_step(config, budget, shapes, machine),
         hours=whole / min(machine.slots, trials) / 3600,
     )
@@ -243,7 +264,7 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
 def _epochs_note(config: StudyConfig) -> str:
     """A line where a training repeats its data too often; empty where none does, or it is not
     known."""
-    tokens = expand_budgets(config)[-1].tokens
+    tokens = max(budget.tokens for budget in expand_budgets(config))
     epochs = epochs_at_least(config, tokens)
     if epochs is None or epochs <= MOST_EPOCHS:
         return ""

@@ -37,6 +37,8 @@ def with_true_remedy(
     """
     if verdict.remedy is None:
         return verdict
+    if verdict.remedy is Advice.LARGER_OR_LONGER and config.train_flops is not None:
+        return replace(verdict, remedy=Advice.LARGER_OR_MORE_FLOPS)
     if config.model.build:
         return replace(verdict, remedy=_uncounted(verdict, config, records))
     spec = records[0].spec
@@ -59,8 +61,8 @@ def _uncounted(
             return more_seeds(config, number)
         case Advice.MORE_SEEDS:
             return more_seeds(config, v.FEWEST_SEEDS)
-        case v.MoreTokens() as tokens if config.tokens_per_parameter is not None:
-            return replace(tokens, key="tokens_per_parameter")
+        case v.MoreTokens() as tokens:
+            return replace(tokens, key=config.length_key)
         case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
             end, deeper = verdict.cause.end, verdict.cause.deeper
             beyond = [d for d in config.space.depths if (d > end if deeper else d < end)]
@@ -105,8 +107,8 @@ class _TriedPlan:
         match verdict.remedy:
             case v.Seeds(number):
                 return more_seeds(self._config, number)
-            case v.MoreTokens() as tokens if self._config.tokens_per_parameter is not None:
-                return replace(tokens, key="tokens_per_parameter")
+            case v.MoreTokens() as tokens:
+                return replace(tokens, key=self._config.length_key)
             case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
                 return self._beyond(verdict.cause.end, deeper=verdict.cause.deeper)
             case TheseDepths(depths):

@@ -19,7 +19,7 @@ from fathom.search.formatting import printable
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.hardware.machine import processor
-from fathom.search.study.planning.budget import rung_steps
+from fathom.search.study.planning.budget import rung_steps, rungs_by_step
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.layer_metrics import Layers
 from fathom.search.training.ranks.data_parallel import Ranks
@@ -52,7 +52,7 @@ class TrialLog:
         config, budget, self._spec = assignment.config, assignment.budget, assignment.spec
         self._path, self._device = Path(assignment.checkpoint), device
         self._tokens_per_step = budget.tokens_per_step
-        self._rungs = rung_steps(config, budget)
+        self._rungs = rungs_by_step(config, budget)
         self._median_of = config.stopping.median_of
         self._saver: checkpoint.BackgroundSaver | ShardedSaver
         self._saver = checkpoint.BackgroundSaver(self._path)
@@ -93,9 +93,9 @@ class TrialLog:
         `saved` is true if the state of the training is on disk.
         """
         rung, last = None, self._points[-1].step if self._points else 0
-        if step in self._rungs:
+        if step is not None and step in self._rungs:
             losses = [point.loss for point in self._points]
-            rung = (self._points[-1].tokens, rung_value(losses, self._median_of))
+            rung = (self._rungs[step], rung_value(losses, self._median_of))
         peak = None
         if self._device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self._device)

@@ -193,9 +193,15 @@ def test_tokens_are_raised_by_the_key_that_the_study_has() -> None:
     for rest, key in (
         ("tokens: 1M", "tokens"),
         ("tokens_per_parameter: 9", "tokens_per_parameter"),
+        ("train_flops: 1e13", "train_flops"),
     ):
         remedy = remedy_of(NoiseHidesDepth(0.1), MoreTokens(90), rest=rest)
         assert remedy == MoreTokens(90, key)
+
+
+def test_a_study_that_gives_flops_is_told_to_raise_these() -> None:
+    found = remedy_of(NothingShallower(1), Advice.LARGER_OR_LONGER, rest="train_flops: 1e13")
+    assert found is Advice.LARGER_OR_MORE_FLOPS
 
 
 def test_what_changes_no_plan_is_left_as_it_is() -> None:
