@@ -198,7 +198,16 @@ def test_predict_and_plan_print_the_contracts_json() -> None:
     priced = json.loads(here("plan", TINY, "--json", "--price", "2.5").stdout)
     assert priced["cost"] == pytest.approx(2.5 * priced["device_hours"])
     keys = {"budget", "count", "tokens", "shapes", "depths", "worst_count_error", "trials"}
-    keys |= {"epochs", "rungs", "flops", "hours", "step", "shape_list"}
+    keys |= {
+        "epochs",
+        "rungs",
+        "flops",
+        "hours",
+        "step",
+        "shape_list",
+        "train_flops",
+        "tokens_each",
+    }
     for entry in plan["budgets"]:
         assert set(entry) == keys
         assert entry["step"]["memory"] > 0
