@@ -1,7 +1,8 @@
 """The memory of a training step in closed form, in bytes, and what each layer keeps for backward.
 
 Standard library only, as `shape.py` is. A new kind of layer adds its terms to `saved_by_a_layer`.
-Tests compare each term with what PyTorch saves on a CPU; what differs on a GPU is not yet measured.
+Tests compare each term with what PyTorch saves on a CPU, and benchmarks/RESULTS.md the peak of a
+step with what an H100 measured.
 
 Shapes: N tokens of a piece, D d_model, A width of all heads, F d_ff, H heads, V vocabulary.
 """
@@ -266,17 +267,16 @@ def _vocabulary(shape: Shape) -> int:
 
 
 def _loss(shape: Shape, tokens: int, how: Execution) -> int:
-    """Logits as the products give them, in float32, and as logarithms, of a chunk of tokens."""
-    copies = 2 * WEIGHT
-    if how.bfloat16:  # a GPU reads the logits as they are
-        copies = how.number + WEIGHT * (1 if how.gpu else 2)
-    whole = min(tokens, how.logit_tokens) * shape.vocab_size * copies
-    if how.recomputes:  # autocast still keeps them, though no layer does
-        whole += _casts_of_blocks(shape, how)
+    """Bytes of the logits in float32 and of their logarithms: of all tokens, beside the logits as
+    the product gives them; or of a chunk, after which come the gradients of logits and head."""
+    logits = min(tokens, how.logit_tokens) * shape.vocab_size
+    rounded = how.number * logits * how.bfloat16
+    casts = _casts_of_blocks(shape, how) * how.recomputes  # which autocast keeps all the same
     if tokens <= how.logit_tokens:
-        return whole
-    of_chunk = _vocabulary(shape) * how.number // WEIGHT  # the head's gradient of the one before
-    return whole + _cast_of_head(shape, how) + of_chunk + _kept_of_loss(shape, tokens, how)
+        return 2 * WEIGHT * logits + rounded + casts
+    of_head = _vocabulary(shape) * how.number // WEIGHT
+    of_chunk = max(2 * WEIGHT * logits, WEIGHT * logits + rounded + of_head)
+    return of_chunk + casts + _cast_of_head(shape, how) + _kept_of_loss(shape, tokens, how)
 
 
 def _kept_of_loss(shape: Shape, tokens: int, how: Execution) -> int:
