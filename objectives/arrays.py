@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.objectives.contract import Batch
+from fathom.objectives.keys import BATCH_WIDTHS
 from fathom.objectives.text.encode import Ids, id_type
 from fathom.objectives.token_ids import PAD
 
 Rows = NDArray[np.int64]
-WIDTHS = 8
-"""Number of different widths of a batch, up to the context."""
 
 
 def placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
@@ -97,8 +96,8 @@ class Sequences:
 
 
 def batch_width(longest: int, context: int) -> int:
-    """Width of a batch with a longest row, one of `WIDTHS` values: each is compiled once."""
-    step = math.ceil(context / WIDTHS)
+    """Width of a batch with a longest row, one of `BATCH_WIDTHS` values: each is compiled once."""
+    step = math.ceil(context / BATCH_WIDTHS)
     return min(context, step * math.ceil(longest / step))
 
 

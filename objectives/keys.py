@@ -16,6 +16,8 @@ EVAL_CHUNK_TOKENS = 8192
 """Tokens evaluated at once, as far as their logits are few enough."""
 LOGITS_AT_ONCE = 2**26
 """Logits that exist at once, of training and of evaluation; a quarter of a gigabyte in float32."""
+BATCH_WIDTHS = 8
+"""Number of different widths of a batch of rows, up to the context."""
 TOKENS_FROM = 10_000
 """Smallest horizon that counts tokens; a smaller number counts tokens per parameter."""
 MOST_FLOPS = 1e30
@@ -159,6 +161,8 @@ class ObjectiveConfig(Group, ABC):
     """True if a model that attends to both sides does not see the answers among its inputs."""
     has_sources: ClassVar[bool] = False
     """True if batches have sources, which an encoder reads."""
+    batch_widths: ClassVar[int] = 1
+    """Number of different widths of a batch."""
     cached: ClassVar[bool] = False
     """True if what is made of the data once can be kept in a folder, for the next start."""
 

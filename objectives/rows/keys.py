@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import Field
 
-from fathom.objectives.keys import ObjectiveConfig
+from fathom.objectives.keys import BATCH_WIDTHS, ObjectiveConfig
 
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
 SplitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -27,6 +27,8 @@ def padding_note(lengths: Sequence[int], context: int) -> str:
 
 class RowsConfig(ObjectiveConfig):
     """Keys that the objectives on rows share, with `context` and `eval_examples`."""
+
+    batch_widths: ClassVar[int] = BATCH_WIDTHS
 
     if TYPE_CHECKING:  # a field, whose place among the keys differs
 

@@ -1,9 +1,14 @@
-"""Decides whether a trial is long enough for `torch.compile` to pay."""
+"""Decides whether the steps of a trial are compiled or recorded as a CUDA graph, and prepares for
+compiling."""
 
+import importlib
 import os
 import shutil
 import sysconfig
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from fathom.models.shape import Shape
 
@@ -14,17 +19,34 @@ GRAPH_SECONDS_PER_LAYER = 2.5
 """Further time for each layer where the whole loss is compiled, for a CUDA graph; on a CPU it takes
 15 s at 4 layers and 43 s at 16."""
 GRAPH_PARAMS = 10_000_000
-"""Size below which launches take most of a step, so that it is replayed as a CUDA graph."""
+"""Size below which a loss that is to be compiled is compiled whole, and replayed as a CUDA
+graph."""
 EAGER_SECONDS_PER_LAYER = 0.4e-3
-"""Least time of a layer's step on a GPU, some sixty launches; an estimate, not yet measured."""
-EAGER_FLOPS = 150e12
-"""Operations per second of large eager bfloat16 steps on a GPU; an estimate as well."""
+"""Least time of a layer's step on a GPU, some sixty launches by a fast host: an estimate."""
+SLOW_LAUNCHES_PER_LAYER = 4e-3
+"""Time of the same launches by a slow host: 5 layers of width 128 took 19.5 ms a step on a rented
+H100 (python -m benchmarks.gpu --stage graphs)."""
+EAGER_FLOPS = 250e12
+"""Operations per second of large bfloat16 steps on a GPU; those of 12x832 on the same H100."""
 SAVED = 0.25
-"""Least fraction of a step that compiling saves on a GPU; an estimate as well."""
+"""Least fraction of a step that compiling saves on a GPU: an estimate."""
+MOST_KERNELS = 64
+"""Largest number of kinds of batch for which a block is compiled: rows have batches of eight
+widths, and each may come in micro-batches of several sizes. PyTorch's own limit is 8, after which
+it would compute eagerly what is new."""
 
 
-def pays(shape: Shape, *, steps: int, tokens_per_step: int, device_type: str) -> bool:
-    """True if compiling is estimated to save more time over the trial than it takes.
+def begin_compiling() -> None:
+    """Forgets what was compiled for earlier shapes in this process, which counts in PyTorch's
+    limit, and raises that limit."""
+    torch.compiler.reset()
+    dynamo: Any = importlib.import_module("torch._dynamo.config")  # takes a second
+    dynamo.recompile_limit = MOST_KERNELS
+
+
+def pays(shape: Shape, *, steps: float, tokens_per_step: int, device_type: str) -> bool:
+    """True if compiling is estimated to save more time than it takes, over the `steps` for which a
+    block is compiled once.
 
     On a CPU it seldom does: at 8x32 (depth by width) it saves a tenth of a step and takes at least
     as long as 5,000 steps, at 2x64 a twentieth and as long as 5,000
@@ -38,6 +60,18 @@ def pays(shape: Shape, *, steps: int, tokens_per_step: int, device_type: str) ->
     if uses_cuda_graphs(shape, device_type):
         cost += GRAPH_SECONDS_PER_LAYER * shape.depth
     return steps * step_seconds * SAVED > cost
+
+
+def launches_may_dominate(shape: Shape, *, tokens_per_step: int, device_type: str) -> bool:
+    """True if a slow host takes longer for the launches of a step than a GPU for its operations, so
+    that the step is to be recorded as a CUDA graph.
+
+    On an H100 whose host was slow, recorded steps were 9.2 times as fast at 5x128 and 20x64 (depth
+    by width), 3.0 times at 64x112 and 1.4 times at 6x384; at 12x832, 1.01 times.
+    """
+    operations = tokens_per_step * shape.train_flops_per_token
+    launches = shape.depth * SLOW_LAUNCHES_PER_LAYER
+    return device_type == "cuda" and launches > operations / EAGER_FLOPS
 
 
 def uses_cuda_graphs(shape: Shape, device_type: str) -> bool:

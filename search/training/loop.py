@@ -241,7 +241,7 @@ def compile_step(training: Training, objective: Objective) -> None:
         _backward(training, objective, batch)
     except Exception as error:
         alone = training.ranks.size == 1 and not is_out_of_memory(error)
-        if not (alone and plan.eager_if_compiling_fails):
+        if not (alone and plan.may_be_eager):
             raise
         training.become_eager()  # an error of another cause comes again in the first step
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]

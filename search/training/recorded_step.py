@@ -16,8 +16,9 @@ from torch import Tensor
 
 from fathom.models.network.transformer import Transformer
 from fathom.models.optim import ClippedAdamW
+from fathom.models.parametrization import OptimizerName
 from fathom.objectives.contract import Batch
-from fathom.search.training.state import Training
+from fathom.search.training.state import Training, TrainPlan
 
 WARM_PASSES = 2
 """Passes forward and backward before recording, in which libraries make what they keep."""
@@ -26,19 +27,26 @@ Backward = Callable[[Batch], Tensor]
 """Computes the gradients of a batch; returns its mean loss."""
 
 
-def obstacle(training: Training) -> str:
-    """Reason why the steps of a training can't be recorded; empty if they can."""
-    plan = training.plan
+def obstacle_of_plan(plan: TrainPlan) -> str:
+    """Reason in its plan why the steps of a training can't be recorded; empty if there is none."""
     reasons = {
         "they are compiled": plan.compiled,
-        "a step has several processes": training.ranks.size > 1,
-        "a step has micro-batches": training.micro_batches > 1,
         "they have dropout": plan.dropout > 0,
-        "they have auto-sizing": training.auto_sizing is not None,
-        "Muon trains them": not isinstance(training.optimizer, ClippedAdamW),
-        "the model is a user's own": not isinstance(training.model, Transformer),
+        "they have auto-sizing": plan.auto_sizing is not None,
+        "Muon trains them": plan.optimizer is OptimizerName.MUON,
     }
     return next((reason for reason, there in reasons.items() if there), "")
+
+
+def obstacle(training: Training) -> str:
+    """Reason why the steps of a training can't be recorded; empty if they can."""
+    reasons = {
+        "a step has several processes": training.ranks.size > 1,
+        "a step has micro-batches": training.micro_batches > 1,
+        "the model is a user's own": not isinstance(training.model, Transformer),
+    }
+    own = next((reason for reason, there in reasons.items() if there), "")
+    return own or obstacle_of_plan(training.plan)
 
 
 class RecordedStep:
@@ -121,8 +129,13 @@ class RecordedStep:
 
 
 def recorded_step(training: Training, first: Batch, backward: Backward) -> RecordedStep | None:
-    """The step of a training as recorded; None, with a warning, where that can't be done."""
+    """The step of a training as recorded; None where that can't be done.
+
+    A warning says why, unless the study left the choice to Fathom and the training has an obstacle.
+    """
     reason = obstacle(training)
+    if reason and training.plan.may_be_eager:
+        return None
     if not reason:
         step = RecordedStep(training, first, backward)
         try:

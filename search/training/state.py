@@ -19,6 +19,7 @@ from fathom.models.sizing.auto_sizing import AutoSizing
 from fathom.models.sizing.group_penalty import GroupPenalty
 from fathom.objectives.contract import Batch, Model
 from fathom.search.training.ahead import Ahead, LongerHorizon
+from fathom.search.training.compile_policy import begin_compiling
 from fathom.search.training.layer_metrics import Layers, diagnostics_steps
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.ranks.sharding import whole
@@ -58,8 +59,9 @@ class TrainPlan:
     compiled: bool = False
     """True to compile the blocks in training steps, or the loss of a user's own model; evaluations,
     of another batch size, are not."""
-    eager_if_compiling_fails: bool = False
-    """True to compute eagerly where the compiler fails; else that is an error."""
+    may_be_eager: bool = False
+    """True if the study leaves the choice to compile or to record to Fathom: where the compiler
+    fails, steps are then computed eagerly; else that is an error."""
     cuda_graphs: bool = False
     """True to compile the whole loss instead, and replay its launches as one CUDA graph."""
     recorded: bool = False
@@ -155,8 +157,7 @@ class Training:
         where = torch.device("cpu") if plan.shards else device  # whole, it may not fit a GPU
         self.model = build_model(shape, recipe, seed=seed, device=where)
         if plan.compiled:
-            # Else the ninth shape in a process would not be compiled: PyTorch then gives up.
-            torch.compiler.reset()
+            begin_compiling()
             if isinstance(self.model, Transformer):
                 self.model.compile_blocks()
         if isinstance(self.model, Transformer):

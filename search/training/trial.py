@@ -22,12 +22,18 @@ from fathom.search.study.planning.budget import (
     constant_until,
     evaluation_steps,
     horizon_budgets,
+    steps_of_a_start,
     warmup_steps,
 )
 from fathom.search.study.planning.shape_counter import recipe_of
 from fathom.search.training.ahead import LongerHorizon
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.compile_policy import pays, possible, uses_cuda_graphs
+from fathom.search.training.compile_policy import (
+    launches_may_dominate,
+    pays,
+    possible,
+    uses_cuda_graphs,
+)
 from fathom.search.training.device import (
     DeviceError,
     computes_in_bfloat16,
@@ -39,6 +45,7 @@ from fathom.search.training.evaluation import autocast
 from fathom.search.training.loop import train, until_over
 from fathom.search.training.micro_batches import free_memory, is_out_of_memory
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
+from fathom.search.training.recorded_step import obstacle_of_plan
 from fathom.search.training.saving import checkpoint
 from fathom.search.training.saving.compact_weights import write_compact
 from fathom.search.training.saving.trial_log import ReportSchedule, TrialLog
@@ -54,10 +61,8 @@ AFTER_A_KILL = 4
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
     """Training settings of a trial of a budget; fractions of the horizon become steps."""
-    settings, compiled = config.train, _compiled(config, budget, spec, device)
-    in_one = config.resources.processes_per_trial == 1 and config.model.build is None
-    stacks = spec.shape.encoder_depth > 0
-    return TrainPlan(
+    settings = config.train
+    plan = TrainPlan(
         steps=budget.steps,
         batch_size=budget.batch_size,
         learning_rate=spec.learning_rate,
@@ -68,13 +73,18 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         auto_sizing=settings.auto_sizing.penalty,
         evaluation_steps=evaluation_steps(config, budget),
         bfloat16=computes_in_bfloat16(settings.precision, device),
-        compiled=compiled,
-        eager_if_compiling_fails=settings.compile == "auto",
-        cuda_graphs=compiled and in_one and not stacks and uses_cuda_graphs(spec.shape, device),
-        recorded=settings.compile == "graph",
+        may_be_eager=settings.compile == "auto",
         diagnostics=settings.diagnostics and config.model.build is None,
         patience=settings.patience,
     )
+    if _records(plan, config, budget, spec, device):
+        return replace(plan, recorded=True)
+    if not _compiles(config, budget, spec, device):
+        return plan
+    in_one = config.resources.processes_per_trial == 1 and config.model.build is None
+    stacks = spec.shape.encoder_depth > 0
+    graphs = in_one and not stacks and uses_cuda_graphs(spec.shape, device)
+    return replace(plan, compiled=True, cuda_graphs=graphs)
 
 
 def _with_trunk(plan: TrainPlan, config: StudyConfig, budget: Budget) -> TrainPlan:
@@ -93,7 +103,23 @@ def _with_trunk(plan: TrainPlan, config: StudyConfig, budget: Budget) -> TrainPl
     return replace(plan, longer=longer, trunk_step=trunk_step) if longer else plan
 
 
-def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> bool:
+def _records(
+    plan: TrainPlan, config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
+) -> bool:
+    """True if steps are to be recorded as a CUDA graph."""
+    setting = config.train.compile
+    if setting != "auto":
+        return setting == "graph"
+    alike = config.objective.batch_widths == 1 and not config.space.split
+    alone = config.resources.processes_per_trial == 1 and config.model.build is None
+    if not (alike and alone) or obstacle_of_plan(plan):
+        return False
+    tokens = budget.tokens_per_step
+    return launches_may_dominate(spec.shape, tokens_per_step=tokens, device_type=device)
+
+
+def _compiles(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> bool:
+    """True if steps that are not recorded are to be compiled."""
     setting = config.train.compile
     if setting != "auto":
         return setting is True
@@ -102,8 +128,11 @@ def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str)
         # would be compiled for each.
         return False
     tokens = budget.tokens_per_step // config.resources.processes_per_trial
-    longest = horizon_budgets(config, budget)[-1].steps  # the same kernels at every horizon
-    worth = pays(spec.shape, steps=longest, tokens_per_step=tokens, device_type=device)
+    steps: float = horizon_budgets(config, budget)[-1].steps
+    if spec.prunable and not config.horizon_of:  # whose trials have the same kernels at each
+        steps = steps_of_a_start(config, budget)
+    steps /= config.objective.batch_widths
+    worth = pays(spec.shape, steps=steps, tokens_per_step=tokens, device_type=device)
     return worth and possible()
 
 

@@ -345,9 +345,9 @@ class TrainConfig(Group):
     """Compile training steps with torch.compile, which needs a C compiler and Python's headers on
     every worker.
 
-    `auto` compiles if the trial runs on a GPU and is long enough to save more time than compiling
-    takes. `graph` compiles nothing: a GPU replays all launches of a step as one CUDA graph. It is
-    for small models, and has not been measured yet.
+    `graph` compiles nothing: a GPU replays all launches of a step as one CUDA graph. `auto` does
+    that on a GPU for models so small that launches may take most of a step, and compiles for others
+    if the trial is long enough to save more time than compiling takes.
     """
     deterministic: bool = False
     """Use only kernels that give the same bits every time, so that a trial can be repeated exactly

@@ -227,6 +227,16 @@ def check_steps(config: StudyConfig, budget: Budget, shapes: Sequence[Shape]) ->
     )
 
 
+def steps_of_a_start(config: StudyConfig, budget: Budget) -> float:
+    """Steps that an exploring trial takes on average from a start to where it pauses or ends, if
+    one in `eta` goes on at each rung."""
+    reached, before, starts, steps = 1.0, 0, 0.0, 0.0
+    for stop in (*rung_steps(config, budget), budget.steps):
+        starts, steps = starts + reached, steps + reached * (stop - before)
+        reached, before = reached / config.stopping.eta, stop
+    return steps / starts
+
+
 def evaluation_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     """Steps after which a trial is evaluated, ascending: an even grid, the end, and some before
     each rung.

@@ -19,7 +19,14 @@ from fathom.models.shape import Shape
 from fathom.objectives import keys
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.token_loss import masked_loss, mean_loss
-from fathom.search.training.compile_policy import pays, possible, uses_cuda_graphs
+from fathom.search.study.keys.config import parse
+from fathom.search.study.planning.budget import expand_budgets, steps_of_a_start
+from fathom.search.training.compile_policy import (
+    launches_may_dominate,
+    pays,
+    possible,
+    uses_cuda_graphs,
+)
 from tests.support import training as small
 from tests.support.training import (
     PARAMETRIZATION,
@@ -57,6 +64,21 @@ def test_once_it_pays_more_steps_pay_as_well(tokens_per_step: int) -> None:
     assert answers == sorted(answers)
 
 
+@pytest.mark.parametrize(("depth", "width", "tokens"), [(5, 128, 8192), (64, 112, 32768)])
+def test_the_launches_of_narrow_layers_may_take_most_of_a_step_on_a_gpu(
+    depth: int, width: int, tokens: int
+) -> None:
+    shape = replace(SHAPE, depth=depth, d_model=width, d_ff=4 * width, n_heads=1, head_dim=width)
+    assert launches_may_dominate(shape, tokens_per_step=tokens, device_type="cuda")
+    assert not launches_may_dominate(shape, tokens_per_step=tokens, device_type="cpu")
+    assert not launches_may_dominate(shape, tokens_per_step=1000 * tokens, device_type="cuda")
+
+
+def test_the_launches_of_wide_layers_do_not() -> None:
+    shape = replace(SHAPE, d_model=832, n_heads=13, d_ff=4 * 832)
+    assert not launches_may_dominate(shape, tokens_per_step=32768, device_type="cuda")
+
+
 def test_only_small_models_on_a_gpu_are_cuda_graphs() -> None:
     small, large = replace(SHAPE, depth=2), replace(SHAPE, depth=24)
     assert uses_cuda_graphs(small, "cuda")
@@ -74,6 +96,35 @@ def test_compiling_takes_no_longer_for_a_deeper_model_whose_blocks_are_compiled(
             for depth in (14, 48)
         )
         assert deep >= shallow
+
+
+def test_a_trial_that_may_pause_is_compiled_where_what_it_trains_at_a_time_pays() -> None:
+    config = parse("study: s\nobjective: {name: language, context: 64}\nbudgets: [1M]\n")
+    (budget,) = expand_budgets(config)
+    steps, at_a_time = budget.steps, steps_of_a_start(config, budget)
+    assert 0.1 * steps < at_a_time < 0.3 * steps
+    without = parse("study: s\nobjective: language\nbudgets: [1M]\nstopping: {enabled: false}\n")
+    assert steps_of_a_start(without, budget) == steps
+
+
+@compiles[1]
+def test_every_kind_of_batch_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", traced)
+    training = new_training(replace(SHORT_PLAN, compiled=True))
+    context, counts = training.transformer.shape.context, []
+    begun = list[object]()
+    compilations.register_start_callback(begun.append)
+    try:
+        for sequences in (4, 2, 1):
+            for tokens in range(4, context + 1):
+                inputs = torch.zeros(sequences, tokens, dtype=torch.int64)
+                before = len(begun)
+                training.transformer(inputs).sum().backward()
+                counts.append(len(begun) - before)
+    finally:
+        compilations.remove_start_callback(begun.append)
+    assert len(counts) > 8, "PyTorch's own limit"
+    assert min(counts) > 0
 
 
 @compiles[0]
@@ -139,7 +190,7 @@ def test_a_compiler_that_fails_leaves_a_trial_that_may_be_eager_with_the_same_lo
 ) -> None:
     eager = losses_of(new_training(SHORT_PLAN))
     refuse(monkeypatch)
-    plan = replace(SHORT_PLAN, compiled=True, eager_if_compiling_fails=True)
+    plan = replace(SHORT_PLAN, compiled=True, may_be_eager=True)
     training = new_training(plan)
 
     with pytest.warns(UserWarning, match=r"not compiled, as the compiler failed: .*no Python\.h"):

@@ -74,6 +74,13 @@ def test_what_cannot_be_recorded_is_said_and_trained_as_ever(
     assert losses == losses_of(new_training(plan))
 
 
+def test_nothing_is_said_of_an_obstacle_to_a_graph_that_was_not_asked_for() -> None:
+    plan = replace(PLAN, micro_batches=2)
+    chosen = new_training(replace(plan, recorded=True, may_be_eager=True))
+    assert losses_of(chosen) == losses_of(new_training(plan))  # warnings are errors
+    assert chosen.recorded is None
+
+
 def test_a_graph_that_cuda_refuses_leaves_a_training_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -445,3 +445,29 @@ def test_a_gpu_without_bfloat16_computes_in_float32_or_refuses(
 )
 def test_a_short_trial_on_a_cpu_is_compiled_only_when_told(setting: str, compiled: bool) -> None:
     assert plan_of(f"train: {{compile: {setting}}}").compiled is compiled
+
+
+@pytest.mark.parametrize(
+    ("keys", "recorded"),
+    [
+        ("{}", True),
+        ("{compile: graph}", True),
+        ("{compile: false}", False),
+        ("{compile: true}", False),
+        ("{dropout: 0.1}", False),
+        ("{optimizer: muon}", False),
+    ],
+)
+def test_small_steps_on_a_gpu_are_recorded_as_a_graph_unless_that_is_impossible_or_unwanted(
+    keys: str, recorded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    assert plan_of(f"train: {keys}", device="cuda").recorded is recorded
+    assert plan_of(f"train: {keys}", device="cpu").recorded is (keys == "{compile: graph}")
+
+
+def test_batches_of_many_widths_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    rows = parse("study: s\nbudgets: [1M]\nobjective: {name: transduction, context: 12}\n")
+    assert rows.objective.batch_widths > 1
+    assert not train_plan(rows, expand_budgets(rows)[0], SPEC, "cuda").recorded
