@@ -31,7 +31,7 @@ from fathom.objectives.keys import logit_tokens
 from fathom.objectives.text.language.objective import Language
 from fathom.search.records import Outcome, Report
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.loop import advance
+from fathom.search.training.loop import advance, record_step
 from fathom.search.training.micro_batches import free_memory
 from fathom.search.training.trial import RunningTrial, catch_failures, run_trial
 
@@ -65,7 +65,8 @@ def cases(setup: Setup) -> Cases:
                 depth, width, vocabulary=vocabulary, context=128 if setup.tiny else 1024
             )
             yield name, partial(_predicted, shape=shape)
-    yield "left behind", _left_behind
+    yield "left behind", partial(_left_behind, recorded=False)
+    yield "left behind, recorded", partial(_left_behind, recorded=True)
     yield "forced", _forced
     if setup.on_gpu:
         yield "limited eager", lambda setup: _limited(setup, compiled=False)
@@ -122,13 +123,15 @@ def peak_memory(setup: Setup, do: Callable[[], None]) -> int:
     return peak
 
 
-def _left_behind(setup: Setup) -> Iterator[StageFinding]:
+def _left_behind(setup: Setup, *, recorded: bool) -> Iterator[StageFinding]:
     """What later steps add to the memory of earlier ones, and trainings to that before them."""
     shape = shape_of(2, 64)
     objective = random_ids(shape).to(setup.device)
 
     def trained() -> int:
         training = training_of(shape, setup.device)
+        if recorded:
+            record_step(training, objective)
         advance(training, objective, goal=4)
         before = live_bytes(setup)
         advance(training, objective, goal=20)

@@ -172,7 +172,7 @@ def advance(
 def _take_step(training: Training, objective: Objective, batch: Batch, rate: float) -> Tensor:
     """Moves the weights along the gradients of a batch; returns this rank's part of its loss."""
     if training.recorded is not None:
-        return training.recorded(batch, rate)
+        return training.recorded(training, batch, rate)
     own_loss = _backward(training, objective, batch)
     update = partial(training.optimizer.clipped_step, training.plan.grad_clip)
     if training.auto_sizing is None:
@@ -197,7 +197,7 @@ def _backward(training: Training, objective: Objective, batch: Batch) -> Tensor:
     while True:
         draw_dropout(training)
         try:
-            return _backward_in_parts(training, _loss_of(training, objective), batch)
+            return _backward_in_parts(training, batch, loss_of=_loss_of(training, objective))
         except Exception as error:
             recovers = training.ranks.size == 1 and is_out_of_memory(error)
             if not (recovers and halved(training)):
@@ -213,7 +213,7 @@ def draw_dropout(training: Training) -> None:
 
 
 def _backward_in_parts(
-    training: Training, loss_of: Callable[[Model, Batch], Tensor], batch: Batch
+    training: Training, batch: Batch, *, loss_of: Callable[[Model, Batch], Tensor]
 ) -> Tensor:
     losses: list[Tensor] = []
     ranks, network = training.ranks, training.network
@@ -253,7 +253,7 @@ def record_step(training: Training, objective: Objective) -> None:
     """Records a training step, if that can be done; changes no weight."""
     began, plan = time.perf_counter(), training.plan
     batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
-    backward = partial(_backward_in_parts, training, objective.loss)
+    backward = partial(_backward_in_parts, loss_of=objective.loss)
     training.recorded = recorded_step(training, batch, backward)
     training.compile_seconds = time.perf_counter() - began
 

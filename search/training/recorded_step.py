@@ -23,8 +23,8 @@ from fathom.search.training.state import Training, TrainPlan
 WARM_PASSES = 2
 """Passes forward and backward before recording, in which libraries make what they keep."""
 
-Backward = Callable[[Batch], Tensor]
-"""Computes the gradients of a batch; returns its mean loss."""
+Backward = Callable[[Training, Batch], Tensor]
+"""Computes a training's gradients of a batch; returns its mean loss."""
 
 
 def obstacle_of_plan(plan: TrainPlan) -> str:
@@ -50,14 +50,15 @@ def obstacle(training: Training) -> str:
 
 
 class RecordedStep:
-    """A step of one training, which is called with each batch and the learning rate."""
+    """A step of one training, which is called with it, each batch and the learning rate.
+
+    It does not hold the training, which holds it: the memory of both is free once the latter ends.
+    """
 
     def __init__(self, training: Training, first: Batch, backward: Backward) -> None:
-        """`first` is a batch like those to come; `backward` computes the gradients of one."""
+        """`first` is a batch like those to come."""
         assert isinstance(training.optimizer, ClippedAdamW), "see `obstacle`"
-        self._model, self._optimizer = training.model, training.optimizer
-        self._limit = training.plan.grad_clip
-        self._backward = backward
+        self._optimizer, self._backward = training.optimizer, backward
         sources = None if first.sources is None else first.sources.clone()
         self._batch = Batch(first.inputs.clone(), first.targets.clone(), sources)
         device = training.device
@@ -74,17 +75,17 @@ class RecordedStep:
         self._loss = self._rate
         """The loss of the last step, where the graph writes it."""
 
-    def __call__(self, batch: Batch, rate: float) -> Tensor:
+    def __call__(self, training: Training, batch: Batch, rate: float) -> Tensor:
         """Takes a step at a learning rate, the study's; returns the mean loss, which the next step
         may overwrite."""
         self._rate.fill_(rate)
         if not self._holds(batch):  # of another size, it is computed without the graph
-            return self._step(batch)
+            return self._step(training, batch)
         for buffer, given in zip(self._batch, batch, strict=True):
             if buffer is not None and given is not None:
                 buffer.copy_(given, non_blocking=True)
         if self._graph is None:
-            return self._step(self._batch)
+            return self._step(training, self._batch)
         self._graph.replay()
         return self._loss
 
@@ -96,13 +97,13 @@ class RecordedStep:
         )
         return ours == given
 
-    def _step(self, batch: Batch) -> Tensor:
+    def _step(self, training: Training, batch: Batch) -> Tensor:
         self._rates_G.copy_(self._scales_G * self._rate)
-        loss = self._backward(batch)
-        self._optimizer.clipped_step(self._limit)
+        loss = self._backward(training, batch)
+        self._optimizer.clipped_step(training.plan.grad_clip)
         return loss
 
-    def record(self) -> None:
+    def record(self, training: Training) -> None:
         """Records the launches of a step on a GPU, none of which is carried out; changes no weight.
 
         Raises:
@@ -114,18 +115,18 @@ class RecordedStep:
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARM_PASSES):
-                self._backward(self._batch)
-                self._model.zero_grad(set_to_none=True)
+                self._backward(training, self._batch)
+                training.model.zero_grad(set_to_none=True)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self._loss = self._step(self._batch)
+            self._loss = self._step(training, self._batch)
         self._graph = graph
 
-    def undo(self) -> None:
+    def undo(self, training: Training) -> None:
         """Leaves the training as it was."""
         self._optimizer.rates = ()
-        self._model.zero_grad(set_to_none=True)
+        training.model.zero_grad(set_to_none=True)
 
 
 def recorded_step(training: Training, first: Batch, backward: Backward) -> RecordedStep | None:
@@ -139,10 +140,10 @@ def recorded_step(training: Training, first: Batch, backward: Backward) -> Recor
     if not reason:
         step = RecordedStep(training, first, backward)
         try:
-            step.record()
+            step.record(training)
         except RuntimeError as error:  # for which CUDA has no type; a lack of memory is one as well
             reason = str(error).splitlines()[0]
-            step.undo()
+            step.undo(training)
         else:
             return step
     warnings.warn(f"steps are not recorded as a graph: {reason}", stacklevel=2)

@@ -182,8 +182,9 @@ class Training:
             )
         self.compiled_loss: Callable[[Model, Batch], Tensor] | None = None
         """The loss as compiled whole, once a step has needed it."""
-        self.recorded: Callable[[Batch, float], Tensor] | None = None
-        """Takes a step on a batch at a learning rate, if steps are recorded; returns its loss."""
+        self.recorded: Callable[[Training, Batch, float], Tensor] | None = None
+        """Takes a step of this training on a batch at a learning rate, if steps are recorded;
+        returns its loss."""
         self.step = 0
         self.train_seconds = 0.0
         self.compile_seconds = 0.0

@@ -1,5 +1,7 @@
 """A step on buffers that stay is the step that it stands for, to the last bit."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -72,6 +74,20 @@ def test_what_cannot_be_recorded_is_said_and_trained_as_ever(
     with pytest.warns(UserWarning, match=f"not recorded as a graph: {reason}"):
         losses = losses_of(new_training(replace(plan, recorded=True)))
     assert losses == losses_of(new_training(plan))
+
+
+def test_the_memory_of_a_training_is_free_as_soon_as_it_ends() -> None:
+    training = new_training(RECORDED)
+    losses_of(training)
+    assert training.recorded is not None
+    ended, cycles = weakref.ref(training), gc.isenabled()
+    gc.disable()
+    try:
+        del training
+        assert ended() is None
+    finally:
+        if cycles:
+            gc.enable()
 
 
 def test_nothing_is_said_of_an_obstacle_to_a_graph_that_was_not_asked_for() -> None:
