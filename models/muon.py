@@ -14,10 +14,11 @@ from fathom.models.memory import MUON_AT_ONCE
 
 
 class BatchedMuon(torch.optim.Muon):
-    """PyTorch's Muon with one product for all matrices of a size, and in float32 on a CPU.
+    """PyTorch's Muon, but matrices of one size go through one product, in float32 on a CPU.
 
-    Its own step takes matrix after matrix, and always in bfloat16: on a CPU without such
-    instructions that is 20 times slower. Here a group's rate is the spectral norm of the step.
+    PyTorch's own step takes one matrix after another, always in bfloat16: on a CPU without
+    instructions for it that is 20 times slower. A group's learning rate is the spectral norm of
+    the step.
     """
 
     @torch.no_grad()

@@ -85,8 +85,8 @@ class DepthPoints:
         return replace(self, depths=depths, losses=losses, covariance=covariance, by_seeds=by_seeds)
 
     def height(self, errors: float) -> Array:
-        """Height of each loss above the lowest one beyond `errors` standard errors of the
-        difference, or 0; (depths,), nats."""
+        """How far each loss exceeds the lowest one, minus `errors` standard errors of their
+        difference, in nats, (depths,); 0 where that is negative."""
         joint = self.joint_errors[self.best]
         height: Array = np.maximum(0.0, self.losses - self.losses[self.best] - errors * joint)
         return height

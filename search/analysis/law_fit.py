@@ -56,7 +56,7 @@ class SizedDepths:
     """0 for a measured depth, 1 where the best depth is at least this one, -1 where at most."""
 
     def at(self, kept: Array) -> "SizedDepths":
-        """The points at these places."""
+        """The subset of the points that `kept` selects, a boolean mask over sizes."""
         columns = (self.params, self.log_depth, self.error, self.side)
         return SizedDepths(*(column[kept] for column in columns))
 

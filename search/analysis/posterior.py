@@ -139,8 +139,8 @@ class _Setting:
 
     @cached_property
     def correction(self) -> Array:
-        """Expected deviation from the curve at each whole depth if one point lies a nat above the
-        curve, (depths, points)."""
+        """Gain matrix, (depths, points): the expected deviation from the curve at a whole depth for
+        each nat by which a point lies above the curve."""
         gain: Array = self.deviations @ self.deviations[self.at].T @ self.white.T @ self.white
         return gain
 

@@ -249,7 +249,7 @@ class OneValue:
 
 
 class Advice(Enum):
-    """The remedies without numbers."""
+    """Remedies that need no parameters."""
 
     MORE_SEEDS = auto()
     MORE_DEPTHS = auto()
@@ -364,10 +364,10 @@ def _log2_span(depths: Sequence[int]) -> float:
 
 
 def _flat(estimates: DepthEstimates) -> bool:
-    """True if one loss for all depths explains the measurements, and no depth is certainly worse
-    than the best, by the noise that repeats show.
+    """True if two tests, with the noise that repeated seeds measure, both find no difference: an
+    F test that all depths have one loss, and a test of each depth against the best.
 
-    With few degrees of freedom the test of all depths at once overlooks a single one.
+    The second is needed since with few repeats the first overlooks a single depth that is worse.
     """
     points, freedom = points_of(estimates), estimates.repeats.degrees_of_freedom
     if not freedom:
@@ -386,8 +386,8 @@ def _one_loss_fits(points: DepthPoints, degrees_of_freedom: int) -> bool:
 
 
 def _around(location: Location) -> tuple[int, int]:
-    """The tested depths next to the interval; one depth twice where the interval holds a tested
-    one."""
+    """The nearest tested depths below and above the interval. If a tested depth lies inside it, the
+    shallowest such depth is returned twice."""
     low, high = location.interval
     inside = next((depth for depth in location.tested if low <= depth <= high), None)
     if inside is not None:

@@ -86,9 +86,9 @@ def private_token() -> Iterator[None]:
 class SamePath(JobConfig):
     """Gives workers the search path of this process, so that they import what it imports.
 
-    Ray would have them look in the working folder first: before Fathom's own packages and, for what
-    is imported late, before Python's. `PYTHONPATH` of their environment comes last, with what it
-    names left out here.
+    Without it Ray puts the working folder first, so that a file there could take the place of one
+    of Fathom's or Python's modules. Folders of `PYTHONPATH` that this process does not search come
+    last.
     """
 
     def __init__(self, last: str = "") -> None:

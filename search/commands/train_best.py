@@ -43,13 +43,13 @@ def train_best(
     cache: Path | None = None,
     say: Callable[[str], None],
 ) -> Path:
-    """Trains the shape and passes a line for each evaluation to `say`; `cache` is the folder of
-    texts that are cut already.
+    """Trains the shape and passes a line for each evaluation to `say`.
 
-    Returns the file of its weights, or the folder in which a command keeps its checkpoints.
+    Returns the file of its weights, or the folder in which a training command keeps its
+    checkpoints. `cache` is the folder of texts that were tokenized before.
 
-    Ctrl-C, SIGTERM or SIGHUP saves the training at the step under way, and a second Ctrl-C ends it
-    at once, after the last evaluation that was passed to `say`; the same call resumes.
+    Ctrl-C, SIGTERM or SIGHUP saves the training after the current step. A second Ctrl-C ends it at
+    once; the training then resumes from its last evaluation. The same call resumes it.
 
     Raises:
         KeyboardInterrupt: once an interrupted training is saved.

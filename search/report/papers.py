@@ -140,7 +140,7 @@ def metrics_by_kind(papers: PaperFindings, budget: int) -> dict[str, list[DepthM
 
 
 def metrics_values(papers: PaperFindings, budget: int) -> list[dict[str, Any]]:
-    """Returns the values of the tables of metrics by depth of a budget, one for each kind."""
+    """Template values for a budget's tables of metric by depth, one table for each kind."""
     return [
         {
             "title": f"{metric_title(kind)} by depth",

@@ -62,8 +62,8 @@ class LiveRow:
 
     @property
     def interval(self) -> tuple[int, int] | None:
-        """The interval of a budget that is done, if it has one. None is shown before: depths
-        outside of an early interval may return to it, and the last verdict may come without one."""
+        """The interval of the best depth; None until the budget is done, since an early interval
+        may still move, and None if the answer has none."""
         answer = self.answer
         if not self.done or answer is None or answer.verdict is Kind.INSUFFICIENT:
             return None
