@@ -81,7 +81,10 @@ def part_law_at(law: str, option: str) -> PartLaw:
     """
     path = Path(law)
     if law == LEVINE:
-        raise ConfigError(f"`{option}` must be left out with --law {LEVINE}, which has none")
+        raise ConfigError(
+            f"`{option}` needs a law over parameters and tokens, which --law {LEVINE} is not; "
+            "leave it out"
+        )
     if not path.is_dir():
         return read_token_law(path)
     folder = RunFolder(path)

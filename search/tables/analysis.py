@@ -321,7 +321,8 @@ def _part_by(name: str, asked: _Asked) -> _Answers:
             found, decided = _answers(replace(asked, runs=replace(runs, runs=own), part=part))
         except NothingAsked as error:
             problem = error
-            notes.append(f"{printable(name)}={printable(value) or 'nothing'} has none: {error}")
+            where = f"{printable(name)}={printable(value) or 'nothing'}"
+            notes.append(f"no answer for {where}: {error}")
         else:
             findings += found
             notes += decided
@@ -363,8 +364,8 @@ def _classes(asked: _Asked) -> dict[int, Sequence[Run]]:
         return found
     if len(set(sizes)) > MOST_SIZES:
         raise TableError(
-            f"{label} must have at most {MOST_SIZES} different sizes to look for classes among "
-            f"them, got {len(set(sizes))}; name the sizes with --budget"
+            f"{label} has {len(set(sizes))} different sizes, and sizes are grouped into budgets "
+            f"only up to {MOST_SIZES}; name the sizes with --budget"
         )
     for fewest in (ENOUGH_DEPTHS, 2):
         classes = size_classes(runs, count, question.width, fewest=fewest, kind=attrgetter("depth"))

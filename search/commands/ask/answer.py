@@ -246,7 +246,7 @@ def _others(found: Answer) -> Iterator[tuple[str, float]]:
     for law in found.null_laws:
         with suppress(ValueError):
             depth = law.predict(found.question.params).depth
-            yield f"A null law that predicts the budgets as well ({null_law_text(law)})", depth
+            yield f"A null law that predicts the budgets equally well ({null_law_text(law)})", depth
     with suppress(ValueError):
         yield "Levine et al. 2020", levine2020(found.question.params).depth
 

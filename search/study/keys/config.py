@@ -222,8 +222,8 @@ class StudyConfig(Group):
         if not space.depths:
             raise RuleError(
                 "space.depth",
-                f"must hold a depth of the split {space.split}, got "
-                f"{list(space.depth)}; each stack has at least a layer",
+                f"must hold a depth at which the split {space.split} leaves a layer for both "
+                f"encoder and decoder, got {list(space.depth)}; widen it",
             )
         check_encoder(self.model.options)
         return self
