@@ -108,7 +108,10 @@ def test_too_much_compute_and_a_ladder_too_small_end_with_a_reason_and_status_1(
         (["--flops", "inf", "--law", "x"], "`--flops` must be a number above 0, got inf"),
         (["--gpu-hours", "5", "--law", "x"], "`--gpu` must name the GPU"),
         (["--gpu-hours", "5", "--flops", "1", "--law", "x"], "the same thing twice"),
-        (["--flops", "1", "--law", "levine2020"], "`--flops` needs a law over parameters and tokens"),
+        (
+            ["--flops", "1", "--law", "levine2020"],
+            "`--flops` needs a law over parameters and tokens",
+        ),
         (["--params", "1B"], "takes --params and --hours to search"),
     ],
 )
