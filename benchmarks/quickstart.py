@@ -23,7 +23,6 @@ from benchmarks.answers import agreement
 from benchmarks.printed_table import figure, write_result
 from fathom.search.analysis.verdict import Kind
 from fathom.search.formatting import format_count
-from fathom.search.report.text import SETTLED
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.keys.config import load
 
@@ -49,7 +48,7 @@ def main() -> None:
     ended = [record.ended for record in records if record.ended]
     seconds = max(ended) - min(record.started for record in records)
     spent, full = agreement.tokens(records), sum(row["tokens"] for row in ladder)
-    result = with_run(pages.measured("quickstart"), report["budgets"], seconds, asked)
+    result = with_run(pages.measured("quickstart"), report["answers"], seconds, asked)
     result["figures"]["tokens_saved"] = figure(round(full / spent, 1), "times the search's tokens")
     write_result(file, result)
     pages.main()
@@ -57,18 +56,18 @@ def main() -> None:
 
 def with_run(
     before: dict[str, Any],
-    budgets: Sequence[dict[str, Any]],
+    answers: Sequence[dict[str, Any]],
     seconds: float,
     asked: argparse.Namespace,
 ) -> dict[str, Any]:
     """Returns the file's contents with this run as the answer that every page shows."""
     minutes = figure(math.ceil(seconds / 60), "minutes, from the first trial to the last")
     figures = before["figures"] | {
-        "answer": figure(answer(budgets), "best depth in layers, 95 % interval in brackets"),
+        "answer": figure(answer(answers), "best depth in layers, 95 % interval in brackets"),
         "minutes": minutes,
     }
     where = f"{asked.machine}, Python {platform.python_version()}, {date.today().isoformat()}"
-    row = [where, *map(cell, budgets)]
+    row = [where, *map(cell, answers)]
     earlier = [other for other in before["table"]["rows"] if not other[0].startswith(where)]
     if asked.recorded:
         earlier = [[other[0].removesuffix(RECORDED), *other[1:]] for other in earlier]
@@ -86,40 +85,42 @@ def with_run(
     }
 
 
-def answer(budgets: Sequence[dict[str, Any]]) -> str:
+def answer(answers: Sequence[dict[str, Any]]) -> str:
     """Returns the answer as a clause: "at 10k parameters **2 layers** are best [2-5], ..."."""
-    parts = [_clause(budget, first=place == 0) for place, budget in enumerate(budgets)]
+    parts = [_clause(budget, first=place == 0) for place, budget in enumerate(answers)]
     return f"{', '.join(parts[:-1])}, and {parts[-1]}"
 
 
-def _clause(budget: dict[str, Any], *, first: bool) -> str:
-    size = format_count(budget["budget"]) + (" parameters" if first else "")
-    if not settled(budget):
-        return f"at {size} no depth is settled (`{budget['verdict']}`)"
-    depth = budget["optimal_depth"]
+def _clause(answered: dict[str, Any], *, first: bool) -> str:
+    size = format_count(answered["question"]["budget"]) + (" parameters" if first else "")
+    if not settled(answered):
+        return f"at {size} no depth is settled (`{answered['verdict']['kind']}`)"
+    depth = answered["answer"]["depth"]
     many = "layer is" if depth == 1 else "layers are"
     layers = f"{depth} {many} best" if first else depth
-    return f"at {size} **{layers}** [{_interval(budget)}]{_plateau(budget, '(`plateau`)')}"
+    return f"at {size} **{layers}** [{_interval(answered)}]{_plateau(answered, '(`plateau`)')}"
 
 
-def cell(budget: dict[str, Any]) -> str:
+def cell(answered: dict[str, Any]) -> str:
     """Returns a budget's answer in a table: "2 [2-5]", or its verdict if no depth is settled."""
-    if not settled(budget):
-        return str(budget["verdict"])
-    return f"{budget['optimal_depth']} [{_interval(budget)}]{_plateau(budget, 'plateau')}"
+    if not settled(answered):
+        return str(answered["verdict"]["kind"])
+    depth = answered["answer"]["depth"]
+    return f"{depth} [{_interval(answered)}]{_plateau(answered, 'plateau')}"
 
 
-def settled(budget: dict[str, Any]) -> bool:
+def settled(answered: dict[str, Any]) -> bool:
     """True if the answer names a depth and an interval."""
-    return budget["verdict"] in SETTLED and budget["interval"] is not None
+    found = answered["answer"]
+    return bool(answered["verdict"]["settled"] and found and found["interval"])
 
 
-def _plateau(budget: dict[str, Any], word: str) -> str:
-    return f" {word}" if budget["verdict"] == Kind.PLATEAU else ""
+def _plateau(answered: dict[str, Any], word: str) -> str:
+    return f" {word}" if answered["verdict"]["kind"] == Kind.PLATEAU else ""
 
 
-def _interval(budget: dict[str, Any]) -> str:
-    low, high = budget["interval"]
+def _interval(answered: dict[str, Any]) -> str:
+    low, high = answered["answer"]["interval"]
     return f"{low}-{high}" if low < high else str(low)
 
 

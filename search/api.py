@@ -14,10 +14,10 @@ from fathom.objectives.keys import parse_count
 from fathom.search.analysis.law import Law, Prediction
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.commands.export_folder import export_folder
-from fathom.search.commands.plan_tables import plan_json
 from fathom.search.commands.train_best import train_best
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.conclusion.findings import best_law
+from fathom.search.contract.plans import budget_plans
 from fathom.search.export.best import BestShape, best_yaml
 from fathom.search.formatting import format_count
 from fathom.search.horizons.search import check_horizons_ready, search_horizons
@@ -129,8 +129,8 @@ class Study:
         check_trusted(self.config, self.folder.config, trust=self._trust)
         machine = this_machine(self.config, gpu)
         plans = plan_study(self.config, vocab_size_of(self.config), machine)
-        values = plan_json(self.config, plans, machine, price=None, with_shapes=False)
-        return pd.DataFrame(values["budgets"])
+        rows = budget_plans(plans, with_shapes=False)
+        return pd.DataFrame([row.model_dump(exclude={"horizon", "shape_list"}) for row in rows])
 
     def train(
         self,

@@ -31,31 +31,45 @@ TABLE = {
 
 def study_reason(verdict: Verdict) -> str:
     """Returns the reason of a verdict; a remedy names keys of the study file."""
-    match verdict.remedy:
-        case v.Seeds(number):
-            remedy = f"set `confirm.seeds: {number}`"
-        case v.MoreTokens(seeds, key):
-            remedy = f"about {seeds} seeds would be needed, so raise `{key}`"
-        case v.Depths(shallowest, deepest):
-            remedy = f"set `space.depth: [{shallowest}, {deepest}]`"
-        case v.TheseDepths(depths, tested):
-            keys = f"`sampler: ladder` and `space.depth: {sorted({*depths, *tested})}`"
-            remedy = f"{_train_too(depths)}, by {keys}"
-        case v.OneValue(setting):
-            remedy = f"train them at one value of {setting}"
-        case v.Keys(changes):
-            remedy = "set " + " and ".join(f"`{key}: {value}`" for key, value in changes)
-        case v.NoRemedy() as nothing:
-            remedy = _nothing_text(nothing)
-        case Advice() as advice:
-            remedy = STUDY[advice]
-        case None:
-            return cause_text(verdict.cause)
-    return f"{cause_text(verdict.cause)}; {remedy}"
+    return _reason(verdict, study_remedy(verdict))
 
 
 def table_reason(verdict: Verdict) -> str:
     """Returns the reason of a verdict; a remedy says which runs to add to the table."""
+    return _reason(verdict, table_remedy(verdict))
+
+
+def _reason(verdict: Verdict, remedy: str) -> str:
+    cause = cause_text(verdict.cause)
+    return f"{cause}; {remedy}" if remedy else cause
+
+
+def study_remedy(verdict: Verdict) -> str:
+    """Returns what to change in a study; empty where nothing has to."""
+    match verdict.remedy:
+        case v.Seeds(number):
+            return f"set `confirm.seeds: {number}`"
+        case v.MoreTokens(seeds, key):
+            return f"about {seeds} seeds would be needed, so raise `{key}`"
+        case v.Depths(shallowest, deepest):
+            return f"set `space.depth: [{shallowest}, {deepest}]`"
+        case v.TheseDepths(depths, tested):
+            keys = f"`sampler: ladder` and `space.depth: {sorted({*depths, *tested})}`"
+            return f"{_train_too(depths)}, by {keys}"
+        case v.OneValue(setting):
+            return f"train them at one value of {setting}"
+        case v.Keys(changes):
+            return "set " + " and ".join(f"`{key}: {value}`" for key, value in changes)
+        case v.NoRemedy() as nothing:
+            return _nothing_text(nothing)
+        case Advice() as advice:
+            return STUDY[advice]
+        case None:
+            return ""
+
+
+def table_remedy(verdict: Verdict) -> str:
+    """Returns which runs to add to a table; empty where none are needed."""
     match verdict.remedy:
         case v.Seeds(number):
             remedy = f"train {number} seeds of each of the best depths"
@@ -70,10 +84,9 @@ def table_reason(verdict: Verdict) -> str:
         case Advice() as advice:
             remedy = TABLE[advice]
         case v.Keys() | v.NoRemedy() | None:  # the former two are of a study alone
-            return cause_text(verdict.cause)
-    if isinstance(verdict.cause, v.NoiseUnknown):
-        remedy += ", or state the noise with --noise"
-    return f"{cause_text(verdict.cause)}; {remedy}"
+            return ""
+    unknown = isinstance(verdict.cause, v.NoiseUnknown)
+    return f"{remedy}, or state the noise with --noise" if unknown else remedy
 
 
 def cause_text(cause: v.Cause) -> str:

@@ -34,6 +34,7 @@ LEVELS = (
     {"opening"},
     {"pipeline"},
     {"horizons"},
+    {"contract"},
     {"commands"},
     {"api", "cli"},
     {"__main__"},
@@ -56,7 +57,7 @@ LIGHT = (
     *("scheduling.audit", "scheduling.halving", "scheduling.confirmation", "scheduling.journal"),
     *("scheduling.extend", "report.writer", "report.data", "report.terminal.tables"),
     *("export.best", "export.formats", "commands.predict", "commands.analyse_source", "cli"),
-    *("tables.analysis", "report.terminal.answer_tables"),
+    *("tables.analysis", "report.terminal.answer_tables", "contract.table_answers"),
     *("cluster.doctor.checks", "cluster.doctor.access", "cluster.doctor.messages"),
 )
 """Modules of `search` that must work, and start, without the frameworks in `HEAVY`."""
@@ -66,7 +67,7 @@ HOMES = {
     "ray": ("search.cluster",),
     "optuna": ("search.scheduling",),
     "psutil": ("search.cluster.doctor.gather", "search.cluster.memory_kills"),
-    "pydantic": ("search.study", "search.record_json", "objectives"),
+    "pydantic": ("search.study", "search.record_json", "search.contract", "objectives"),
     "typer": ("search.cli", "search.commands"),
     "tokenizers": ("objectives.text", "objectives.tokens", "objectives.rows.translation"),
     "pyarrow": ("objectives.tokens",),

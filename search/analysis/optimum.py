@@ -48,6 +48,17 @@ class Curves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DepthCost:
+    """What a depth costs instead of the best one, nats."""
+
+    depth: int
+    nats: float
+    """Expected loss above that of the best depth."""
+    interval: tuple[float, float]
+    """95 % interval of `nats`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetAnswer:
     """What the trials of one budget show after `tokens` of training, located or not."""
 
@@ -116,6 +127,8 @@ class Located(BudgetAnswer):
     curves: Curves
     family_disagreement: float
     """Factor, at least 1, between the depths that the two families call best."""
+    costs: tuple[DepthCost, ...]
+    """What each other whole depth of the tested range costs, ascending."""
     share_without_minimum: float
     """Probability that the loss has no lowest point inside the tested range, but falls on to an
     end of it."""
@@ -232,6 +245,7 @@ def _located(
         plateau=location.plateau,
         curves=Curves(power=curves.power, parabola=curves.parabola),
         family_disagreement=_disagreement(curves),
+        costs=_costs(posterior, location.depth),
         share_without_minimum=location.shallow_share + location.deep_share,
     )
 
@@ -321,6 +335,18 @@ def _likeliest_first(posterior: Posterior) -> tuple[tuple[int, float], ...]:
     pairs = zip(posterior.depths.tolist(), posterior.probabilities.tolist(), strict=True)
     listed = [(depth, share) for depth, share in pairs if share >= MENTIONED]
     return tuple(sorted(listed, key=lambda pair: -pair[1]))
+
+
+def _costs(posterior: Posterior, best: int) -> tuple[DepthCost, ...]:
+    """What each depth of the range costs against the best one."""
+    above = posterior.losses - posterior.losses[:, [best - int(posterior.depths[0])]]
+    lows, highs = np.quantile(above, [0.025, 0.975], axis=0).tolist()
+    rows = zip(posterior.depths.tolist(), above.mean(axis=0).tolist(), lows, highs, strict=True)
+    return tuple(
+        DepthCost(depth=depth, nats=nats, interval=(low, high))
+        for depth, nats, low, high in rows
+        if depth != best
+    )
 
 
 def _trained_shape(posterior: Posterior, estimates: DepthEstimates, location: Location) -> Shape:

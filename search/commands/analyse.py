@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fathom.models.shape import Count
-from fathom.search.commands.arguments import Json
-from fathom.search.commands.output import print_json
+from fathom.search.commands.arguments import ExitVerdict, Json
+from fathom.search.commands.output import command_again, exit_by_verdict, print_reply
 
 if TYPE_CHECKING:
+    from fathom.search.contract.reply import Reply
     from fathom.search.tables.analysis import Analysis
 
 Source = Annotated[
@@ -84,6 +85,7 @@ def analyse(
     experiment: Experiment = None,
     report: ReportFolder = None,
     as_json: Json = False,
+    exit_verdict: ExitVerdict = False,
 ) -> None:
     """Say how deep models should be from runs that exist: curves or final losses in a table.
 
@@ -97,12 +99,25 @@ def analyse(
     )  # fmt: skip
     analysis = answer_source(source, maps or [], asked, experiment)
     page = None if report is None else write_report_of(analysis, report)
-    if as_json:
-        from fathom.search.report.analysed import analysis_json
-
-        print_json(analysis_json(analysis))
-    else:
+    if not as_json:
         _print(analysis, page)
+    if as_json or exit_verdict:
+        reply = _reply(analysis)
+        if as_json:
+            print_reply(reply)
+        if exit_verdict:
+            exit_by_verdict(reply)
+
+
+def _reply(analysis: "Analysis") -> "Reply":
+    """The answers for programs."""
+    if analysis.columns:
+        from fathom.search.contract.table_answers import table_reply
+
+        return table_reply(analysis, command_again())
+    from fathom.search.contract.studies import run_folder_reply
+
+    return run_folder_reply(analysis)
 
 
 def _print(analysis: "Analysis", page: Path | None) -> None:

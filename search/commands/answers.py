@@ -14,7 +14,7 @@ from fathom.search.commands.arguments import (
     Runs,
     Trust,
 )
-from fathom.search.commands.output import command_again, print_json
+from fathom.search.commands.output import command_again, print_json, print_reply
 
 if TYPE_CHECKING:
     from fathom.search.export.best import BestShape
@@ -173,7 +173,7 @@ def compare(
 
     studies, pairs = comparing.compare_runs(runs)
     if as_json:
-        print_json(comparing.comparison_json(studies, pairs))
+        print_reply(comparing.comparison_reply(studies, pairs))
     else:
         comparing.print_comparison(studies, pairs, Console())
 

@@ -25,6 +25,10 @@ StudyFile = Annotated[
 RunPath = Annotated[Path, typer.Argument(help="Run folder, runs/NAME.", metavar="RUN")]
 Runs = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+ExitVerdict = Annotated[
+    bool,
+    typer.Option("--exit-verdict", help="Exit status by verdict, from 10 on, as docs list."),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Another value, such as train.batch_size=8."),

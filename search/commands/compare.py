@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from fathom.search.analysis import depth_estimates
+from fathom.search.contract.reply import Difference, Reply, StudyComparison, StudyLoss
 from fathom.search.formatting import format_count
 from fathom.search.records import by_budget
 from fathom.search.report.terminal.tables import empty_table
@@ -156,18 +156,19 @@ def _pair_table(pairs: Sequence[ComparedPair]) -> Table:
     return table
 
 
-def comparison_json(
-    studies: Sequence[ComparedStudy], pairs: Sequence[ComparedPair]
-) -> dict[str, Any]:
-    """The best losses and their differences as JSON."""
-    best = [
-        {"study": study.name, "budget": budget, **asdict(best)}
+def comparison_reply(studies: Sequence[ComparedStudy], pairs: Sequence[ComparedPair]) -> Reply:
+    """The best losses and their differences in the form that programs read."""
+    best = tuple(
+        StudyLoss(study=study.name, budget=budget, **asdict(best))
         for study in studies
         for budget, best in study.best.items()
-    ]
-    differences = [
-        {"budget": pair.budget, "one": pair.one, "other": pair.other, **asdict(pair.difference)}
-        | {"settled": pair.difference.is_settled}
+    )
+    differences = tuple(
+        Difference(
+            budget=pair.budget, one=pair.one, other=pair.other,
+            settled=pair.difference.is_settled, **asdict(pair.difference),
+        )
         for pair in pairs
-    ]
-    return {"confidence": CONFIDENCE, "best": best, "differences": differences}
+    )  # fmt: skip
+    comparison = StudyComparison(confidence=CONFIDENCE, best=best, differences=differences)
+    return Reply(command="compare", comparison=comparison)

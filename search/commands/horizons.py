@@ -8,8 +8,14 @@ from pathlib import Path
 from rich.console import Console
 
 from fathom.search.cluster.session.ray_session import start_ray
-from fathom.search.commands.horizons_report import answers_json, print_answers
-from fathom.search.commands.output import command_again, print_json, say_unchecked
+from fathom.search.commands.horizons_report import print_answers
+from fathom.search.commands.output import (
+    command_again,
+    exit_by_verdict,
+    print_reply,
+    say_unchecked,
+)
+from fathom.search.contract.horizons import horizons_reply
 from fathom.search.horizons.answers import answers_from
 from fathom.search.horizons.search import ReadyHorizons, check_horizons_ready, search_horizons
 from fathom.search.pipeline import RunResult
@@ -30,10 +36,11 @@ def prepare_horizons(
 
 
 def run_horizons(
-    ready: ReadyHorizons, console: Console, *, extend: bool, max_hours: float | None, as_json: bool
-) -> None:
+    ready: ReadyHorizons, console: Console, *, extend: bool, max_hours: float | None,
+    as_json: bool, exit_verdict: bool,
+) -> None:  # fmt: skip
     """Searches every horizon of a checked study and prints the answer of each; exits with status 1
-    if no trial of one has finished."""
+    if no trial of one has finished, else by the verdict if that is asked for."""
     found = list[RunResult]()
     with locked(ready.folder), Steps(console) as steps:
         steps.begin(f"Study {ready.config.study}")
@@ -55,10 +62,12 @@ def run_horizons(
     answers = answers_from(ready.folder, ready.config, pairs)
     print_answers(answers, console)
     if as_json:
-        print_json(answers_json(answers))
+        print_reply(horizons_reply("run", answers))
     for result in found:
         conclusion = result.conclusion
         answered = any(optimum.lowest_depth for optimum in conclusion.optima)
         if not (answered or conclusion.unfinished):
             print(f"fathom: no trial finished; {result.folder.records} says why", file=sys.stderr)
             sys.exit(1)
+    if exit_verdict:
+        exit_by_verdict(horizons_reply("run", answers))

@@ -1,18 +1,18 @@
-"""`fathom plan` for a study of several horizons: its tables and JSON."""
+"""`fathom plan` for a study of several horizons: its tables."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain
 
 from rich.console import Console
 
-from fathom.search.commands.output import print_json
-from fathom.search.commands.plan_tables import plan_json, print_plan
+from fathom.search.commands.output import print_reply
+from fathom.search.commands.plan_tables import print_plan
 from fathom.search.formatting import format_bytes, format_seconds, rounded_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.horizons import horizon_label, horizon_text
+from fathom.search.study.keys.horizons import horizon_text
 from fathom.search.study.planning.horizon_plan import HorizonPlan, horizons_disk, plan_horizons
 from fathom.search.study.planning.horizons import unshared_reason
 from fathom.search.study.planning.plan import study_notes, vocab_size_of
@@ -28,9 +28,11 @@ def show_plan(
     gpu: str | None,
     price: float | None,
     with_shapes: bool,
+    command: str,
     as_json: bool,
 ) -> None:
-    """Prints the plan of every horizon, and their sums with and without trunks."""
+    """Prints the plan of every horizon, and their sums with and without trunks; `command` searches
+    the study."""
     vocab_size = vocab_size_of(config)
     plans = plan_horizons(config, vocab_size, machine)
     try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
@@ -43,7 +45,11 @@ def show_plan(
         for plan in plans
     ]
     if as_json:
-        print_json(_json(plans, notes, machine, price=price, with_shapes=with_shapes))
+        from fathom.search.contract.plans import Planned, horizons_plan_reply
+
+        whole = replace(machine, notes=tuple(dict.fromkeys(chain.from_iterable(notes))))
+        planned = Planned(machine=whole, price=price, with_shapes=with_shapes, command=command)
+        print_reply(horizons_plan_reply(plans, planned))
         return
     console = Console()
     for plan, lines in zip(plans, notes, strict=True):
@@ -84,38 +90,3 @@ def _print_sums(
         )
     disk = format_bytes(horizons_disk(plans, machine.slots))
     console.print(f"checkpoints of all horizons take up to {disk} of disk", highlight=False)
-
-
-def _json(
-    plans: Sequence[HorizonPlan],
-    notes: Sequence[tuple[str, ...]],
-    machine: Machine,
-    *,
-    price: float | None,
-    with_shapes: bool,
-) -> dict[str, Any]:
-    horizons = [
-        {
-            "horizon": horizon_label(plan.horizon),
-            "tokens": plan.tokens,
-            "tokens_with_trunks": plan.new_tokens,
-            "hours_with_trunks": plan.new_hours(machine),
-            **plan_json(
-                plan.config,
-                plan.plans,
-                replace(machine, notes=lines),
-                price=price,
-                with_shapes=with_shapes,
-            ),
-        }
-        for plan, lines in zip(plans, notes, strict=True)
-    ]
-    return {
-        "horizons": horizons,
-        "tokens": sum(plan.tokens for plan in plans),
-        "tokens_with_trunks": sum(plan.new_tokens for plan in plans),
-        "hours": sum(plan.hours(machine) for plan in plans),
-        "hours_with_trunks": sum(plan.new_hours(machine) for plan in plans),
-        "disk_bytes": horizons_disk(plans, machine.slots),
-        "separate": unshared_reason(plans[0].config),
-    }

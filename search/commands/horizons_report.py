@@ -1,17 +1,15 @@
 """`fathom report` for a study of several horizons, and what `run` prints at its end."""
 
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from fathom.search.commands.output import print_json, say_unchecked
-from fathom.search.conclusion.token_laws import KEY, laws_json
+from fathom.search.commands.output import exit_by_verdict, print_reply, say_unchecked
+from fathom.search.contract.horizons import horizons_reply
 from fathom.search.formatting import format_count, shell_command
 from fathom.search.horizons.answers import HorizonAnswers, answers_of, publish_answers
 from fathom.search.horizons.folders import read_horizons
 from fathom.search.pipeline import report_study
-from fathom.search.report.data import report_json
 from fathom.search.report.terminal.answer_tables import SHORTER, optimum_cells, print_next
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.study.preflight import load_folder
@@ -19,7 +17,7 @@ from fathom.search.study.preflight import load_folder
 COLUMNS = ("depth", "95 % interval", "verdict", "best shape")
 
 
-def report_horizons(path: Path, *, trust: bool, as_json: bool) -> None:
+def report_horizons(path: Path, *, trust: bool, as_json: bool, exit_verdict: bool) -> None:
     """Concludes again from the records of every horizon, and rewrites all reports."""
     for each in read_horizons(path):
         if each.began:
@@ -31,9 +29,11 @@ def report_horizons(path: Path, *, trust: bool, as_json: bool) -> None:
     found = answers_of(*load_folder(path))
     publish_answers(found)
     if as_json:
-        print_json(answers_json(found))
+        print_reply(horizons_reply("report", found))
     else:
         print_answers(found, Console())
+    if exit_verdict:
+        exit_by_verdict(horizons_reply("report", found))
 
 
 def print_answers(found: HorizonAnswers, console: Console) -> None:
@@ -54,14 +54,3 @@ def print_answers(found: HorizonAnswers, console: Console) -> None:
         label, optimum = shaped[-1]
         which = ("--budget", format_count(optimum.budget), "--horizon", label)
         print_next([shell_command("fathom", "train", found.folder.path, *which)], console)
-
-
-def answers_json(found: HorizonAnswers) -> dict[str, Any]:
-    """The answers of all horizons, and their law over tokens, as JSON."""
-    return {
-        "study": found.config.study,
-        "horizons": [
-            {"horizon": answer.label, **report_json(answer.conclusion)} for answer in found.answers
-        ],
-        KEY: laws_json([found.law]) if found.law else [],
-    }

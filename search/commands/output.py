@@ -4,12 +4,27 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from fathom.search.contract.reply import Reply
 
 
 def print_json(value: object) -> None:
     """Prints a value as JSON."""
     print(json.dumps(value, indent=2))
+
+
+def print_reply(reply: "Reply") -> None:
+    """Prints a reply as JSON, in the form of docs/answer.schema.json."""
+    print(reply.model_dump_json(indent=2, ensure_ascii=True))
+
+
+def exit_by_verdict(reply: "Reply") -> None:
+    """Exits with the status of the answer that is known least, for `--exit-verdict`."""
+    from fathom.search.contract.exit_status import exit_status
+
+    sys.exit(exit_status(reply.answers))
 
 
 def say_unchecked(records: Path) -> None:

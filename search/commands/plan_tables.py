@@ -1,9 +1,6 @@
-"""Tables and JSON of a plan."""
+"""Tables of a plan."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from operator import attrgetter
-from typing import Any
 
 from rich.console import Console
 
@@ -16,35 +13,10 @@ from fathom.search.study.planning.plan import (
     Rung,
     device_hours,
     largest_state,
+    listed_sizes,
     search_disk,
     search_hours,
 )
-
-SIZES = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
-"""Sizes of a shape that a plan lists."""
-_sizes = attrgetter(*SIZES)
-
-
-def plan_json(
-    config: StudyConfig,
-    plans: Sequence[BudgetPlan],
-    machine: Machine,
-    *,
-    price: float | None,
-    with_shapes: bool,
-) -> dict[str, Any]:
-    """The plan as JSON; `device_hours` and `cost` are for devices of the kind `device`."""
-    hours = device_hours(plans, machine)
-    return {
-        "budgets": [_plan_entry(plan, with_shapes) for plan in plans],
-        "hours": search_hours(plans, machine),
-        "start_seconds": machine.start_seconds,
-        "notes": list(machine.notes),
-        "device": machine.device,
-        "device_hours": hours,
-        "cost": None if price is None else price * hours,
-        "disk_bytes": search_disk(config, plans, machine.slots),
-    }
 
 
 def print_plan(
@@ -119,28 +91,6 @@ def _tokens_each(plan: BudgetPlan) -> str:
     return most if fewest == most else f"{fewest} to {most}"
 
 
-def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "budget": plan.budget.params,
-        "count": plan.budget.count.value,
-        "tokens": plan.budget.tokens if plan.budget.train_flops is None else None,
-        "tokens_each": list(plan.tokens_each),
-        "train_flops": plan.budget.train_flops,
-        "epochs": plan.epochs,
-        "shapes": len(plan.shapes),
-        "depths": list(plan.depths),
-        "worst_count_error": plan.worst_count_error,
-        "trials": plan.exploring + plan.confirming,
-        "rungs": [asdict(rung) for rung in plan.rungs],
-        "flops": plan.flops,
-        "hours": plan.hours,
-        "step": asdict(plan.step),
-    }
-    if with_shapes:
-        entry["shape_list"] = [dict(zip(SIZES, _sizes(s), strict=True)) for s in plan.shapes]
-    return entry
-
-
 def _epochs(plan: BudgetPlan) -> str:
     """The epochs of a budget in words; empty if they are not known."""
     if plan.epochs is None:
@@ -150,7 +100,8 @@ def _epochs(plan: BudgetPlan) -> str:
 
 def _shape_lines(plan: BudgetPlan) -> Iterator[str]:
     """Yields the lines of a table of all shapes; a table of rich takes a millisecond a row."""
-    rows = [SIZES, *([f"{value:,}" for value in _sizes(shape)] for shape in plan.shapes)]
+    listed = [listed_sizes(shape) for shape in plan.shapes]
+    rows = [[*listed[0]], *([f"{value:,}" for value in sizes.values()] for sizes in listed)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     yield f"{plan.budget.label}: feasible shapes"
     for row in rows:

@@ -2,15 +2,18 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from rich.console import Console
 from rich.text import Text
 
 from fathom.search.analysis.optimum import find_optima
+from fathom.search.conclusion.conclude import conclude
+from fathom.search.contract.reply import Reply, RunProgress, StatedAnswer
+from fathom.search.contract.studies import study_answers
 from fathom.search.formatting import format_count, format_seconds, shell_command, visible
 from fathom.search.horizons.folders import read_horizons
 from fathom.search.record_json import DamagedFileError
@@ -51,7 +54,7 @@ class RunStatus:
         return [size for size in self.config.budgets if size not in unfinished]
 
     @property
-    def state(self) -> str:
+    def state(self) -> Literal["running", "done", "unfinished"]:
         """`running`, `done` or `unfinished`."""
         if self.running:
             return "running"
@@ -113,24 +116,52 @@ def print_status(status: RunStatus, console: Console) -> None:
         print_whole(f"{last}; to resume it:\n  {folder.resume_command}", console)
 
 
-def status_json(status: RunStatus) -> dict[str, Any]:
-    """The status as JSON."""
+def run_of(status: RunStatus, horizon: str | None = None) -> RunProgress:
+    """How far a search is, in the form that programs read."""
     left = status.time_left
-    return {
-        "study": status.config.study,
-        "folder": str(status.folder.path),
-        "state": status.state,
-        "budgets": len(status.config.budgets),
-        "settled_budgets": status.settled,
-        "trials_ended": len(status.past.ended),
-        "trials_running": sorted(status.past.running.records) if status.running else [],
-        "idle_seconds": status.idle_seconds,
-        "time_left_seconds": [left.low, left.high] if left else None,
-        "answers": [
-            {"budget": budget, "depth": answer.depth, "verdict": answer.verdict or None}
-            for budget, answer in status.answers.items()
-        ],
-    }
+    return RunProgress(
+        study=status.config.study,
+        folder=str(status.folder.path),
+        horizon=horizon,
+        state=status.state,
+        budgets=len(status.config.budgets),
+        settled_budgets=tuple(status.settled),
+        trials_ended=len(status.past.ended),
+        trials_running=tuple(sorted(status.past.running.records)) if status.running else (),
+        idle_seconds=status.idle_seconds,
+        time_left_seconds=(left.low, left.high) if left else None,
+    )
+
+
+def status_answers(status: RunStatus, horizon: str | None = None) -> tuple[StatedAnswer, ...]:
+    """The answers of a search so far, as its report has them."""
+    config, past = status.config, status.past
+    conclusion = conclude(
+        past.ended,
+        config,
+        unfinished=past.unfinished(config.budgets),
+        resume=status.folder.resume_command,
+    )
+    return study_answers(conclusion, status.folder.path, horizon)
+
+
+def status_reply(found: Sequence[RunStatus], problems: Sequence[str] = ()) -> Reply:
+    """The reply on some run folders; `problems` are sentences on others that can't be read."""
+    return Reply(
+        command="status",
+        answers=tuple(answer for status in found for answer in status_answers(status)),
+        runs=tuple(map(run_of, found)),
+        notes=tuple(problems),
+    )
+
+
+def all_runs_reply(runs: Path) -> Reply:
+    """The reply on all run folders in a folder."""
+    every = list(all_runs(runs))
+    return status_reply(
+        [run for run in every if isinstance(run, RunStatus)],
+        [problem for _, problem in (run for run in every if isinstance(run, tuple))],
+    )
 
 
 def all_runs(runs: Path) -> Iterator[RunStatus | tuple[Path, str]]:

@@ -4,6 +4,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +12,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fathom.models.shape import Count
-from fathom.search.commands.arguments import Json, Overrides, RunPath, Runs, StudyFile, Trust
+from fathom.search.commands.arguments import (
+    ExitVerdict,
+    Json,
+    Overrides,
+    RunPath,
+    Runs,
+    StudyFile,
+    Trust,
+)
 from fathom.search.commands.output import (
     command_again,
+    exit_by_verdict,
     exit_interrupted,
-    print_json,
+    print_reply,
     say_unchecked,
 )
 
@@ -42,6 +52,7 @@ def run(
         typer.Option(min=0, help="End after so many hours, those of earlier runs included."),
     ] = None,
     as_json: Json = False,
+    exit_verdict: ExitVerdict = False,
 ) -> None:
     """Search every budget of a study; the same command again resumes what was interrupted."""
     from rich.console import Console
@@ -53,7 +64,10 @@ def run(
 
         prepared = prepare_horizons(config, study, overrides, runs, trust=trust)
         try:
-            run_horizons(prepared, console, extend=extend, max_hours=max_hours, as_json=as_json)
+            run_horizons(
+                prepared, console, extend=extend, max_hours=max_hours, as_json=as_json,
+                exit_verdict=exit_verdict,
+            )  # fmt: skip
         except KeyboardInterrupt as interrupt:
             exit_interrupted(interrupt)
         return
@@ -62,16 +76,19 @@ def run(
         result = _search(replace(ready, max_hours=max_hours), studies, console, extend=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
-    from fathom.search.report.data import report_json
+    from fathom.search.contract.studies import study_reply
 
     _print_run(result, runs, time.monotonic() - began, console)
     say_unchecked(result.folder.records)
+    told = partial(study_reply, "run", result.conclusion, result.folder.path)
     if as_json:
-        print_json(report_json(result.conclusion))
+        print_reply(told())
     answered = any(optimum.lowest_depth for optimum in result.conclusion.optima)
     if not (answered or result.conclusion.unfinished):
         print(f"fathom: no trial finished; {result.folder.records} says why", file=sys.stderr)
         sys.exit(1)
+    if exit_verdict:
+        exit_by_verdict(told())
 
 
 def _print_run(result: "RunResult", runs: Path, seconds: float, console: "Console") -> None:
@@ -175,13 +192,14 @@ def report(
         bool, typer.Option("--trust", help="Write to the MLflow store and places that RUN names.")
     ] = False,
     as_json: Json = False,
+    exit_verdict: ExitVerdict = False,
 ) -> None:
     """Conclude again from a run's records: the table, report.html, figures, and MLflow."""
     from rich.console import Console
 
+    from fathom.search.contract.studies import study_reply
     from fathom.search.horizons.folders import read_horizons
     from fathom.search.pipeline import report_study
-    from fathom.search.report.data import report_json
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
@@ -190,21 +208,24 @@ def report(
     if read_horizons(run_folder):
         from fathom.search.commands.horizons_report import report_horizons
 
-        report_horizons(run_folder, trust=trust, as_json=as_json)
+        report_horizons(run_folder, trust=trust, as_json=as_json, exit_verdict=exit_verdict)
         return
     result = report_study(run_folder, trust=trust)
     say_unchecked(result.folder.records)
     if result.untracked:
         print_whole(f"fathom: MLflow is not written: {result.untracked}", Console(stderr=True))
+    told = partial(study_reply, "report", result.conclusion, result.folder.path)
     if as_json:
-        print_json(report_json(result.conclusion))
-        return
-    console = Console()
-    print_conclusion(result.conclusion, console)
-    for line in warnings(result.conclusion.audits, result.folder.resume_command):
-        console.print(line, style="yellow", highlight=False)
-    print_whole(f"\nReport      {result.folder.report}", console)
-    print_next(next_steps(result.conclusion, str(result.folder.path)), console)
+        print_reply(told())
+    else:
+        console = Console()
+        print_conclusion(result.conclusion, console)
+        for line in warnings(result.conclusion.audits, result.folder.resume_command):
+            console.print(line, style="yellow", highlight=False)
+        print_whole(f"\nReport      {result.folder.report}", console)
+        print_next(next_steps(result.conclusion, str(result.folder.path)), console)
+    if exit_verdict:
+        exit_by_verdict(told())
 
 
 def status(
@@ -213,6 +234,7 @@ def status(
     ] = None,
     runs: Runs = Path("runs"),
     as_json: Json = False,
+    exit_verdict: ExitVerdict = False,
 ) -> None:
     """Show how far a search is, from its files alone, while it runs or afterwards.
 
@@ -224,25 +246,27 @@ def status(
 
     if run_folder is None:
         if as_json:
-            every = run_status.all_runs(runs)
-            known = [run for run in every if isinstance(run, run_status.RunStatus)]
-            print_json([run_status.status_json(run) for run in known])
+            print_reply(run_status.all_runs_reply(runs))
         else:
             run_status.print_runs(runs, Console())
+        if exit_verdict:
+            exit_by_verdict(run_status.all_runs_reply(runs))
         return
     from fathom.search.horizons.folders import read_horizons
 
     if horizons := read_horizons(run_folder):
         from fathom.search.commands import horizons_status
 
-        horizons_status.show(run_folder, horizons, as_json=as_json)
+        horizons_status.show(run_folder, horizons, as_json=as_json, exit_verdict=exit_verdict)
         return
     found = run_status.status_of(run_folder)
     say_unchecked(found.folder.records)
     if as_json:
-        print_json(run_status.status_json(found))
+        print_reply(run_status.status_reply([found]))
     else:
         run_status.print_status(found, Console())
+    if exit_verdict:
+        exit_by_verdict(run_status.status_reply([found]))
 
 
 def ask(
@@ -271,6 +295,7 @@ def ask(
     ] = False,
     runs: Runs = Path("runs"),
     as_json: Json = False,
+    exit_verdict: ExitVerdict = False,
 ) -> None:
     """Say how deep a model of some size should be; searches it, or smaller ones that fit the time.
 
@@ -278,7 +303,7 @@ def ask(
     --flops or --gpu-hours: how large, how long and how deep at once, by the laws of a ladder.
     """
     if flops is not None or gpu_hours is not None:
-        _ask_compute(flops, gpu_hours, gpu, law, as_json=as_json)
+        _ask_compute(flops, gpu_hours, gpu, law, as_json=as_json, exit_verdict=exit_verdict)
         return
     from fathom.search.commands.ask.question import question
     from fathom.search.study.file.errors import ConfigError
@@ -296,6 +321,7 @@ def ask(
 
     from fathom.search.commands.ask.answer import print_answer
     from fathom.search.commands.ask.chosen_study import prepare_study
+    from fathom.search.contract.reply import Reply, VerdictKind
 
     console, file = Console(stderr=as_json), out or Path(f"{asked.name}.yaml")
     try:
@@ -306,15 +332,19 @@ def ask(
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     found = print_answer(asked, file, objective.vocab_size, result, console)
+    reply = Reply(command="ask", answers=(found,))
     if as_json:
-        print_json(found)
-    if found is None:
+        print_reply(reply)
+    if exit_verdict:
+        exit_by_verdict(reply)
+    if not (found.verdict.settled or found.verdict.kind is VerdictKind.BY_LAW):
         sys.exit(1)
 
 
 def _ask_compute(
-    flops: str | None, gpu_hours: float | None, gpu: str | None, law: str | None, *, as_json: bool
-) -> None:
+    flops: str | None, gpu_hours: float | None, gpu: str | None, law: str | None, *,
+    as_json: bool, exit_verdict: bool,
+) -> None:  # fmt: skip
     """Prints the size, tokens and depth for an amount of compute, or why there is no answer."""
     from fathom.search.commands.ask import compute
     from fathom.search.study.file.errors import ConfigError
@@ -326,11 +356,14 @@ def _ask_compute(
             f"{option}"
         )
     answer = compute.ask_compute(law, compute.compute_of(flops, gpu_hours, gpu), option)
+    reply = compute.compute_reply(answer, law)
     if as_json:
-        print_json(compute.compute_json(answer))
+        print_reply(reply)
     else:
         for line in compute.compute_lines(answer):
             print(line)
+    if exit_verdict:
+        exit_by_verdict(reply)
     if answer.why_not:
         sys.exit(1)
 

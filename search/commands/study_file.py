@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fathom.search.commands.arguments import Json, Overrides, Runs, StudyFile, Trust
-from fathom.search.commands.output import print_json
+from fathom.search.commands.output import print_json, print_reply
 
 
 def init(
@@ -46,7 +46,8 @@ def plan(
 
     from rich.console import Console
 
-    from fathom.search.commands.plan_tables import plan_json, print_plan
+    from fathom.search.commands.plan_tables import print_plan
+    from fathom.search.formatting import shell_command
     from fathom.search.study.hardware.machine import this_machine
     from fathom.search.study.keys.config import load, placed
     from fathom.search.study.planning.plan import plan_study, study_notes, vocab_size_of
@@ -58,11 +59,16 @@ def plan(
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
     machine = this_machine(config, gpu)
+    sets = [part for text in overrides or () for part in ("--set", text)]
+    command = shell_command("fathom", "run", study, *sets)
     if config.horizons:
         from fathom.search.commands.horizons_plan import show_plan
 
         with placed(study, overrides):
-            show_plan(config, machine, gpu=gpu, price=price, with_shapes=shapes, as_json=as_json)
+            show_plan(
+                config, machine, gpu=gpu, price=price, with_shapes=shapes, command=command,
+                as_json=as_json,
+            )  # fmt: skip
         return
     with placed(study, overrides):
         vocab_size = vocab_size_of(config)
@@ -71,7 +77,10 @@ def plan(
     sharing = sharing_notes(config, plans, machine, gpu)
     machine = replace(machine, notes=(*study_notes(config), *machine.notes, *sharing))
     if as_json:
-        print_json(plan_json(config, plans, machine, price=price, with_shapes=shapes))
+        from fathom.search.contract.plans import Planned, plan_reply
+
+        planned = Planned(machine=machine, price=price, with_shapes=shapes, command=command)
+        print_reply(plan_reply(config, plans, planned))
     else:
         print_plan(config, plans, machine, Console(), price=price, with_shapes=shapes)
 
@@ -203,12 +212,24 @@ def tokenize(
     print(f"vocabulary {index.vocabulary}; a study: objective: {{name: tokens, train: {out}}}")
 
 
-def schema(out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None) -> None:
+def schema(
+    out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
+    answer: Annotated[
+        bool, typer.Option("--answer", help="That of what --json prints, for programs.")
+    ] = False,
+) -> None:
     """Print the JSON Schema of study files, for editors that complete and check them."""
     from fathom.search.run_folder import write_atomically
-    from fathom.search.study.keys.json_schema import schema_text
 
-    if out is None:
-        print(schema_text(), end="")
+    if answer:
+        from fathom.search.contract.schema import answer_schema_text
+
+        text = answer_schema_text()
     else:
-        write_atomically(out, schema_text())
+        from fathom.search.study.keys.json_schema import schema_text
+
+        text = schema_text()
+    if out is None:
+        print(text, end="")
+    else:
+        write_atomically(out, text)

@@ -18,7 +18,7 @@ from fathom.search.formatting import amount_text, format_count, printable
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.words import probabilities_text, study_reason
+from fathom.search.words import probabilities_text, study_reason, study_remedy
 
 Audits = Mapping[int, tuple[RungAudit, ...]]
 """Budget -> audit of each of its rungs."""
@@ -115,6 +115,10 @@ class Findings(ABC):
         """Returns the reason of a verdict in one sentence, with what to change."""
         return study_reason(optimum.verdict)
 
+    def remedy(self, optimum: Optimum) -> str:
+        """Returns what to change for a settled answer; empty where nothing has to."""
+        return study_remedy(optimum.verdict)
+
     def records_of(self, budget: int) -> list[TrialRecord]:
         """The ended trials of one budget."""
         return [record for record in self.records if record.spec.budget == budget]
@@ -156,7 +160,7 @@ def shape_row(shape: Shape | None) -> dict[str, Any]:
 def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
     """The answer of a budget as plain values by name, in layers, nats and parameters.
 
-    The one source of `report --json`, `best.yaml`, the CSV file of optima and MLflow's metrics. The
+    The one source of `best.yaml`, the CSV file of optima and MLflow's metrics. The
     `reason` of the verdict is that for a study unless another is given.
     """
     possible = not_ruled_out(optimum)

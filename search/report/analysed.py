@@ -1,16 +1,13 @@
-"""The answers of a table as sentences and as JSON, with what each column was taken for and where
+"""The answers of a table as sentences, with what each column was taken for and where
 the noise comes from."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from fathom.search.analysis.depth_estimates import seed_noise
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.findings import Findings
-from fathom.search.conclusion.token_laws import KEY, laws_json, why_no_token_law
+from fathom.search.conclusion.token_laws import why_no_token_law
 from fathom.search.formatting import format_count, printable
-from fathom.search.report.caveats import unsupported
-from fathom.search.report.data import report_json
 from fathom.search.report.text import counted, token_law_text
 from fathom.search.tables.analysis import Analysis
 
@@ -64,20 +61,3 @@ def token_law_lines(analysis: Analysis) -> Iterator[str]:
     if len({found.horizon_text for found in analysis.findings}) > 1 and not analysis.token_laws:
         optima = [optimum for found in analysis.findings for optimum in found.optima]
         yield f"no law over parameters and tokens: {why_no_token_law(optima)}"
-
-
-def analysis_json(analysis: Analysis) -> dict[str, Any]:
-    """The analysis as JSON values; one of `answers` for each horizon that was asked for."""
-    return {
-        "table": analysis.label,
-        "rows": analysis.rows,
-        "runs": analysis.runs,
-        "columns": dict(analysis.columns),
-        "notes": list(analysis.notes),
-        "stated_noise": analysis.noise,
-        KEY: laws_json(analysis.token_laws),
-        "answers": [
-            report_json(found) | {"unsupported": unsupported(found), "part": dict(found.part)}
-            for found in analysis.findings
-        ],
-    }

@@ -1,4 +1,4 @@
-"""The findings of a study as data for other programs: JSON, rows by kind, and CSV files."""
+"""The findings of a study as data for other programs: rows by kind, and CSV files."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import Any
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
-from fathom.search.conclusion.findings import Findings, flat_optimum_row, optimum_row, shape_row
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.conclusion.findings import Findings, flat_optimum_row, shape_row
+from fathom.search.records import TrialRecord
 
 Row = dict[str, Any]
 """Column -> value; a value may be a list of numbers."""
@@ -61,40 +61,6 @@ LEVEL = (
 )
 POWER = "a z^-p + b z^q + c with z = depth / scale"
 PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
-
-
-def report_json(conclusion: Findings) -> dict[str, Any]:
-    """Returns the findings as JSON values.
-
-    `crossings` is None, and `required_depths`, `matched` and `depth_metrics` are empty, if the
-    records have none.
-    """
-    laws = conclusion.laws
-    return {
-        "study": conclusion.title,
-        "budgets": [_budget_json(optimum, conclusion) for optimum in conclusion.optima],
-        "law": asdict(laws[0]) if laws else None,
-        "null_laws": [asdict(law) for law in conclusion.null_laws],
-        **asdict(conclusion.papers),
-    }
-
-
-def _budget_json(optimum: Optimum, conclusion: Findings) -> dict[str, Any]:
-    counts = optimum.trials
-    return optimum_row(optimum, conclusion.reason(optimum)) | {
-        "trials": {
-            "finished": counts[Outcome.FINISHED],
-            "stopped": counts[Outcome.STOPPED],
-            "diverged": counts[Outcome.DIVERGED],
-            # Four outcomes are promised; running out of memory is one way to fail.
-            "failed": counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
-        },
-        "depths": [
-            {name: getattr(estimate, name) for name in DEPTH.split()} for estimate in optimum.depths
-        ],
-        **(asdict(optimum.curves) if optimum.curves else {"power": None, "parabola": None}),
-        "rungs": [asdict(audit) for audit in conclusion.audits_of(optimum.budget)],
-    }
 
 
 def tables(conclusion: Findings) -> dict[str, list[Row]]:

@@ -1,12 +1,13 @@
 """The next trainings of a budget: those from which its answer is expected to gain most."""
 
 from collections.abc import Sequence
-from math import sqrt
+from math import log, sqrt
 
 import numpy as np
 
 from fathom.search.analysis.curve_families import Array
 from fathom.search.analysis.curve_fit import fit
+from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.posterior import FEWEST, Posterior, find_posterior
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 
@@ -17,6 +18,9 @@ UNUSUAL = 0.025
 may have stalled."""
 NEAR = 0.03
 """Nats above the best within which a depth that misfits leaves the best one in doubt."""
+NARROW = 0.24
+"""Width of an interval, in ln depth, below which nothing more is trained: about a quarter of the
+depth itself."""
 DRAWS_WITHOUT = 500
 """Draws of the losses that the other depths alone allow."""
 OUTCOMES = 9
@@ -47,6 +51,32 @@ def most_telling(
         chosen.append(best)
         weights = _thinned(_outcomes(posterior, best, weights))
     return chosen
+
+
+def is_wide(optimum: Located) -> bool:
+    """True if the interval leaves several depths that are far apart."""
+    low, high = optimum.curve_minimum_interval
+    return optimum.interval[0] != optimum.interval[1] and log(high / low) > NARROW
+
+
+def doubt_of(posterior: Posterior, optimum: Located) -> Array:
+    """What is in doubt about an answer, (draws,): ln of the best depth, or where the interval is
+    narrow the loss of the answer's depth above the lowest of each draw, nats."""
+    if is_wide(optimum):
+        spread: Array = np.log(posterior.lowest)
+        return spread
+    regrets: Array = posterior.regrets[:, optimum.optimal_depth - posterior.depths[0]]
+    return regrets
+
+
+def doubt_left(posterior: Posterior, doubt: Array, depth: int) -> float:
+    """Share of the variance of the doubt, (draws,), that is expected to be left after a training of
+    a depth of the posterior's range."""
+    weights = np.full((1, len(doubt)), 1 / len(doubt))
+    before = _variance(weights, doubt)
+    if before <= 0:
+        return 1.0
+    return min(1.0, _variance(_outcomes(posterior, depth, weights), doubt) / before)
 
 
 def may_have_stalled(posterior: Posterior, depth: int, *, settled: bool) -> bool:

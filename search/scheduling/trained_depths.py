@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from fathom.models.shape import Shape
-from fathom.search.analysis.curve_families import Array
 from fathom.search.analysis.curve_fit import CLEAR
 from fathom.search.analysis.depth_estimates import (
     DepthEstimate,
@@ -31,7 +28,13 @@ from fathom.search.analysis.verdict import (
     TheseDepths,
 )
 from fathom.search.records import UNSCALED, Outcome, TrialRecord
-from fathom.search.scheduling.telling import NEAR, may_have_stalled, most_telling
+from fathom.search.scheduling.telling import (
+    NEAR,
+    doubt_of,
+    is_wide,
+    may_have_stalled,
+    most_telling,
+)
 from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.study.planning.shapes import comparable_shape
 
@@ -51,9 +54,6 @@ OTHER_RATES = 1.5
 are bracketed as well."""
 WORTH = 0.05
 """Share by which a training must be expected to reduce the doubt."""
-NARROW = 0.24
-"""Width of an interval, in ln depth, below which nothing more is trained: about a quarter of the
-depth itself."""
 FRESH_SEEDS_FROM = 1000
 """First seed of confirming trials; exploring ones have lower seeds, so that no shape is confirmed
 by the run for which it was chosen."""
@@ -193,7 +193,7 @@ class TrainedDepths:
             return ()
         again = [d for d in sorted(self._possible) if self._seeds(d) < self._config.seeds]
         new = self._untrained(posterior, optimum) if self._room() else []
-        doubt = np.log(posterior.lowest) if _wide(optimum) else _cost(posterior, optimum)
+        doubt = doubt_of(posterior, optimum)
         candidates = sorted([*again, *new])
         depths = most_telling(posterior, doubt, candidates, self._config.together, WORTH)
         if not depths and optimum.kind is Kind.INSUFFICIENT:
@@ -310,18 +310,7 @@ def _settled(optimum: Located) -> bool:
         return True
     if isinstance(cause, BetweenTested):
         return False
-    return not _wide(optimum) and optimum.chance_of_cost <= CHANCE_OF_COST
-
-
-def _wide(optimum: Located) -> bool:
-    """True if the interval leaves several depths that are far apart."""
-    low, high = optimum.curve_minimum_interval
-    return optimum.interval[0] != optimum.interval[1] and math.log(high / low) > NARROW
-
-
-def _cost(posterior: Posterior, optimum: Located) -> Array:
-    """Loss of the answer's depth above the lowest loss of each draw, nats, (draws,)."""
-    return posterior.regrets[:, optimum.optimal_depth - posterior.depths[0]]
+    return not is_wide(optimum) and optimum.chance_of_cost <= CHANCE_OF_COST
 
 
 def choice_of(record: TrialRecord) -> Choice:

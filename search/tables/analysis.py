@@ -31,7 +31,7 @@ from fathom.search.tables.trials import (
     table_budget,
 )
 from fathom.search.tables.varying import Decision, decide, in_order, value_of
-from fathom.search.words import table_reason
+from fathom.search.words import table_reason, table_remedy
 
 STEPS_NOTE = ("horizons are in steps, which must be of as many tokens in every run",)
 A_GUESS = 12.5
@@ -104,6 +104,10 @@ class TableFindings(Findings):
         """Returns the reason of a verdict, with the runs that would settle it."""
         return table_reason(optimum.verdict)
 
+    def remedy(self, optimum: Optimum) -> str:
+        """Returns which runs to add for a settled answer; empty where none are needed."""
+        return table_remedy(optimum.verdict)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
@@ -122,6 +126,8 @@ class Analysis:
     """Noise between seeds that was stated, nats."""
     findings: tuple[Findings, ...]
     """One for each horizon that was asked for."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Column -> the value of the rows that were used, as asked for."""
 
     @cached_property
     def token_laws(self) -> tuple[PartLaw, ...]:
@@ -165,6 +171,7 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         ),
         noise=question.noise,
         findings=findings,
+        held=dict(question.where),
     )
 
 

@@ -11,12 +11,16 @@ from tests.support.places import ROOT
 
 
 def budget(size: int, depth: int | None, *interval: int) -> dict[str, Any]:
-    found = {"budget": size, "optimal_depth": depth, "interval": [*interval] or None}
-    return {**found, "verdict": "identified" if interval else "insufficient"}
+    kind = "identified" if interval else "insufficient"
+    return {
+        "question": {"budget": size},
+        "answer": {"depth": depth, "interval": [*interval] or None} if depth else None,
+        "verdict": {"kind": kind, "settled": bool(interval)},
+    }
 
 
 BUDGETS = [budget(10_000, 1, 1, 2), budget(20_000, 3, 3, 3), budget(40_000, None)]
-PLATEAU = {**budget(80_000, 4, 3, 4), "verdict": "plateau"}
+PLATEAU = {**budget(80_000, 4, 3, 4), "verdict": {"kind": "plateau", "settled": True}}
 
 
 def test_an_answer_names_the_depth_of_each_size_or_its_verdict() -> None:

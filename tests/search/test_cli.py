@@ -14,12 +14,15 @@ from mlflow import MlflowClient
 
 from fathom.objectives.contract import data_digest_of
 from fathom.objectives.prepare import prepare
+from fathom.search.contract.exit_status import STATUS
+from fathom.search.contract.reply import VerdictKind
 from fathom.search.records import Outcome
 from fathom.search.run_folder import MARKER, RunFolder, read_records
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import StoppingConfig
 from tests.support.command_line import Done, assert_refused, fathom, here
+from tests.support.contract import valid
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT
@@ -193,21 +196,15 @@ def test_predict_and_plan_print_the_contracts_json() -> None:
     assert set(prediction) == {"params", "law", "depth", "d_model", "interval", "extrapolated"}
     assert (round(prediction["depth"]), prediction["law"]) == (80, "levine2020")
     plan = json.loads(here("plan", TINY, "--json", "--shapes").stdout)
-    assert [entry["budget"] for entry in plan["budgets"]] == [8000, 12000, 20000]
+    valid(plan)
+    assert [entry["question"]["budget"] for entry in plan["answers"]] == [8000, 12000, 20000]
+    plan = plan["plan"]
     assert (plan["device"] in ("core", "GPU"), plan["cost"]) == (True, None)
-    priced = json.loads(here("plan", TINY, "--json", "--price", "2.5").stdout)
+    priced = json.loads(here("plan", TINY, "--json", "--price", "2.5").stdout)["plan"]
     assert priced["cost"] == pytest.approx(2.5 * priced["device_hours"])
     keys = {"budget", "count", "tokens", "shapes", "depths", "worst_count_error", "trials"}
-    keys |= {
-        "epochs",
-        "rungs",
-        "flops",
-        "hours",
-        "step",
-        "shape_list",
-        "train_flops",
-        "tokens_each",
-    }
+    keys |= {"horizon", "epochs", "rungs", "flops", "hours", "step", "shape_list"}
+    keys |= {"train_flops", "tokens_each"}
     for entry in plan["budgets"]:
         assert set(entry) == keys
         assert entry["step"]["memory"] > 0
@@ -317,13 +314,14 @@ def test_another_study_of_the_same_name_is_refused(finished: Path) -> None:
 def test_report_prints_the_contracts_json(finished: Path) -> None:
     done = fathom("report", "runs/tiny", "--json", cwd=finished)
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    papers = {"crossings", "required_depths", "matched", "depth_metrics"}
-    assert set(report) == {"study", "budgets", "law", "null_laws"} | papers
-    expected = "budget count tokens optimal_depth interval plateau verdict shape loss trials"
-    for entry in report["budgets"]:
-        assert set(entry) >= {*expected.split()}
-        assert set(entry["trials"]) >= {"finished", "stopped", "diverged", "failed"}
+    report = valid(json.loads(done.stdout))
+    assert report["command"] == "report"
+    for entry in report["answers"]:
+        assert entry["question"]["run"] == "runs/tiny"
+        assert sum(entry["evidence"]["trials"].values()) > 0
+    by_verdict = fathom("report", "runs/tiny", "--exit-verdict", cwd=finished)
+    worst = max(STATUS[VerdictKind(entry["verdict"]["kind"])] for entry in report["answers"])
+    assert by_verdict.returncode == worst
 
 
 def test_an_exported_shape_has_been_trained_and_resumes(finished: Path) -> None:

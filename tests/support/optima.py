@@ -47,8 +47,8 @@ def optimum(budget: int, depth: float, *, kind: Kind = Kind.IDENTIFIED) -> Locat
         interval=(max(1, whole - 1), whole + 1), plateau=(whole,),
         verdict=verdict(kind), loss=1.6, shape=None, curve_minimum=depth,
         curve_minimum_interval=(depth * 0.9, depth / 0.9), curves=CURVES, family_disagreement=1.0,
-        share_without_minimum=0.0, params_slope=-0.2, best_ff_ratio=4.0, depths=(), noise=0.003,
-        trials={},
+        costs=(), share_without_minimum=0.0, params_slope=-0.2, best_ff_ratio=4.0, depths=(),
+        noise=0.003, trials={},
     )  # fmt: skip
 
 

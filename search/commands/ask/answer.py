@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from rich.console import Console
 
@@ -19,10 +18,14 @@ from fathom.search.analysis.published import levine2020
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import why_no_law
+from fathom.search.contract import reply as forms
+from fathom.search.contract.questions import study_question
+from fathom.search.contract.reply import AskedHorizon, BestDepth, ByLaw, Said, VerdictKind
+from fathom.search.contract.studies import study_answers
+from fathom.search.contract.trainings import sizes_of
 from fathom.search.export.best import entries_yaml, shape_entry
 from fathom.search.formatting import exact_count, format_count, rounded_count, shell_command
 from fathom.search.pipeline import RunResult
-from fathom.search.record_json import to_values
 from fathom.search.report.terminal.answer_tables import print_answers, print_next
 from fathom.search.report.text import (
     depths_not_ruled_out,
@@ -90,38 +93,56 @@ def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answe
 
 def lines(found: Answer) -> list[str]:
     """The answer by a law as lines of text."""
-    asked, law, prediction = found.question, found.law, found.prediction
-    size = f"{format_count(asked.params)} {asked.count.unit_in_full}"
+    question, law, prediction = found.question, found.law, found.prediction
+    size = f"{format_count(question.params)} {question.count.unit_in_full}"
     assert prediction.interval is not None, "a fitted law has errors"
     low, high = prediction.interval
     smallest, largest = map(format_count, law.params_range)
     shape = found.shape
     return [
-        f"Depth {prediction.depth:.0f} for {size} after {rounded_count(asked.tokens)} tokens, "
+        f"Depth {prediction.depth:.0f} for {size} after {rounded_count(question.tokens)} tokens, "
         f"95 % interval {low:.0f} to {high:.0f}, by the {law.name} law through {law.budgets} "
         f"budgets of {smallest} to {largest}.",
         _distance(found),
         *(f"{whose} would say {depth:.0f}." for whose, depth in _others(found)),
         f"Shape: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
-        f"{shape.n_heads} heads of {shape.head_dim}: {shape.size(asked.count):,} parameters.",
+        f"{shape.n_heads} heads of {shape.head_dim}: {shape.size(question.count):,} parameters.",
     ]
 
 
-def answer_json(found: Answer) -> dict[str, Any]:
-    """The answer by a law as JSON: the keys of `predict`, the distance from the budgets, the
-    shape."""
+def law_finding(found: Answer) -> BestDepth:
+    """The answer by a law in the form that programs read."""
     prediction, other = found.prediction, found.other
-    return _json(
-        found.question,
-        found.shape,
-        law=prediction.law,
-        depth=prediction.depth,
-        interval=list(prediction.interval) if prediction.interval else None,
-        extrapolated=prediction.extrapolated,
-        times_beyond=found.beyond,
-        params_range=list(found.law.params_range),
-        other_law_depth=other.depth if other else None,
+    return BestDepth(
+        depth=prediction.depth, interval=prediction.interval, probabilities=(), not_ruled_out=(),
+        shallowest_depth=None, lowest_depth=None, loss=None, chance_of_cost=None,
+        shape=sizes_of(found.shape),
+        by_law=ByLaw(
+            law=prediction.law,
+            extrapolated=prediction.extrapolated,
+            times_beyond=found.beyond,
+            params_range=found.law.params_range,
+            other_law_depth=other.depth if other else None,
+        ),
+    )  # fmt: skip
+
+
+def asked_answer(
+    question: Question, result: RunResult, kind: VerdictKind, *, why: str,
+    finding: BestDepth | None, command: str | None,
+) -> forms.StatedAnswer:  # fmt: skip
+    """The answer to a question whose size was not searched, by a law or not at all."""
+    said = Said(name="Law" if finding else "NoLaw", text=why, values={})
+    horizon = AskedHorizon(amount=question.tokens, unit="tokens")
+    of_budgets = study_question(
+        question.params, result.conclusion.config, result.folder.path, horizon
     )
+    return forms.StatedAnswer(
+        question=of_budgets,
+        answer=finding,
+        verdict=forms.StatedVerdict(kind=kind, settled=False, reason=why, cause=said, remedy=None),
+        costs=(), next=(), command=command, evidence=None,
+    )  # fmt: skip
 
 
 def answer_yaml(found: Answer) -> str:
@@ -142,25 +163,34 @@ def answer_yaml(found: Answer) -> str:
 
 def print_answer(
     question: Question, study: Path, vocab_size: int, result: RunResult, console: Console
-) -> dict[str, Any] | None:
+) -> forms.StatedAnswer:
     """Prints the answer of each budget, then the answer to the question or why there is none.
 
-    Returns the answer as JSON; None if there is none. A shape by a law is also written to
+    Returns that answer in the form that programs read; where the asked size was searched, that of
+    its search, also if it leaves the depth open. A shape by a law is also written to
     answer.yaml in the run folder, in the form of best.yaml.
     """
     conclusion, file = result.conclusion, result.folder.path / "answer.yaml"
     print_answers(conclusion, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
-    found: dict[str, Any] | None = None
     source: tuple[object, ...] = ()
-    if optimum := searched(question, conclusion):
-        found, text = searched_json(question, optimum), searched_lines(optimum)
+    answers = study_answers(conclusion, result.folder.path)
+    of_size = next((each for each in answers if each.question.budget == question.params), None)
+    if of_size and (optimum := searched(question, conclusion)):
+        found, text = of_size, searched_lines(optimum)
         source = (result.folder.path, "--budget", exact_count(optimum.budget))
     elif by_law := answer(question, conclusion, vocab_size):
         write_atomically(file, answer_yaml(by_law))
-        found, text, source = answer_json(by_law), lines(by_law), (file,)
+        text, source = lines(by_law), (file,)
+        found = asked_answer(
+            question, result, VerdictKind.BY_LAW, why=" ".join(text[:2]),
+            finding=law_finding(by_law), command=shell_command("fathom", "train", file),
+        )  # fmt: skip
     else:
         text = [_no_answer(question, conclusion, study)]
+        found = of_size or asked_answer(
+            question, result, VerdictKind.NO_ANSWER, why=text[0], finding=None, command=None
+        )
     for line in text:
         console.print(line, highlight=False)
     if source:
@@ -202,26 +232,6 @@ def searched_lines(found: Located) -> list[str]:
         *([sentence(elsewhere)] if (elsewhere := shape_elsewhere(found)) else []),
         f"Shape: {shape_text(found.shape)}: {found.shape.size(found.count):,} parameters.",
     ]
-
-
-def searched_json(question: Question, found: Located) -> dict[str, Any]:
-    """The answer by a search as JSON, with the keys of an answer by a law; `law` is null."""
-    return _json(
-        question,
-        found.shape,
-        law=None,
-        depth=found.optimal_depth,
-        interval=list(found.interval),
-        extrapolated=False,
-        times_beyond=1.0,
-        params_range=[question.params, question.params],
-        other_law_depth=None,
-    )
-
-
-def _json(question: Question, shape: Shape | None, **values: object) -> dict[str, Any]:
-    asked = {"params": question.params, "tokens": question.tokens, "count": question.count.value}
-    return {**asked, **values, "shape": to_values(shape)}
 
 
 def _study(question: Question, config: StudyConfig, prediction: Prediction) -> StudyConfig:

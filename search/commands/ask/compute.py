@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.at_compute import ComputeAnswer, answer_at
@@ -13,8 +12,18 @@ from fathom.search.analysis.published import levine2020
 from fathom.search.analysis.scaled_shape import flops_per_token, scaled_shape
 from fathom.search.commands.predict import part_law_at
 from fathom.search.conclusion.token_laws import PartLaw
+from fathom.search.contract.reply import (
+    AskedQuestion,
+    AtCompute,
+    BestDepth,
+    Reply,
+    Said,
+    StatedAnswer,
+    StatedVerdict,
+    VerdictKind,
+)
+from fathom.search.contract.trainings import sizes_of
 from fathom.search.formatting import rounded_count
-from fathom.search.record_json import to_values
 from fathom.search.report.text import sentence, shape_text
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.gpus import NAMES, REACHED_FLOPS, gpu_named
@@ -178,14 +187,37 @@ def _counted(number: float, interval: tuple[float, float]) -> str:
     return f"{rounded_count(number)} (95 %: {low} to {high})"
 
 
-def compute_json(answer: SizeAtCompute) -> dict[str, Any]:
-    """The answer as JSON; `answer` is null where there is none, and `why_not` says why."""
-    found = None if answer.why_not or answer.found is None else asdict(answer.found)
-    return {
-        "flops": answer.compute.flops,
-        "count": answer.count.value,
-        "answer": found,
-        "shape": to_values(answer.shape) if answer.shape else None,
-        "shape_tokens": answer.shape_tokens,
-        "why_not": answer.why_not,
-    }
+def compute_reply(answer: SizeAtCompute, law: str) -> Reply:
+    """The reply to an amount of compute; its answer is null where there is none."""
+    found = None if answer.why_not else answer.found
+    said = " ".join(compute_lines(answer))
+    cause = Said(name="Law" if found else "NoLaw", text=answer.why_not or said, values={})
+    question = AskedQuestion(
+        source=law, run=None, count=answer.count.value, budget=None, flops=answer.compute.flops,
+        horizon=None, data={"law": law}, held={},
+    )  # fmt: skip
+    return Reply(
+        command="ask",
+        answers=(
+            StatedAnswer(
+                question=question,
+                answer=_finding(found, answer) if found else None,
+                verdict=StatedVerdict(
+                    kind=VerdictKind.BY_LAW if found else VerdictKind.NO_ANSWER,
+                    settled=False, reason=said, cause=cause, remedy=None,
+                ),
+                costs=(), next=(), command=None, evidence=None,
+            ),
+        ),
+        at_compute=AtCompute(
+            answer=found, shape_tokens=answer.shape_tokens, why_not=answer.why_not
+        ),
+    )  # fmt: skip
+
+
+def _finding(found: ComputeAnswer, answer: SizeAtCompute) -> BestDepth:
+    return BestDepth(
+        depth=found.depth, interval=found.depth_interval, probabilities=(), not_ruled_out=(),
+        shallowest_depth=None, lowest_depth=None, loss=found.loss, chance_of_cost=None,
+        shape=sizes_of(answer.shape) if answer.shape else None,
+    )  # fmt: skip

@@ -41,6 +41,10 @@ FORWARD = 1 / 3
 """Operations of an evaluation, as a fraction of those of training on the same tokens."""
 
 
+LISTED = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
+"""Sizes of a shape that a plan lists."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rung:
     """A rung with its expected numbers of arriving and promoted exploring trials."""
@@ -95,6 +99,11 @@ class BudgetPlan:
     def worst_count_error(self) -> float:
         """Largest relative difference between a shape's size and the budget."""
         return max(abs(self.budget.count_error(shape)) for shape in self.shapes)
+
+
+def listed_sizes(shape: Shape) -> dict[str, int]:
+    """The sizes of a shape that a plan lists, by name."""
+    return {name: getattr(shape, name) for name in LISTED}
 
 
 def vocab_size_of(config: StudyConfig) -> int:

@@ -4,20 +4,22 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fathom.search.analysis.verdict import Kind
-from fathom.search.commands.run_status import print_status, status_json, status_of
+from fathom.search.commands.run_status import print_status, status_of, status_reply
 from fathom.search.conclusion.conclude import Conclusion, conclude
+from fathom.search.contract.studies import study_reply
 from fathom.search.formatting import format_count, ranges
-from fathom.search.report.data import report_json
 from fathom.search.report.terminal.answer_tables import optimum_cells
 from fathom.search.report.text import depth_text, interval
 from fathom.search.report.writer import write_report
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import dump
 from fathom.search.tracking.pages import budget_tags
+from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import printed, rows, visible
 
@@ -41,11 +43,12 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Scheduler:
 def places(run: Scheduler, conclusion: Conclusion) -> Iterator[dict[str, dict[str, str]]]:
     """Yields for each budget: place -> name of a fact -> its text there."""
     status = printed(partial(print_status, status_of(run.folder.path)))
-    states = {s["budget"]: s for s in status_json(status_of(run.folder.path))["answers"]}
+    now = printed_values(status_reply([status_of(run.folder.path)]))
+    states = {answer["question"]["budget"]: answer for answer in now["answers"]}
     unfinished = [budget for budget, search in run.budgets.items() if not search.done]
     csv = {row["budget"]: row for row in rows(run.folder.path, "optima")}
-    plain = report_json(conclusion)["budgets"]
-    for optimum, values in zip(conclusion.optima, plain, strict=True):
+    plain = printed_values(study_reply("report", conclusion, run.folder.path))["answers"]
+    for optimum, values in zip(conclusion.optima, _with_trials(plain), strict=True):
         size, row = format_count(optimum.budget), csv[str(optimum.budget)]
         cells, tags = optimum_cells(optimum), budget_tags(optimum, ())
         state = states[optimum.budget]
@@ -70,20 +73,26 @@ def places(run: Scheduler, conclusion: Conclusion) -> Iterator[dict[str, dict[st
                 "stopped": row["trials_stopped"],
             },
             "JSON": {
-                "depth": str(values["optimal_depth"] or ""),
-                "verdict": values["verdict"],
-                "not ruled out": ranges(values["plateau"]),
-                "stopped": str(values["trials"]["stopped"]),
+                "depth": str(values["answer"]["depth"] if values["answer"] else ""),
+                "verdict": values["verdict"]["kind"],
+                "not ruled out": ranges(
+                    (values["answer"] or {"not_ruled_out": []})["not_ruled_out"]
+                ),
+                "stopped": str(values["evidence"]["trials"]["stopped"]),
             },
             "status": {
                 "depth": line.split()[-2].replace("-", ""),
                 **({} if optimum.budget in unfinished else {"verdict": line.split()[-1]}),
             },
             "status --json": {
-                "depth": str(state["depth"] or ""),
-                **({} if optimum.budget in unfinished else {"verdict": state["verdict"]}),
+                "depth": str(state["answer"]["depth"] if state["answer"] else ""),
+                "verdict": state["verdict"]["kind"],
             },
         }
+
+
+def _with_trials(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [answer for answer in answers if answer["evidence"]]
 
 
 def _stopped(trials: str) -> str:

@@ -15,6 +15,7 @@ from fathom.search.record_json import to_json
 from fathom.search.scheduling.journal import Past
 from fathom.search.tracking import store
 from tests.support.command_line import here, run
+from tests.support.contract import valid
 from tests.support.places import ROOT
 from tests.support.simulated import simulated_study
 from tests.support.tables import DEPTHS, planted_loss, write_table
@@ -47,9 +48,10 @@ def test_a_table_has_an_answer_with_its_columns(table: Path) -> None:
     assert "measured" in out
     assert "These data do not show" in out
     assert "0.0040 stated" in said(table, "--noise", 0.004)[1]
-    found = json.loads(said(table, "--json")[1])
-    assert found["columns"]["loss"] == "val/loss"
-    assert found["answers"][0]["budgets"][0]["verdict"] == "identified"
+    found = valid(json.loads(said(table, "--json")[1]))
+    assert found["table"]["columns"]["loss"] == "val/loss"
+    assert found["answers"][0]["verdict"]["kind"] == "identified"
+    assert found["answers"][0]["next"] == []
 
 
 def test_a_report_is_written_and_nothing_of_others_is_touched(table: Path, tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_the_flags_of_settings_are_heard(tmp_path: Path) -> None:
     assert "identified" in said(table, "--best-of", "Batch Size")[1]
     assert "identified" in said(table, "--where", "Batch Size=64")[1]
     parts = json.loads(said(table, "--by", "Batch Size", "--json")[1])["answers"]
-    assert [part["part"] for part in parts] == [
+    assert [part["question"]["held"] for part in parts] == [
         {"Batch Size": "16"},
         {"Batch Size": "32"},
         {"Batch Size": "64"},

@@ -1,12 +1,10 @@
 """`fathom ask`: a question becomes a study of smaller models, and their law the answer."""
 
-import json
 import math
 import random
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,13 +19,14 @@ from fathom.search.api import load as load_run
 from fathom.search.commands.ask.answer import (
     Answer,
     answer,
-    answer_json,
     answer_yaml,
+    law_finding,
     lines,
     print_answer,
 )
 from fathom.search.commands.ask.chosen_study import SpeedBySize, most_params, prepare_study
 from fathom.search.commands.ask.question import Question, question
+from fathom.search.contract.reply import Reply, StatedAnswer, VerdictKind
 from fathom.search.export.best import read_best
 from fathom.search.pipeline import RunResult
 from fathom.search.records import TrialSpec
@@ -36,6 +35,7 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import load
 from fathom.search.study.keys.json_schema import modeline
+from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler
 from tests.support.optima import verdict
 
@@ -49,8 +49,8 @@ def quiet() -> Console:
     return Console(file=StringIO(), width=500)
 
 
-def printed(question: Question, result: RunResult) -> tuple[dict[str, Any] | None, str]:
-    """The answer to a question that was written to mine.yaml, as JSON and as text."""
+def printed(question: Question, result: RunResult) -> tuple[StatedAnswer, str]:
+    """The answer to a question that was written to mine.yaml, for programs and as text."""
     console = quiet()
     found = print_answer(question, Path("mine.yaml"), 256, result, console)
     assert isinstance(console.file, StringIO)
@@ -115,8 +115,10 @@ def test_a_planted_law_is_found_beyond_its_budgets(searched: Study, tmp_path: Pa
     assert found.beyond == pytest.approx(600 / 180, rel=0.01)
     assert found.shape.depth == round(found.prediction.depth)
     assert found.shape.params_non_embedding == pytest.approx(600_000, rel=0.005)
-    values = json.loads(json.dumps(answer_json(found)))
-    assert {"params", "law", "depth", "interval", "extrapolated", "shape"} <= values.keys()
+    values = law_finding(found)
+    assert (values.depth, values.interval) == (found.prediction.depth, found.prediction.interval)
+    assert values.by_law is not None
+    assert values.by_law.times_beyond == found.beyond
     far = "3.33 times larger than the largest budget, and the budgets span 9 times"
     assert far in "\n".join(lines(found))
     near = answered(searched, params="100k", tokens="200k")
@@ -130,7 +132,8 @@ def test_without_a_law_the_answer_says_so_and_what_to_do(searched: Study) -> Non
     found = searched.conclusion
     lawless = RunResult(searched.folder, replace(found, optima=found.optima[:2]))
     none, text = printed(asked(), lawless)
-    assert none is None
+    assert (none.answer, none.verdict.kind) == (None, VerdictKind.NO_ANSWER)
+    printed_values(Reply(command="ask", answers=(none,)))
     assert "No answer, because there is no law: it takes three budgets" in text
     assert "edit mine.yaml, with another `study` name, and ask again" in text
 
@@ -140,9 +143,10 @@ def test_a_size_that_was_searched_is_answered_by_its_search(
 ) -> None:
     result = RunResult(RunFolder(tmp_path), searched.conclusion)
     found, text = printed(asked(params="60k", tokens="120k"), result)
-    assert found is not None
+    assert found.answer is not None
     depth = searched.conclusion.optima[1].optimal_depth
-    assert (found["depth"], found["law"]) == (depth, None)
+    assert (found.answer.depth, found.answer.by_law) == (depth, None)
+    printed_values(Reply(command="ask", answers=(found,)))
     assert "by a search of this size: nothing is extrapolated" in text
     assert f"fathom train {tmp_path} --budget 60k" in text
     assert not (tmp_path / "answer.yaml").exists()
@@ -154,7 +158,7 @@ def test_a_search_that_leaves_the_depth_open_is_no_answer(searched: Study) -> No
     config = question.study((20_000,))
     lawless = replace(searched.conclusion, optima=(open_ended,), config=config)
     found, text = printed(question, RunResult(searched.folder, lawless))
-    assert found is None
+    assert (found.verdict.kind, found.verdict.settled) == (VerdictKind.EDGE, False)
     assert "the search of 20k leaves its best depth open" in text
 
 

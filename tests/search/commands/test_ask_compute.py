@@ -11,7 +11,10 @@ from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.loss_law import LowestLoss
 from fathom.search.analysis.token_law import fit_token_law
 from fathom.search.conclusion.token_laws import PartLaw, part_law, write_token_laws
+from fathom.search.contract.exit_status import STATUS
+from fathom.search.contract.reply import VerdictKind
 from tests.support.command_line import here
+from tests.support.contract import valid
 from tests.support.optima import token_ladder
 
 SHAPE = Shape(
@@ -60,9 +63,12 @@ def test_flops_have_a_size_tokens_and_a_depth_with_what_being_wrong_costs(answer
     assert "Hoffmann et al. 2022:" in out
     assert "Levine et al. 2020: depth" in out
     found = json.loads(said("--flops", 30 * LARGEST, "--law", answer, "--json")[1])
-    assert found["answer"]["params_interval"][0] < found["answer"]["params"]
-    assert found["why_not"] == ""
-    assert found["shape"] is None, "a table does not say what its shapes have"
+    assert valid(found)["answers"][0]["verdict"]["kind"] == "by_law"
+    at_compute = found["at_compute"]
+    assert at_compute["answer"]["params_interval"][0] < at_compute["answer"]["params"]
+    assert at_compute["why_not"] == ""
+    shape = found["answers"][0]["answer"]["shape"]
+    assert shape is None, "a table does not say what its shapes have"
 
 
 def test_where_shapes_are_known_the_flops_are_exactly_those_of_the_answered_one(
@@ -72,10 +78,13 @@ def test_where_shapes_are_known_the_flops_are_exactly_those_of_the_answered_one(
 
     found = json.loads(said("--flops", LARGEST, "--law", tmp_path, "--json")[1])
 
-    sizes = {name: found["shape"][name] for name in ("depth", "d_model", "d_ff", "n_heads")}
+    answered, at_compute = found["answers"][0]["answer"], found["at_compute"]
+    sizes = {name: answered["shape"][name] for name in ("depth", "d_model", "d_ff", "n_heads")}
     shape = replace(SHAPE, **sizes)
-    assert shape.size(Count.NON_EMBEDDING) == pytest.approx(found["answer"]["params"], rel=0.01)
-    assert shape.train_flops_per_token * found["shape_tokens"] == pytest.approx(LARGEST)
+    assert shape.size(Count.NON_EMBEDDING) == pytest.approx(
+        at_compute["answer"]["params"], rel=0.01
+    )
+    assert shape.train_flops_per_token * at_compute["shape_tokens"] == pytest.approx(LARGEST)
     assert "the FLOPs are exactly those of" in said("--flops", LARGEST, "--law", tmp_path)[1]
 
 
@@ -97,7 +106,11 @@ def test_too_much_compute_and_a_ladder_too_small_end_with_a_reason_and_status_1(
     status, out, _ = said("--flops", LARGEST, "--law", small)
     assert status == 1
     assert "a law of loss takes 3 sizes and 3 horizons" in out
-    assert json.loads(said("--flops", "1e24", "--law", answer, "--json")[1])["answer"] is None
+    status, out, _ = said("--flops", "1e24", "--law", answer, "--json")
+    [none] = valid(json.loads(out))["answers"]
+    assert (status, none["answer"], none["verdict"]["kind"]) == (1, None, "no_answer")
+    by_verdict = said("--flops", "1e24", "--law", answer, "--exit-verdict")[0]
+    assert by_verdict == STATUS[VerdictKind.NO_ANSWER]
 
 
 @pytest.mark.parametrize(

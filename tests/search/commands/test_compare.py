@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from fathom.search.commands.compare import compare_runs, comparison_json, print_comparison
+from fathom.search.commands.compare import compare_runs, comparison_reply, print_comparison
 from fathom.search.record_json import to_json
 from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import dump, parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
+from tests.support.contract import printed_values
 from tests.support.reporting import printed
 from tests.support.training import record_of
 
@@ -60,7 +61,9 @@ def test_a_split_that_is_far_better_is_called_so(tmp_path: Path) -> None:
     assert pair.text == "s1-1 (1-1) is better"
     assert pair.difference.low < -0.4 < pair.difference.high < 0
     assert pair.text in printed(partial(print_comparison, studies, [pair]))
-    assert comparison_json(studies, [pair])["differences"][0]["settled"] is True
+    assert printed_values(comparison_reply(studies, [pair]))["comparison"]["differences"][0][
+        "settled"
+    ]
 
 
 def test_splits_that_are_as_good_are_not_settled_and_every_pair_is_there(tmp_path: Path) -> None:

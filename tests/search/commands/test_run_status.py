@@ -11,15 +11,18 @@ import pytest
 from fathom.search.commands.run_status import (
     RunStatus,
     all_runs,
+    all_runs_reply,
     print_runs,
     print_status,
-    status_json,
+    run_of,
     status_of,
+    status_reply,
 )
 from fathom.search.report.time_left import TimeLeft, keep_time_left
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import dump
+from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import printed
 
@@ -51,7 +54,7 @@ def test_a_search_that_has_ended_is_done(runs: Path) -> None:
     assert status.settled == [20_000, 40_000]
     assert "nothing is left to train" in said(runs / "whole")
     assert " of " not in said(runs / "whole"), "it asked for no more trials than it explored"
-    assert status_json(status)["trials_running"] == []
+    assert run_of(status).trials_running == ()
 
 
 @pytest.mark.parametrize("name", ["a; touch PWNED; b", "[red]", "tab\tbell\a\x1b]0;owned"])
@@ -91,14 +94,14 @@ def test_a_search_that_another_process_holds_is_running(runs: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         status = status_of(folder.path)
         assert status.state == "running"
-        assert len(status_json(status)["trials_running"]) == 2
+        assert len(run_of(status).trials_running) == 2
         assert "the search is running, time left not known yet" in said(folder.path)
-        assert status_json(status)["time_left_seconds"] is None
+        assert run_of(status).time_left_seconds is None
         keep_time_left(folder, TimeLeft(200.0, 320.0, 200.0, 320.0))
         assert "the search is running, 3 to 5 min left" in said(folder.path)
         assert "3 to 5 min left" in printed(partial(print_runs, runs))
-        assert status_json(status)["time_left_seconds"] == pytest.approx([200, 320], abs=10)
-    assert status_json(status_of(folder.path))["time_left_seconds"] is None, "it does not run"
+        assert run_of(status).time_left_seconds == pytest.approx((200, 320), abs=10)
+    assert run_of(status_of(folder.path)).time_left_seconds is None, "it does not run"
     assert status_of(folder.path).state == "unfinished"
 
 
@@ -126,3 +129,23 @@ def test_every_run_has_a_line_and_a_damaged_one_its_reason(runs: Path) -> None:
 def test_a_folder_that_is_not_there_is_called_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no folder"):
         list(all_runs(tmp_path / "none"))
+
+
+def test_programs_read_of_an_unfinished_search_what_resumes_it_and_why_there_is_no_verdict(
+    runs: Path,
+) -> None:
+    found = printed_values(status_reply([status_of(runs / "begun")]))
+
+    assert found["runs"][0]["state"] == "unfinished"
+    assert {answer["verdict"]["kind"] for answer in found["answers"]} == {"unfinished"}
+    assert len(found["answers"]) == found["runs"][0]["budgets"]
+    assert all(" run " in answer["command"] for answer in found["answers"])
+
+
+def test_programs_read_of_all_runs_with_a_note_on_what_can_not_be_read(runs: Path) -> None:
+    (runs / "whole" / "config.yaml").write_text("study: [")
+
+    found = printed_values(all_runs_reply(runs))
+
+    assert [run["folder"] for run in found["runs"]] == [str(runs / "begun")]
+    assert any("config.yaml" in note for note in found["notes"])

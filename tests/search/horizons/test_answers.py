@@ -9,10 +9,11 @@ from urllib.request import Request, urlopen
 import pytest
 from rich.console import Console
 
-from fathom.search.commands.horizons_report import answers_json, print_answers
+from fathom.search.commands.horizons_report import print_answers
 from fathom.search.commands.horizons_status import show
 from fathom.search.commands.live_report import live_reports
 from fathom.search.commands.predict import predict_size
+from fathom.search.contract.horizons import horizons_reply
 from fathom.search.export.best import read_best, select
 from fathom.search.horizons.answers import HorizonAnswers, answers_of, publish_answers
 from fathom.search.horizons.folders import read_horizons
@@ -24,6 +25,7 @@ from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.preflight import load_run
 from fathom.search.tracking.key import Key
 from fathom.search.tracking.pages import study_tags
+from tests.support.contract import printed_values, valid
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import visible
 
@@ -120,10 +122,12 @@ def test_the_law_over_tokens_is_there_for_predict(folder: Path, found: HorizonAn
 def test_json_and_terminal_have_every_horizon(
     found: HorizonAnswers, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    values = answers_json(found)
+    values = printed_values(horizons_reply("report", found))
     print_answers(found, Console(width=120))
 
-    assert [each["horizon"] for each in values["horizons"]] == ["5", "20", "80"]
+    names = [each["question"]["horizon"]["name"] for each in values["answers"]]
+    assert list(dict.fromkeys(names)) == ["5", "20", "80"]
+    assert len(names) == 3 * len(PARENT.budgets)
     assert len(values["token_laws"]) == 1
     printed = capsys.readouterr().out
     assert printed.count("tokens per parameter") == 3 * len(PARENT.budgets)
@@ -137,9 +141,9 @@ def test_status_shows_every_horizon_and_those_not_begun(
     *_, last = read_horizons(folder)
     hidden = last.folder.config.rename(folder / "hidden")
     try:
-        show(folder, read_horizons(folder), as_json=False)
+        show(folder, read_horizons(folder), as_json=False, exit_verdict=False)
         text = capsys.readouterr().out
-        show(folder, read_horizons(folder), as_json=True)
+        show(folder, read_horizons(folder), as_json=True, exit_verdict=False)
         values = json.loads(capsys.readouterr().out)
     finally:
         hidden.rename(last.folder.config)
@@ -147,8 +151,9 @@ def test_status_shows_every_horizon_and_those_not_begun(
     assert "many-5: done" in text
     assert "not begun: 80 tokens per parameter" in text
     assert f"fathom run {folder}/config.yaml" in " ".join(text.split())
-    assert values["state"] == "unfinished"
-    assert [each.get("state") for each in values["horizons"]] == ["done", "done", None]
+    assert [each["state"] for each in valid(values)["runs"]] == ["done", "done", "not begun"]
+    missing = [each for each in values["answers"] if each["question"]["horizon"]["name"] == "80"]
+    assert {each["verdict"]["kind"] for each in missing} == {"unfinished"}
 
 
 def test_commands_for_one_horizon_name_the_folder_of_one(folder: Path) -> None:

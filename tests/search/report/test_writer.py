@@ -1,7 +1,6 @@
 """The report: every number from the records, whole whatever happens, readable without a network."""
 
 import io
-import json
 import re
 import shutil
 import subprocess
@@ -14,12 +13,10 @@ import yaml
 from PIL import Image
 from rich.console import Console
 
-from fathom.search.analysis.papers.crossings import CrossingKind
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.export.best import best_yaml
 from fathom.search.records import Outcome
 from fathom.search.report import writer
-from fathom.search.report.data import report_json
 from fathom.search.report.page import page as page_of
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.report.text import answer, summary_table
@@ -179,29 +176,6 @@ def test_an_interrupted_report_leaves_the_earlier_one_whole(
         publish(tmp_path, [record for record in study if record.outcome is Outcome.DIVERGED])
 
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-
-
-def test_report_json_has_the_shape_that_is_promised(study: Records) -> None:
-    report = conclusion_of(study)
-    found = json.loads(json.dumps(report_json(report), allow_nan=False))
-
-    keys = "study budgets law null_laws crossings required_depths matched depth_metrics"
-    assert list(found) == keys.split()
-    assert found["crossings"]["pairs"][0]["kind"] in list(CrossingKind)
-    keys = "budget count tokens optimal_depth interval plateau verdict shape loss trials"
-    for budget in found["budgets"]:
-        assert list(budget)[:10] == keys.split(), "the contract's keys come first"
-        assert budget["shallowest_depth"] == budget["plateau"][0]
-        low, high = budget["curve_minimum_interval"]
-        assert low <= budget["curve_minimum"] <= high
-        assert {*budget["power"]} == {"a", "b", "c", "p", "q", "scale"}
-        assert list(budget["trials"]) == ["finished", "stopped", "diverged", "failed"]
-        assert budget["trials"]["failed"] == 1, "running out of memory is a way to fail"
-        assert budget["shape"]["depth"] >= 1
-        audited = [audit.rung for audit in report.audits[budget["budget"]]]
-        assert [rung["rung"] for rung in budget["rungs"]] == audited
-    assert found["law"]["name"] in ("logarithmic", "power")
-    assert report_json(replace(report, optima=report.optima[:1]))["law"] is None
 
 
 def test_the_data_of_a_report_need_no_chart_library() -> None:

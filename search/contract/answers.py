@@ -1,0 +1,147 @@
+"""Parts of an answer that a study and a table have alike, in the form that programs read."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import Enum
+
+from fathom.search.analysis import verdict as v
+from fathom.search.analysis.definitions import not_ruled_out
+from fathom.search.analysis.loss_law import LossLaw
+from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.conclusion.findings import Findings
+from fathom.search.contract.costs import depth_costs
+from fathom.search.contract.reply import (
+    AskedHorizon,
+    AskedQuestion,
+    Background,
+    BestDepth,
+    DepthEvidence,
+    DepthProbability,
+    Evidence,
+    Said,
+    StatedAnswer,
+    StatedVerdict,
+    TrialCounts,
+    VerdictKind,
+)
+from fathom.search.contract.trainings import next_trainings, sizes_of
+from fathom.search.records import Outcome
+from fathom.search.report.caveats import unsupported
+from fathom.search.words import cause_text
+
+NONE: Mapping[str, str] = {}
+SETTLED = (v.Kind.IDENTIFIED, v.Kind.PLATEAU)
+
+
+def answer_of(
+    optimum: Optimum, findings: Findings, question: AskedQuestion, *, command: str | None,
+    law: LossLaw | None = None, noise: float | None = None,
+) -> StatedAnswer:  # fmt: skip
+    """The answer of a budget; `noise` between seeds, nats, if it was stated."""
+    return StatedAnswer(
+        question=question,
+        answer=finding_of(optimum) if optimum.optimal_depth else None,
+        verdict=verdict_of(optimum.verdict, findings.reason(optimum), findings.remedy(optimum)),
+        costs=tuple(depth_costs(optimum, law)),
+        next=next_trainings(findings, optimum, noise),
+        command=command,
+        evidence=_evidence(optimum, findings),
+    )
+
+
+def horizon_of(optimum: Optimum, name: str | None = None) -> AskedHorizon | None:
+    """How long the models of an answer trained; None where that is not known."""
+    unit = optimum.horizon_unit
+    return AskedHorizon(amount=optimum.horizon, unit=unit, name=name) if unit else None
+
+
+def finding_of(optimum: Optimum) -> BestDepth:
+    """The best depth of a budget that has one."""
+    assert optimum.optimal_depth is not None, "only a budget with a depth has a finding"
+    possible = not_ruled_out(optimum)
+    located = optimum if isinstance(optimum, Located) else None
+    return BestDepth(
+        depth=optimum.optimal_depth,
+        interval=located.interval if located else None,
+        probabilities=tuple(
+            DepthProbability(depth=depth, probability=share)
+            for depth, share in (located.probabilities if located else ())
+        ),
+        not_ruled_out=possible,
+        shallowest_depth=min(possible, default=None),
+        lowest_depth=optimum.lowest_depth,
+        loss=optimum.loss,
+        chance_of_cost=located.chance_of_cost if located else None,
+        shape=sizes_of(optimum.shape) if optimum.shape else None,
+    )
+
+
+def verdict_of(verdict: v.Verdict, reason: str, remedy: str) -> StatedVerdict:
+    """A verdict in the form that programs read, with its sentences."""
+    cause = Said(name=type(verdict.cause).__name__, text=cause_text(verdict.cause),
+                 values=asdict(verdict.cause))  # fmt: skip
+    return StatedVerdict(
+        kind=VerdictKind(verdict.kind.value),
+        settled=verdict.kind in SETTLED,
+        reason=reason,
+        cause=cause,
+        remedy=_remedy(verdict.remedy, remedy),
+    )
+
+
+def _remedy(remedy: v.Remedy | None, text: str) -> Said | None:
+    if remedy is None or not text:
+        return None
+    if isinstance(remedy, Enum):
+        return Said(name=remedy.name.lower(), text=text, values={})
+    values = asdict(remedy)
+    if isinstance(remedy, v.Keys):
+        values = {"changes": dict(remedy.changes)}
+    if isinstance(remedy, v.NoRemedy):
+        values["why"] = remedy.why.name.lower()
+    return Said(name=type(remedy).__name__, text=text, values=values)
+
+
+def _evidence(optimum: Optimum, findings: Findings) -> Evidence:
+    counts, located = optimum.trials, optimum if isinstance(optimum, Located) else None
+    return Evidence(
+        trials=TrialCounts(
+            finished=counts[Outcome.FINISHED],
+            stopped=counts[Outcome.STOPPED],
+            diverged=counts[Outcome.DIVERGED],
+            # Four outcomes are promised; running out of memory is one way to fail.
+            failed=counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
+        ),
+        depths=tuple(
+            DepthEvidence(
+                depth=known.depth, loss=known.loss, standard_error=known.standard_error,
+                trials=known.trials,
+            )
+            for known in optimum.depths
+        ),
+        noise=optimum.noise,
+        params_slope=optimum.params_slope,
+        best_ff_ratio=optimum.best_ff_ratio,
+        curve_minimum=located.curve_minimum if located else None,
+        curve_minimum_interval=located.curve_minimum_interval if located else None,
+        family_disagreement=located.family_disagreement if located else None,
+        share_without_minimum=located.share_without_minimum if located else None,
+        power=located.curves.power if located else None,
+        parabola=located.curves.parabola if located else None,
+        rungs=findings.audits_of(optimum.budget),
+    )  # fmt: skip
+
+
+def background_of(
+    findings: Findings, source: str, *, horizon: str | None = None, held: Mapping[str, str] = NONE
+) -> Background:
+    """What the answers of these findings show together."""
+    return Background(
+        source=source,
+        horizon=horizon,
+        held=dict(held),
+        law=next(iter(findings.laws), None),
+        null_laws=findings.null_laws,
+        unsupported=tuple(unsupported(findings)),
+        papers=findings.papers,
+    )

@@ -1,0 +1,444 @@
+"""The form of every `--json`: questions, their answers, and what to buy next. Docstrings and types
+here are the published schema, `docs/answer.schema.json`."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from fathom.search.analysis.at_compute import ComputeAnswer
+from fathom.search.analysis.curve_families import Parabola, PowerCurve
+from fathom.search.analysis.law import Law
+from fathom.search.analysis.null_laws import NullLaw
+from fathom.search.analysis.papers.findings import PaperFindings
+from fathom.search.scheduling.audit import RungAudit
+
+VERSION = "1.0"
+"""Version of the form. The first number changes where a program that reads it has to change, the
+second where something is added."""
+Number = int | float
+Interval = tuple[Number, Number]
+"""Both ends of a 95 % interval."""
+
+
+class VerdictKind(StrEnum):
+    """How far an answer can be relied on."""
+
+    IDENTIFIED = "identified"
+    PLATEAU = "plateau"
+    EDGE = "edge"
+    INSUFFICIENT = "insufficient"
+    UNFINISHED = "unfinished"
+    BY_LAW = "by_law"
+    NO_ANSWER = "no_answer"
+    PLANNED = "planned"
+
+
+class Part(BaseModel):
+    """A part of a reply. Its keys are all that it may have, and each is always there."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+    )  # fmt: skip
+
+
+class AskedHorizon(Part):
+    """How long a model trains."""
+
+    amount: Number
+    unit: str
+    """`tokens`; `FLOPs`, where every shape spends the same; or `steps` of a table that has no
+    tokens."""
+    name: str | None = None
+    """Name of the horizon among several of a study, for `--horizon`: `20`, or `10M`."""
+
+
+class AskedQuestion(Part):
+    """What an answer is the answer to."""
+
+    source: str
+    """Name of the study, or the table."""
+    run: str | None
+    """The run folder; null for a table and for a study that has none yet."""
+    count: str
+    """What a budget counts: `total`, `non_embedding`, `matrices`, or another rule of a study."""
+    budget: Number | None
+    """Size in units of `count`; null where compute is asked about."""
+    flops: Number | None = None
+    """Compute of one training, where that is asked about; null otherwise."""
+    horizon: AskedHorizon | None
+    """Null where a table does not say how long its models trained, or compute is asked about."""
+    data: dict[str, Any]
+    """Keys of the objective that a study sets, or `table` with its name."""
+    held: dict[str, str]
+    """Column of a table -> the value that all runs of this answer have."""
+
+
+class Sizes(Part):
+    """Sizes of a model. A table need not say all; unknown ones are null."""
+
+    depth: int
+    d_model: int | None
+    d_ff: int | None
+    ff_ratio: float | None
+    n_heads: int | None
+    head_dim: int | None
+    params_total: int | None
+    params_non_embedding: int | None
+
+
+class DepthProbability(Part):
+    """A depth and the probability that it is the best; those below 0.01 are left out."""
+
+    depth: int
+    probability: float
+
+
+class ByLaw(Part):
+    """Where a depth is read off a law of other sizes, not measured."""
+
+    law: str
+    extrapolated: bool
+    """True outside the sizes that the law was fitted to."""
+    times_beyond: float
+    """Size over the largest size of the law, or the smallest one over it; below 1 between them."""
+    params_range: Interval
+    """The smallest and the largest size that the law was fitted to."""
+    other_law_depth: float | None
+    """Depth by the law that predicts left-out sizes less well."""
+
+
+class BestDepth(Part):
+    """The best depth."""
+
+    depth: Number
+    """The depth that is expected to cost least; whole unless a law says it."""
+    interval: Interval | None
+    """95 % interval; null with fewer than three depths."""
+    probabilities: tuple[DepthProbability, ...]
+    """The likeliest depth first; empty where no curve says them."""
+    not_ruled_out: tuple[int, ...]
+    """Trained depths that are as good for practical purposes (0.005 nats), and `depth`."""
+    shallowest_depth: int | None
+    """The shallowest of these, the cheapest to serve."""
+    lowest_depth: int | None
+    """The trained depth with the lowest measured loss."""
+    loss: float | None
+    """Expected loss at `depth`, nats."""
+    chance_of_cost: float | None
+    """Probability that `depth` costs more than 0.005 nats against another."""
+    shape: Sizes | None
+    """The best trained shape, or the one that a law asks for; null for a table."""
+    by_law: ByLaw | None = None
+    """Null where the depth was measured."""
+
+
+class Said(Part):
+    """A cause or a remedy: its name, a sentence, and its values."""
+
+    name: str
+    """Such as `BestAtEnd`, `Seeds` or `more_depths`."""
+    text: str
+    values: dict[str, Any]
+
+
+class StatedVerdict(Part):
+    """How far an answer can be relied on, why, and what to change."""
+
+    kind: VerdictKind
+    """`identified` and `plateau` are settled: nothing has to be trained. `edge`: the best depth may
+    lie beyond the trained ones. `insufficient`: the trainings do not tell. `unfinished`: the search
+    goes on. `by_law`: read off a law of other sizes. `no_answer`: neither measured nor by a law.
+    `planned`: nothing was trained."""
+    settled: bool
+    """True for `identified` and `plateau`."""
+    reason: str
+    """Cause and remedy in one sentence."""
+    cause: Said
+    remedy: Said | None
+    """Null where nothing has to change, or nothing helps."""
+
+
+class StatedCost(Part):
+    """What a depth costs instead of the best one."""
+
+    depth: int
+    nats: float
+    """Expected loss above that of the best depth."""
+    nats_interval: Interval
+    compute: float | None
+    """The multiple of compute that reaches the same loss at this depth, where a law of loss over
+    sizes and tokens could be fitted: 1.06 is 6 % more."""
+    compute_interval: Interval | None
+
+
+class Price(Part):
+    """What a training costs; null where it is not known."""
+
+    flops: float | None
+    """Exact for a study; for a table, six for each parameter and token."""
+    seconds: float | None
+    """As long as finished trainings of the nearest depth took, in the median."""
+
+
+class Brings(Part):
+    """What a training is expected to bring."""
+
+    text: str
+    doubt_left: float | None
+    """Share of the variance of the best depth (or, where that is nearly known, of what choosing it
+    costs) that is expected to be left; null where the training is new ground."""
+
+
+class NextTraining(Part):
+    """A training to buy: a shape, a seed, the tokens, and the price."""
+
+    shape: Sizes
+    seed: int
+    tokens: Number | None
+    """Steps where a table has no tokens; null where it does not say how long its models trained,
+    or a training's operations are given and its shape is not known."""
+    price: Price
+    brings: Brings
+
+
+class TrialCounts(Part):
+    """How the trials of a budget ended."""
+
+    finished: int
+    stopped: int
+    diverged: int
+    failed: int
+
+
+class DepthEvidence(Part):
+    """The measured loss of a depth, nats."""
+
+    depth: int
+    loss: float
+    standard_error: float
+    trials: int
+
+
+class Evidence(Part):
+    """What the trainings of a budget show, in layers, nats and parameters."""
+
+    trials: TrialCounts
+    depths: tuple[DepthEvidence, ...]
+    noise: float
+    """Standard deviation of the loss between seeds."""
+    params_slope: float
+    """Slope by which losses were corrected for size, nats for each unit of ln(parameters)."""
+    best_ff_ratio: float | None
+    curve_minimum: float | None
+    """Where the curve is lowest, before rounding."""
+    curve_minimum_interval: Interval | None
+    family_disagreement: float | None
+    """Factor between the depths that two families of curves call best."""
+    share_without_minimum: float | None
+    """Probability that the loss falls on to an end of the trained range."""
+    power: PowerCurve | None
+    parabola: Parabola | None
+    rungs: tuple[RungAudit, ...]
+    """Audit of early stopping at each rung."""
+
+
+class StatedAnswer(Part):
+    """A question, its answer, and what would make the answer better."""
+
+    question: AskedQuestion
+    answer: BestDepth | None
+    """Null where there is none; `verdict` says why."""
+    verdict: StatedVerdict
+    costs: tuple[StatedCost, ...]
+    """What each other depth costs, by depth; empty with fewer than three depths."""
+    next: tuple[NextTraining, ...]
+    """The next trainings to buy for this question: the most telling first, then what tells most
+    once those before it are known; empty where it is settled, or no training of this question
+    helps. Ask again after them."""
+    command: str | None
+    """The command that does what comes next: trains the answer, resumes a search, searches with
+    the remedy, or reads the table again."""
+    evidence: Evidence | None
+
+
+class Background(Part):
+    """What the answers of one horizon of a study, or one part of a table, show together."""
+
+    source: str
+    horizon: str | None
+    """Name of the horizon among several of a study."""
+    held: dict[str, str]
+    law: Law | None
+    """The law of depth over sizes that predicts left-out sizes best."""
+    null_laws: tuple[NullLaw, ...]
+    unsupported: tuple[str, ...]
+    """Sentences; each completes "these data do not show ..."."""
+    papers: PaperFindings
+    """Analyses of published papers, as far as the data have what they need."""
+
+
+class RunProgress(Part):
+    """How far the search in a run folder is."""
+
+    study: str
+    folder: str
+    horizon: str | None
+    state: Literal["running", "done", "unfinished", "not begun"]
+    budgets: int
+    settled_budgets: tuple[int, ...]
+    trials_ended: int
+    trials_running: tuple[str, ...]
+    idle_seconds: float | None
+    """Since anything was written of a trial; null before the search has begun."""
+    time_left_seconds: Interval | None
+
+
+class ReadTable(Part):
+    """What was read of a table."""
+
+    rows: int
+    runs: int
+    columns: dict[str, str]
+    """Our name -> the table's own; empty for a run folder."""
+    stated_noise: float | None
+
+
+class PlannedRung(Part):
+    """A rung of early stopping, with expected numbers of trials."""
+
+    share: float
+    """Of what a whole training spends, tokens or operations."""
+    tokens: int | None
+    """Null where every shape spends the same operations."""
+    arriving: float
+    surviving: float
+
+
+class PlannedStep(Part):
+    """How a training step fits into memory."""
+
+    micro_batches: int
+    recomputes: bool
+    """True if layers are computed again in the backward pass."""
+    memory: int
+    """Bytes at the peak."""
+    enough: bool
+    """False if not even a sequence fits."""
+    shards: bool
+    """True if each GPU of a trial keeps only its part of the model."""
+
+
+class PlannedBudget(Part):
+    """The plan of one budget."""
+
+    horizon: str | None
+    budget: int
+    count: str
+    tokens: int | None
+    """Of each training; null where every shape spends the same operations."""
+    tokens_each: tuple[int, int]
+    """The fewest and the most tokens of a training."""
+    train_flops: float | None
+    """Operations of each training, where they are the same; null where tokens are."""
+    epochs: float | None
+    shapes: int
+    depths: tuple[int, ...]
+    worst_count_error: float
+    trials: int
+    rungs: tuple[PlannedRung, ...]
+    flops: float
+    hours: float
+    step: PlannedStep
+    """Of the shape that takes most memory."""
+    shape_list: tuple[dict[str, int], ...] | None
+    """Every feasible shape, with `--shapes`."""
+
+
+class Plan(Part):
+    """What a search would take, before any of it is spent."""
+
+    budgets: tuple[PlannedBudget, ...]
+    hours: float
+    """With several horizons, those of separate searches."""
+    start_seconds: float
+    device: str
+    device_hours: float
+    cost: float | None
+    """With `--price`."""
+    disk_bytes: int
+    tokens: int | None
+    """Of separate searches, where there are several horizons."""
+    tokens_with_trunks: int | None
+    hours_with_trunks: float | None
+    separate: str | None
+    """Why the horizons share nothing; empty where they do, null with one horizon."""
+
+
+class StudyLoss(Part):
+    """The best loss of a study at a budget."""
+
+    study: str
+    budget: int
+    depth: int
+    loss: float
+    low: float
+    high: float
+
+
+class Difference(Part):
+    """The best loss of one study minus that of another."""
+
+    budget: int
+    one: str
+    other: str
+    difference: float
+    low: float
+    high: float
+    settled: bool
+    """True where the interval leaves out 0."""
+
+
+class StudyComparison(Part):
+    """Studies beside each other; all intervals of a budget hold together with `confidence`."""
+
+    confidence: float
+    best: tuple[StudyLoss, ...]
+    differences: tuple[Difference, ...]
+
+
+class AtCompute(Part):
+    """The answer to an amount of compute."""
+
+    answer: ComputeAnswer | None
+    shape_tokens: float | None
+    """Tokens on which the shape takes exactly the compute."""
+    why_not: str
+    """Why there is no answer; else empty."""
+
+
+class Reply(Part):
+    """What a command of Fathom prints with `--json`."""
+
+    version: Literal["1.0"] = "1.0"
+    command: Literal["run", "report", "analyse", "ask", "status", "plan", "compare"]
+    answers: tuple[StatedAnswer, ...] = ()
+    """One for each budget, horizon and part of a table."""
+    background: tuple[Background, ...] = ()
+    """One for each horizon of a study, or each horizon and part of a table."""
+    token_laws: tuple[dict[str, Any], ...] = ()
+    """Laws of depth over sizes and tokens, which `fathom predict --law` and `fathom ask --law`
+    read."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what was assumed or left out."""
+    runs: tuple[RunProgress, ...] = ()
+    """Of `status`."""
+    table: ReadTable | None = None
+    """Of `analyse`."""
+    plan: Plan | None = None
+    """Of `plan`."""
+    comparison: StudyComparison | None = None
+    """Of `compare`."""
+    at_compute: AtCompute | None = None
+    """Of `ask` with an amount of compute."""

@@ -1,0 +1,55 @@
+"""Answers of a table of runs, in the form that programs read."""
+
+from fathom.search.conclusion.findings import Findings
+from fathom.search.conclusion.token_laws import laws_json
+from fathom.search.contract.answers import SETTLED, answer_of, background_of, horizon_of
+from fathom.search.contract.costs import loss_law_of
+from fathom.search.contract.reply import AskedQuestion, Background, ReadTable, Reply, StatedAnswer
+from fathom.search.tables.analysis import Analysis
+
+
+def table_reply(analysis: Analysis, again: str) -> Reply:
+    """The reply to a table; `again` is the command that reads it once more runs are in it."""
+    answers, background = list[StatedAnswer](), list[Background]()
+    for found in analysis.findings:
+        answers += _answers(found, analysis, again)
+        held = {**analysis.held, **found.part}
+        background.append(background_of(found, analysis.label, held=held))
+    return Reply(
+        command="analyse",
+        answers=tuple(answers),
+        background=tuple(background),
+        token_laws=tuple(laws_json(analysis.token_laws)),
+        notes=analysis.notes,
+        table=table_of(analysis),
+    )
+
+
+def table_of(analysis: Analysis) -> ReadTable:
+    """What was read of a table."""
+    return ReadTable(
+        rows=analysis.rows,
+        runs=analysis.runs,
+        columns=dict(analysis.columns),
+        stated_noise=analysis.noise,
+    )
+
+
+def _answers(found: Findings, analysis: Analysis, again: str) -> list[StatedAnswer]:
+    """The answer of each size of a table."""
+    law, answers = loss_law_of(found, analysis.token_laws), []
+    for optimum in found.optima:
+        question = AskedQuestion(
+            source=analysis.label,
+            run=None,
+            count=optimum.count.value,
+            budget=optimum.budget,
+            horizon=horizon_of(optimum),
+            data={"table": analysis.label},
+            held={**analysis.held, **found.part},
+        )
+        command = None if optimum.kind in SETTLED else again
+        answers.append(
+            answer_of(optimum, found, question, command=command, law=law, noise=analysis.noise)
+        )
+    return answers

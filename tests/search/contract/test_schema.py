@@ -1,0 +1,35 @@
+"""The published schema of what programs read."""
+
+import json
+
+from fathom.search.contract.reply import VERSION, Reply
+from fathom.search.contract.schema import answer_schema_text
+from tests.support.command_line import here
+from tests.support.contract import SCHEMA, valid
+
+
+def test_the_published_schema_is_what_the_command_prints() -> None:
+    again = "run `fathom schema --answer --out docs/answer.schema.json`"
+    assert SCHEMA.read_text(encoding="utf-8") == answer_schema_text(), again
+    assert here("schema", "--answer").stdout == answer_schema_text()
+
+
+def test_every_key_is_described_or_named_by_its_words_and_always_there() -> None:
+    schema = json.loads(answer_schema_text())
+    assert VERSION in schema["title"]
+    for name in (
+        "StatedAnswer",
+        "AskedQuestion",
+        "BestDepth",
+        "StatedVerdict",
+        "NextTraining",
+        "StatedCost",
+    ):
+        part = schema["$defs"][name]
+        assert part["description"]
+        assert set(part["required"]) == set(part["properties"])
+        assert part["additionalProperties"] is False
+
+
+def test_a_reply_without_answers_is_of_the_schema() -> None:
+    assert valid(json.loads(Reply(command="status").model_dump_json()))["answers"] == []
