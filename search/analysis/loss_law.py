@@ -91,14 +91,19 @@ def lowest_losses(optima: Sequence[Optimum]) -> tuple[LowestLoss, ...]:
 
 
 def _lowest(optimum: Located) -> LowestLoss:
-    beside = min(optimum.depths, key=lambda known: abs(log(known.depth / optimum.optimal_depth)))
     return LowestLoss(
         params=optimum.budget,
         tokens=optimum.tokens,
         loss=optimum.loss,
-        error=max(LEAST_ERROR, beside.standard_error),
+        error=max(LEAST_ERROR, lowest_loss_error(optimum)),
         curvature=_curvature(optimum.curves.parabola),
     )
+
+
+def lowest_loss_error(optimum: Located) -> float:
+    """Standard error of the lowest loss, nats: that of the measured depth nearest to the best."""
+    beside = min(optimum.depths, key=lambda known: abs(log(known.depth / optimum.optimal_depth)))
+    return beside.standard_error
 
 
 def _curvature(parabola: Parabola) -> float | None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from fathom.models.shape import Count, Shape
+from fathom.search.analysis.compute_law import ComputeLaw, ComputeMultiple, fit_compute_law
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.formatting import amount_text, format_count, printable
 from fathom.search.records import TrialRecord
@@ -107,9 +108,18 @@ class Findings(ABC):
         return fit_null_laws(self.optima)
 
     @cached_property
+    def compute_law(self) -> ComputeLaw | None:
+        """The law of the lowest loss over the compute of the budgets; None where there is none."""
+        return fit_compute_law(self.optima)
+
+    @cached_property
     def papers(self) -> PaperFindings:
         """The paper analyses."""
         return find_paper_findings(self.records, seed=self.seed)
+
+    def compute_multiple(self, optimum: Optimum, cost: DepthCost) -> ComputeMultiple | None:
+        """What a depth of a budget costs as a multiple of compute; None where it can't be told."""
+        return self.compute_law.multiple(optimum, cost) if self.compute_law else None
 
     def reason(self, optimum: Optimum) -> str:
         """Returns the reason of a verdict in one sentence, with what to change."""

@@ -1,15 +1,13 @@
 """Parts of an answer that a study and a table have alike, in the form that programs read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from enum import Enum
 
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.loss_law import LossLaw
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.conclusion.findings import Findings
-from fathom.search.contract.costs import depth_costs
 from fathom.search.contract.reply import (
     AskedHorizon,
     AskedQuestion,
@@ -20,6 +18,7 @@ from fathom.search.contract.reply import (
     Evidence,
     Said,
     StatedAnswer,
+    StatedCost,
     StatedVerdict,
     TrialCounts,
     VerdictKind,
@@ -35,18 +34,31 @@ SETTLED = (v.Kind.IDENTIFIED, v.Kind.PLATEAU)
 
 def answer_of(
     optimum: Optimum, findings: Findings, question: AskedQuestion, *, command: str | None,
-    law: LossLaw | None = None, noise: float | None = None,
+    noise: float | None = None,
 ) -> StatedAnswer:  # fmt: skip
     """The answer of a budget; `noise` between seeds, nats, if it was stated."""
     return StatedAnswer(
         question=question,
         answer=finding_of(optimum) if optimum.optimal_depth else None,
         verdict=verdict_of(optimum.verdict, findings.reason(optimum), findings.remedy(optimum)),
-        costs=tuple(depth_costs(optimum, law)),
+        costs=tuple(_costs(optimum, findings)),
         next=next_trainings(findings, optimum, noise),
         command=command,
         evidence=_evidence(optimum, findings),
     )
+
+
+def _costs(optimum: Optimum, findings: Findings) -> Iterator[StatedCost]:
+    """Yields what each other depth costs, ascending; nothing with fewer than three depths."""
+    for cost in optimum.costs if isinstance(optimum, Located) else ():
+        multiple = findings.compute_multiple(optimum, cost)
+        yield StatedCost(
+            depth=cost.depth,
+            nats=cost.nats,
+            nats_interval=cost.interval,
+            compute=multiple.middle if multiple else None,
+            compute_interval=multiple.interval if multiple else None,
+        )
 
 
 def horizon_of(optimum: Optimum, name: str | None = None) -> AskedHorizon | None:

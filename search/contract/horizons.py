@@ -2,7 +2,6 @@
 
 from fathom.search.conclusion.token_laws import laws_json
 from fathom.search.contract.answers import background_of
-from fathom.search.contract.costs import loss_law_of
 from fathom.search.contract.reply import Background, Reply, StatedAnswer
 from fathom.search.contract.studies import FromRecords, study_answers
 from fathom.search.horizons.answers import HorizonAnswers
@@ -13,9 +12,8 @@ def horizons_reply(command: FromRecords, found: HorizonAnswers) -> Reply:
     laws = [found.law] if found.law else []
     answers, background = list[StatedAnswer](), list[Background]()
     for each in found.answers:
-        law = loss_law_of(each.conclusion, laws)
         answers += study_answers(
-            each.conclusion, found.folder.path / each.conclusion.title, each.label, law
+            each.conclusion, found.folder.path / each.conclusion.title, each.label
         )
         background.append(background_of(each.conclusion, each.conclusion.title, horizon=each.label))
     return Reply(

@@ -168,8 +168,8 @@ class StatedCost(Part):
     """Expected loss above that of the best depth."""
     nats_interval: Interval
     compute: float | None
-    """The multiple of compute that reaches the same loss at this depth, where a law of loss over
-    sizes and tokens could be fitted: 1.06 is 6 % more."""
+    """The multiple of compute that this depth takes to reach the loss of the best, where two
+    budgets at this horizon say how loss falls with compute: 1.06 is 6 % more."""
     compute_interval: Interval | None
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fathom.search.analysis import verdict as v
-from fathom.search.analysis.loss_law import LossLaw
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.contract.answers import (
@@ -52,7 +51,6 @@ def study_answers(
     conclusion: Conclusion,
     run: Path,
     horizon: str | None = None,
-    law: LossLaw | None = None,
     noise: float | None = None,
 ) -> tuple[StatedAnswer, ...]:
     """The answer of each budget of a study; one that has no trial yet is unfinished."""
@@ -61,7 +59,7 @@ def study_answers(
         question = study_question(optimum.budget, config, run, horizon_of(optimum, horizon))
         command = next_command(optimum, conclusion, run)
         found[optimum.budget] = answer_of(
-            optimum, conclusion, question, command=command, law=law, noise=noise
+            optimum, conclusion, question, command=command, noise=noise
         )
     rest = tuple(budget for budget in config.budgets if budget not in found)
     for answer in not_begun(config, run, rest, conclusion.resume, horizon):

@@ -3,7 +3,6 @@
 from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import laws_json
 from fathom.search.contract.answers import SETTLED, answer_of, background_of, horizon_of
-from fathom.search.contract.costs import loss_law_of
 from fathom.search.contract.reply import AskedQuestion, Background, ReadTable, Reply, StatedAnswer
 from fathom.search.tables.analysis import Analysis
 
@@ -37,7 +36,7 @@ def table_of(analysis: Analysis) -> ReadTable:
 
 def _answers(found: Findings, analysis: Analysis, again: str) -> list[StatedAnswer]:
     """The answer of each size of a table."""
-    law, answers = loss_law_of(found, analysis.token_laws), []
+    answers = []
     for optimum in found.optima:
         question = AskedQuestion(
             source=analysis.label,
@@ -49,7 +48,5 @@ def _answers(found: Findings, analysis: Analysis, again: str) -> list[StatedAnsw
             held={**analysis.held, **found.part},
         )
         command = None if optimum.kind in SETTLED else again
-        answers.append(
-            answer_of(optimum, found, question, command=command, law=law, noise=analysis.noise)
-        )
+        answers.append(answer_of(optimum, found, question, command=command, noise=analysis.noise))
     return answers

@@ -22,6 +22,7 @@ from fathom.search.report.caveats import unsupported
 from fathom.search.report.charts.card_picture import CardPicture, save_card_picture
 from fathom.search.report.depth_standing import DECIDED
 from fathom.search.report.hero import strip_charts
+from fathom.search.report.other_depths import compute_note, other_depths
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.keys.config import StudyConfig
 
@@ -68,6 +69,7 @@ def card_text(conclusion: Conclusion) -> str:
         f"are not shown to be worse than the best by more than {PLATEAU_WIDTH} nats.",
         _bullets(_reasons(conclusion)),
         law,
+        *_other_depths(conclusion),
         "## What would overturn it",
         _bullets((*_overturning(optima), *_of_the_recipe(conclusion))),
         "## What these data do not show",
@@ -106,6 +108,17 @@ def _reasons(conclusion: Conclusion) -> list[str]:
         f"{text.sentence(conclusion.reason(optimum))}"
         for optimum in conclusion.optima
     ]
+
+
+def _other_depths(conclusion: Conclusion) -> Iterator[str]:
+    """Yields the section on what other depths cost; nothing where no depth is claimed."""
+    pairs = [(optimum, other_depths(conclusion, optimum)) for optimum in conclusion.optima]
+    lines = [f"{format_count(optimum.budget)}, {line}" for optimum, line in pairs if line]
+    if lines:
+        yield "## What other depths cost"
+        yield _bullets(lines)
+        notes = {compute_note(conclusion, optimum) for optimum in conclusion.optima}
+        yield from sorted(note for note in notes if note)
 
 
 def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The standing of each depth of a budget: the best, not ruled out, or ruled out, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.search.analysis.definitions import lowest_mean, not_ruled_out
@@ -112,13 +112,14 @@ def ruled_out_text(standings: Sequence[DepthStanding]) -> str:
     return f"Ruled out: depth {', '.join(parts)}." if parts else ""
 
 
-def standing_row(standing: DepthStanding) -> dict[str, str]:
-    """Returns heading -> text of a depth, for a table."""
+def standing_row(standing: DepthStanding, costs: Mapping[str, str]) -> dict[str, str]:
+    """Returns heading -> text of a depth, for a table, with what it costs."""
     error = f" ± {standing.error:.4f}" if standing.error else ""
     return {
         "depth": str(standing.depth),
         "finished": counted(standing.finished, "trial"),
         "loss (nats)": "" if standing.loss is None else f"{standing.loss:.4f}{error}",
         "above the lowest mean": "" if standing.gap is None else f"{standing.gap:+.4f}",
+        **costs,
         "standing": standing.why,
     }

@@ -39,6 +39,7 @@ from fathom.search.report.latency import (
     latency_rows,
     request_text,
 )
+from fathom.search.report.other_depths import compute_note, cost_cells
 from fathom.search.report.papers import metrics_values, papers_values
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.keys.config import dump
@@ -228,6 +229,8 @@ def _budget(
     rungs = conclusion.audits_of(optimum.budget)
     records = conclusion.records_of(optimum.budget)
     label = format_count(optimum.budget)
+    standings = depth_standings(records, optimum)
+    costs = cost_cells(conclusion, optimum, [standing.depth for standing in standings])
     return {
         "verdict": optimum.kind.value,
         "size": optimum.budget,
@@ -236,7 +239,8 @@ def _budget(
         "heading": f"{label} {optimum.count.unit}",
         "answer": text.answer(optimum),
         "certainty": certainty(optimum),
-        "depths": [standing_row(standing) for standing in depth_standings(records, optimum)],
+        "depths": [standing_row(standing, costs[standing.depth]) for standing in standings],
+        "compute_note": compute_note(conclusion, optimum),
         "figures": [figure for figure in figures if figure.chart.budget == optimum.budget],
         "metrics": metrics_values(conclusion.papers, optimum.budget),
         "sentences": [text.sentence(rung.sentence) for rung in rungs],

@@ -15,6 +15,7 @@ from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.analysed import columns_text, heading, noise_text, token_law_lines
 from fathom.search.report.caveats import unsupported
+from fathom.search.report.other_depths import other_depths
 from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.picture import DepthPicture, pictures
 from fathom.search.report.terminal.tables import empty_table, print_whole
@@ -85,6 +86,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         console.print(f"{label}: {conclusion.reason(optimum)}{chances}", highlight=False)
         if elsewhere := shape_elsewhere(optimum):
             console.print(f"{label}: {elsewhere}", highlight=False)
+        if costs := other_depths(conclusion, optimum):
+            console.print(f"{label}, {costs}", highlight=False)
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
     if repeated := decay_text(conclusion):
@@ -190,12 +193,23 @@ def _print_table(analysis: Analysis, console: Console) -> None:
         row = [*([escape(part)] * len(first)), *(cells[name] or "-" for name in names)]
         table.add_row(*row, noise_text(found, optimum, analysis.noise))
     console.print(table)
+    _print_reasons(pairs, console)
+
+
+def _print_reasons(pairs: Sequence[tuple[Findings, Optimum]], console: Console) -> None:
+    """Prints the reason of each verdict once, and what other depths cost."""
+    named = [
+        _label(optimum, many=len(pairs) > 1) + (f" of {found.part_text}" if found.part else "")
+        for found, optimum in pairs
+    ]
     reasons: dict[str, list[str]] = {}
-    for part, (found, optimum) in zip(parts, pairs, strict=True):
-        label = _label(optimum, many=len(pairs) > 1) + (f" of {part}" if part else "")
-        reasons.setdefault(found.reason(optimum), []).append(label)
-    for reason, labels in reasons.items():
-        print_whole(f"{', '.join(dict.fromkeys(labels))}: {reason}", console)
+    for name, (found, optimum) in zip(named, pairs, strict=True):
+        reasons.setdefault(found.reason(optimum), []).append(name)
+    for reason, names in reasons.items():
+        print_whole(f"{', '.join(dict.fromkeys(names))}: {reason}", console)
+    for name, (found, optimum) in zip(named, pairs, strict=True):
+        if costs := other_depths(found, optimum):
+            print_whole(f"{name}, {costs}", console)
 
 
 def _label(optimum: Optimum, *, many: bool) -> str:

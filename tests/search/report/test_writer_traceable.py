@@ -169,8 +169,14 @@ def of_its_own(page: str) -> set[str]:
 
 
 def section(page: str, budget: int) -> str:
-    """All that the page says of one budget: its answer, its row of the table and its section."""
+    """All that the page says of one budget: its answer, its row of the table and its section,
+    without multiples of compute, which the budgets tell together."""
     section = page.split(f'<section id="budget-{budget}"')[1].split("</section>")[0]
+    section = re.sub(
+        '<td data-head="times the compute">.*?</td>|<th scope="col">times the compute</th>|'
+        '<p class="note">Times the compute.*?</p>\n',
+        "", section,
+    )  # fmt: skip
     name = {300_000: "300k", 3_000_000: "3M"}[budget]
     [said] = re.findall(rf'<p class="sentence">[^:]*>{name} .*?</div>', page, re.S)
     [row] = re.findall(rf'<tr><td data-head="budget"><span>{name} .*?</tr>', page)

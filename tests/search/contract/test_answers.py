@@ -1,4 +1,4 @@
-"""What a depth costs as a multiple of compute, where a law of loss is known."""
+"""Answers in the form that programs read: what other depths cost."""
 
 import json
 from itertools import product
@@ -25,7 +25,7 @@ def measured(depth: int, params: float, tokens: float) -> float:
     return lowest(params, tokens) + CURVATURE * log(depth / 8) ** 2
 
 
-def test_a_ladder_over_sizes_and_tokens_says_costs_as_multiples_of_compute(tmp_path: Path) -> None:
+def test_a_ladder_of_budgets_says_costs_as_multiples_of_compute(tmp_path: Path) -> None:
     noise = Random(1)
     rows = [
         (d, n, ratio * n, s, measured(d, n, ratio * n) + noise.gauss(0, 1e-3))
@@ -47,4 +47,4 @@ def test_a_ladder_over_sizes_and_tokens_says_costs_as_multiples_of_compute(tmp_p
             assert low <= cost["compute"] <= high
             if cost["depth"] in (2, 32):
                 truth = (1 + CURVATURE * log(cost["depth"] / 8) ** 2 / above) ** power
-                assert cost["compute"] == pytest.approx(truth, rel=0.4)
+                assert cost["compute"] == pytest.approx(truth, rel=0.15)

@@ -1,0 +1,88 @@
+"""What other depths cost instead of the best one, in nats and in compute, as text."""
+
+from collections.abc import Iterable, Iterator
+from math import log
+
+from fathom.search.analysis.compute_law import ComputeMultiple
+from fathom.search.analysis.optimum import DepthCost, Located, Optimum
+from fathom.search.conclusion.findings import Findings
+from fathom.search.report.depth_standing import DECIDED
+
+COST, COMPUTE = "instead of the best (nats)", "times the compute"
+"""Headings of what a depth costs."""
+TWO_DECIMALS = 10.0
+"""Multiples of compute from here on are whole numbers."""
+
+
+def cost_cells(
+    found: Findings, optimum: Optimum, depths: Iterable[int]
+) -> dict[int, dict[str, str]]:
+    """Returns depth -> heading -> text of what it costs, empty for the best depth and where it is
+    not known; the heading of compute is left out where no depth has a text."""
+    costs = {cost.depth: cost for cost in _costs(optimum)}
+    nats = {depth: _nats(costs[depth]) if depth in costs else "" for depth in depths}
+    compute = {
+        depth: _multiple(multiple)
+        for depth in nats
+        if depth in costs and (multiple := found.compute_multiple(optimum, costs[depth]))
+    }
+    return {
+        depth: {COST: text} | ({COMPUTE: compute.get(depth, "")} if compute else {})
+        for depth, text in nats.items()
+    }
+
+
+def _costs(optimum: Optimum) -> tuple[DepthCost, ...]:
+    return optimum.costs if isinstance(optimum, Located) else ()
+
+
+def compute_note(found: Findings, optimum: Optimum) -> str:
+    """Returns what multiples of compute mean for a budget; empty where there are none."""
+    law = found.compute_law
+    if law is None or not any(law.multiple(optimum, cost) for cost in _costs(optimum)):
+        return ""
+    return (
+        "Times the compute: what this depth takes to reach the loss of the best one, by how loss "
+        f"falls with the compute of these budgets, whose larger models train on "
+        f"{'more' if law.tokens_grow else 'the same'} tokens. In brackets: 95 % intervals."
+    )
+
+
+def other_depths(found: Findings, optimum: Optimum) -> str:
+    """Returns what the depths nearest to half and to twice the best one cost, in a line; empty
+    where no depth is claimed to be the best."""
+    if not isinstance(optimum, Located) or optimum.kind not in DECIDED:
+        return ""
+    parts = [
+        f"depth {cost.depth} costs {_nats(cost, ' nats')}"
+        f"{_compute(found.compute_multiple(optimum, cost))}"
+        for cost in _half_and_twice(optimum)
+    ]
+    return f"instead of depth {optimum.optimal_depth}: {'; '.join(parts)}" if parts else ""
+
+
+def _half_and_twice(optimum: Located) -> Iterator[DepthCost]:
+    """Yields the costs of the depths nearest to half and to twice the best, where there are any."""
+    best = optimum.optimal_depth
+    for factor in (0.5, 2.0):
+        beside = [cost for cost in optimum.costs if (cost.depth > best) == (factor > 1)]
+        if beside:
+            yield min(beside, key=lambda cost: abs(log(cost.depth / (factor * best))))
+
+
+def _nats(cost: DepthCost, unit: str = "") -> str:
+    low, high = cost.interval
+    return f"{cost.nats:+.4f}{unit} [{low:+.4f} to {high:+.4f}]"
+
+
+def _compute(multiple: ComputeMultiple | None) -> str:
+    return f", {_multiple(multiple, ' times the compute')}" if multiple else ""
+
+
+def _multiple(multiple: ComputeMultiple, unit: str = "") -> str:
+    low, high = multiple.interval
+    return f"{_times(multiple.middle)}{unit} [{_times(low)} to {_times(high)}]"
+
+
+def _times(value: float) -> str:
+    return f"{value:.2f}" if value < TWO_DECIMALS else f"{value:,.0f}"
