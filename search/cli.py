@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from fathom.search.commands.analyse import analyse
-from fathom.search.commands.answers import card, compare, export, predict, train
+from fathom.search.commands.answers import card, compare, export, predict, rungs, train
 from fathom.search.commands.examples import EXAMPLES, START
 from fathom.search.commands.searching import ask, report, run, status, ui
 from fathom.search.commands.serving import latency
@@ -27,7 +27,7 @@ from fathom.search.signals import ending_signals, interrupt
 VERBS = {
     "Before a search": (init, plan, check, doctor, tokenize, schema),
     "Search": (run, status, ui),
-    "Answers": (report, card, compare, latency, analyse, predict, ask),
+    "Answers": (report, card, compare, latency, analyse, predict, rungs, ask),
     "After it": (export, train),
 }
 """Commands by group, in the order of `fathom --help`."""

@@ -178,6 +178,39 @@ def compare(
         comparing.print_comparison(studies, pairs, Console())
 
 
+def rungs(
+    ladder: Annotated[
+        list[Path],
+        typer.Argument(help="A table of models, or their config.json.", metavar="LADDER"),
+    ],
+    law: Annotated[
+        str, typer.Option(help="levine2020, a run folder, or the JSON of `fathom analyse`.")
+    ] = "levine2020",
+    doubling: Annotated[
+        float | None,
+        typer.Option(help="Nats that twice the best depth costs, where the law does not say."),
+    ] = None,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: blocks=depth."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say which model of a ladder is too shallow or too deep for its size, by a law.
+
+    And how far that bends a line through the ladder's losses, and the ladder at the law's depths.
+    """
+    from rich.console import Console
+
+    from fathom.search.commands import rungs as checking
+
+    found = checking.check_ladder(ladder, law, doubling, maps or ())
+    if as_json:
+        print_json(found.as_json)
+    else:
+        checking.print_ladder(found, Console())
+
+
 def predict(
     params: Annotated[
         str | None, typer.Option(help="Model size, for example 10M; without it, a table.")

@@ -81,6 +81,10 @@ EXAMPLES = {
         ("By a published law", "predict --params 1B"),
         ("By the law of a run", "predict --params 1B --law runs/my"),
     ),
+    "rungs": _examples(
+        ("Sizes of models in a table", "rungs sizes.csv --law answer.json"),
+        ("Hugging Face's models", "rungs models/*/config.json --doubling 0.02"),
+    ),
     "ask": _examples(
         ("How deep at 1B? A day of searching", "ask --params 1B --data my.txt --hours 24"),
         ("Only what would be searched", "ask --params 1B --hours 24 --plan"),

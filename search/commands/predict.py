@@ -63,7 +63,7 @@ def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer
         return SizeAnswer(prediction=found, note=sentence(token_law_text(token_law)))
     if law == LEVINE:
         return SizeAnswer(prediction=levine2020(size))
-    optima = _optima(law)
+    optima = optima_of(law)
     null_laws = fit_null_laws(optima)
     return SizeAnswer(
         prediction=best_law(optima, Path(law)).predict(size),
@@ -131,7 +131,7 @@ def predict_table(law: str) -> dict[str, Any]:
             for size in GPT3
         ]
         return {"rows": rows, "note": TRILLION_NOTE}
-    optima = _optima(law)
+    optima = optima_of(law)
     fitted, used, null_laws = best_law(optima, Path(law)), usable(optima), fit_null_laws(optima)
     rows = [_budget_row(found, fitted, null_laws, is_used=found in used) for found in optima]
     return {"rows": rows, "note": _note(optima, null_laws)}
@@ -193,7 +193,12 @@ def print_table(table: dict[str, Any]) -> None:
         print("* outside the sizes that the law was fitted on")
 
 
-def _optima(run: str) -> tuple[Optimum, ...]:
+def optima_of(run: str) -> tuple[Optimum, ...]:
+    """The answers of a run folder of one horizon.
+
+    Raises:
+        ConfigError: when it is none.
+    """
     folder = RunFolder(Path(run))
     folder.check_files()
     folder.check_config()

@@ -68,7 +68,6 @@ NAMES: Mapping[str, Sequence[str]] = {
     ),
 }
 """Our name -> names by which a column is taken for it, those of an earlier text before others."""
-REQUIRED = ("depth", "loss")
 IGNORE = "ignore"
 """What `--map` says of a column that is not to be used."""
 OPTUNA = re.compile(r"^(params|user_attrs|system_attrs)_(?=.)")
@@ -105,8 +104,14 @@ class Columns:
     """Columns that `--map` says to ignore."""
 
 
-def choose_columns(names: Sequence[str], told: Mapping[str, str], table: str) -> Columns:
-    """The columns of a table by what they are; `told` has their name -> ours, of `--map`.
+def choose_columns(
+    names: Sequence[str],
+    told: Mapping[str, str],
+    table: str,
+    needed: Sequence[str] = ("depth", "loss"),
+) -> Columns:
+    """The columns of a table by what they are; `told` has their name -> ours, of `--map`. A table
+    has the `needed` ones, and a size.
 
     Raises:
         TableError: when a column that is needed is not there, or several may be it.
@@ -121,7 +126,7 @@ def choose_columns(names: Sequence[str], told: Mapping[str, str], table: str) ->
         if not found:
             continue
         same = found[0] if ours not in found[0] else [ours]
-        if len(same) > 1 and ours in (*REQUIRED, "params_total", "params_non_embedding", "tokens"):
+        if len(same) > 1 and ours in (*needed, "params_total", "params_non_embedding", "tokens"):
             raise TableError(
                 f"{table} must have one column that is the {ours}, got {listed(same)}; choose "
                 f"with --map {as_argument(same[0])}={ours}"
@@ -132,7 +137,7 @@ def choose_columns(names: Sequence[str], told: Mapping[str, str], table: str) ->
     for ours in SCALED:
         if ours in taken and (unit := _unit(plain_name(taken[ours]))):
             factors[ours] = UNITS[unit]
-    _check_needed(names, taken, table)
+    _check_needed(needed, names, taken, table)
     ignored = frozenset(theirs for theirs, ours in told.items() if ours == IGNORE)
     return Columns(taken=taken, factors=factors, passed_over=passed_over, ignored=ignored)
 
@@ -169,8 +174,10 @@ def _check_told(names: Sequence[str], told: Mapping[str, str], table: str) -> No
             raise TableError(f"{table} must have one column {theirs!r}, got two; rename one")
 
 
-def _check_needed(names: Sequence[str], taken: Mapping[str, str], table: str) -> None:
-    for ours in REQUIRED:
+def _check_needed(
+    needed: Sequence[str], names: Sequence[str], taken: Mapping[str, str], table: str
+) -> None:
+    for ours in needed:
         if ours in taken:
             continue
         if "Step" in names and any(name.endswith("__MIN") for name in names):

@@ -29,7 +29,7 @@ class Planted:
 
     def above(self, budget: int) -> float:
         """Loss above the floor at 20 tokens a parameter."""
-        return self.gain * (budget / BUDGETS[1]) ** (-2 * self.exponent)
+        return float(self.gain * (budget / BUDGETS[1]) ** (-2 * self.exponent))
 
     def multiple(self, budget: int, nats: float) -> float:
         return exp(log(1 + nats / self.above(budget)) / self.exponent)
