@@ -52,7 +52,7 @@ def crossing_text(pair: Crossing, *, with_size: bool = True) -> str:
             size = f" at {rounded_count(pair.params)} parameters [{low} to {high}]"
             return f"{deep} begins to beat {shallow}{size if with_size else ''}"
         case CrossingKind.REVERSED:
-            return f"{deep} is ahead of {shallow} at a smaller size than one where it is behind"
+            return f"{deep} is ahead of {shallow} at a small size, and behind it at a larger one"
         case CrossingKind.SHALLOWER:
             return f"{shallow} is ahead of {deep} {NOT_CROSSED}"
         case CrossingKind.DEEPER:

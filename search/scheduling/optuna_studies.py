@@ -80,10 +80,11 @@ class FileStudies(Studies):
 
 
 class DatabaseStudies(Studies):
-    """The studies of one run in a database, apart from those of other runs of the same name.
+    """The Optuna studies of one run in a database; those of other runs of the same name stay apart.
 
-    The search waits for the server only before its first trial. From then on a thread writes, and
-    what a server that is away misses is written when it is back, or by the same command again.
+    The search waits for the server before its first trial only. From then on a thread writes. What
+    it can't write while the server is away, it writes when the server is back; if the search has
+    ended by then, the same command writes it.
 
     Raises:
         TrackingError: when the database can't be used now.

@@ -128,8 +128,11 @@ class TrainedDepths:
         return ()
 
     def rates(self) -> tuple[Choice, ...]:
-        """The other learning rates and weight decays of the outermost depths in question; of those
-        between as well if the best ones clearly differ, or no rate is known to carry over."""
+        """The other learning rates and weight decays that depths in question are to be trained at.
+
+        At first for the shallowest and the deepest of them; for those between as well if the best
+        rates of these two clearly differ, or the study does not transfer rates over depths.
+        """
         rates = self._bracketed(Factor.RATE, self._config.rates, every=self._plain_rates)
         return rates + self._bracketed(Factor.DECAY, self._config.decays)
 

@@ -97,9 +97,9 @@ def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
 
 
 def ended_rows(cells: Cells) -> tuple[Cells, str]:
-    """The rows without those whose state says that they did not end, and a note on these.
+    """The rows of runs that ended, by a column with their state, and a note on those left out.
 
-    Where a table has the tokens of its losses, they say more than a state, and all stay.
+    All rows stay in a table with tokens, which say how far each run came.
     """
     state = next((name for name in cells.texts if plain_name(name) in STATES), "")
     if not state or "tokens" in cells.values:

@@ -48,8 +48,8 @@ def granted_device(gpus: float) -> torch.device:
 
 
 def local_device(resources: ResourcesConfig) -> torch.device:
-    """The device for a training in this process, which Ray granted nothing: a GPU if PyTorch can
-    use one and the trials of the study are not to have none."""
+    """The device for a training in this process, outside Ray: a GPU if PyTorch can use one, unless
+    the study gives its trials none."""
     return torch.device("cuda") if resources.gpus_per_trial and torch.cuda.is_available() else CPU
 
 

@@ -180,9 +180,10 @@ class OwnCounter:
     def _not_affine(self, shape: Shape, expected: int | None) -> PlanError:
         instead = "" if expected is None else f" where {expected:,} follow from smaller ones"
         return PlanError(
-            f"the parameters of {self._recipe.place} must be affine in depth, and a layer's in "
-            f"d_ff, for a budget to be met, got {shape.params_total:,} at depth {shape.depth}, "
-            f"d_model {shape.d_model}, d_ff {shape.d_ff}{instead}; where it rounds d_ff, set "
+            f"the parameters of {self._recipe.place} must grow by the same number with each layer, "
+            "and with each unit of d_ff, for a budget to be met, got "
+            f"{shape.params_total:,} at depth {shape.depth}, d_model {shape.d_model}, d_ff "
+            f"{shape.d_ff}{instead}; where it rounds d_ff, set "
             "`space.d_ff_multiple` to that multiple",
             key=KEY,
         )

@@ -28,7 +28,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class DiskFullError(OSError):
-    """The disk has no room for a checkpoint, so that the search is to pause."""
+    """The disk has no room for a checkpoint; the search pauses."""
 
 
 class GivenUpError(Exception):

@@ -118,9 +118,17 @@ def test_a_function_of_any_arguments_may_do_without_feed_forward() -> None:
         ("a_list", {}, ("must return a torch.nn.Module, got a list",)),
         ("raising", {}, ("must build a model of depth 1", "KeyError: 'hidden", "own_models.py")),
         ("frozen", {}, ("must have trained parameters",)),
-        ("quadratic", {}, ("must be affine in depth", "where", "follow from smaller ones")),
-        ("deep_is_more", {}, ("must be affine in depth", "follow from smaller ones")),
-        ("rounding", {}, ("must be affine", "space.d_ff_multiple")),
+        (
+            "quadratic",
+            {},
+            ("must grow by the same number with each layer", "where", "follow from smaller ones"),
+        ),
+        (
+            "deep_is_more",
+            {},
+            ("must grow by the same number with each layer", "follow from smaller ones"),
+        ),
+        ("rounding", {}, ("with each unit of d_ff", "space.d_ff_multiple")),
         ("no_feed_forward", {}, ("`space.feed_forward` must be false", "does not take d_ff")),
         (
             "idle_d_ff",
