@@ -62,15 +62,18 @@ class ComputeLaw:
     """Exponents g; (draws,)."""
 
     def multiple(self, optimum: Optimum, cost: DepthCost) -> ComputeMultiple | None:
-        """What a depth costs as a multiple of the compute of its budget.
+        """What a depth of a budget costs as a multiple of its compute; None where `multiple_at`
+        says nothing, or the compute is not known."""
+        compute = training_flops(optimum)
+        return self.multiple_at(compute, cost) if compute else None
+
+    def multiple_at(self, compute: float, cost: DepthCost) -> ComputeMultiple | None:
+        """What a depth costs as a multiple of compute, FLOPs.
 
         With the loss of the depth the best one would have been content with `C / multiple`. None
         where the ladder does not say how fast the loss falls there, or the loss lies far above that
         of the smallest budget.
         """
-        compute = training_flops(optimum)
-        if compute is None:
-            return None
         above = self.gains * (compute / self.middle) ** -self.exponents
         low, high = interval_of(above * self.exponents)
         if high > WIDEST * low:

@@ -11,11 +11,13 @@ from fathom.search.conclusion.findings import flat_optimum_row
 from fathom.search.conclusion.token_laws import why_no_token_law
 from fathom.search.formatting import format_count
 from fathom.search.report import text
+from fathom.search.report.charts.colours import ACCENT
 from fathom.search.report.charts.page_figures import SYMBOLS, FigureData, page_figure, palette
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.tokens import depth_against_tokens
 from fathom.search.report.data import save_tables
-from fathom.search.report.page import environment
+from fathom.search.report.page import drawn_sounding, environment
+from fathom.search.report.sounding import sounding
 from fathom.search.report.writer import drafted
 from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.keys.groups import TrackingConfig
@@ -96,6 +98,11 @@ def horizons_page(
     of its study for the braces; `taken_over` says what trunks have saved."""
     chart, data = depth_against_tokens(_optima(answers), law), FigureData()
     charts = [chart] if chart else []
+    soundings = [
+        drawn_sounding(sounded, data, answer.text)
+        for answer in answers
+        if (sounded := sounding(answer.conclusion, key=f"sounding-{answer.label}"))
+    ]
     links = {answer.text: link.format(answer.conclusion.title) for answer in answers}
     settings = config.model_copy(update={"tracking": TrackingConfig()})
     return (
@@ -107,10 +114,12 @@ def horizons_page(
             links=links,
             rows=horizons_rows(answers),
             figures_across=[page_figure(drawn, data) for drawn in charts],
+            soundings=soundings,
+            accent=ACCENT,
             law=law_sentence(answers, law),
             taken_over=taken_over,
             settings=dump(settings),
-            hues=palette(charts),
+            hues=palette([*charts, *(each["said"].chart for each in soundings)]),
             symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
             data=data.encoded,
         )

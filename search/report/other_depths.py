@@ -20,9 +20,9 @@ def cost_cells(
     """Returns depth -> heading -> text of what it costs, empty for the best depth and where it is
     not known; the heading of compute is left out where no depth has a text."""
     costs = {cost.depth: cost for cost in _costs(optimum)}
-    nats = {depth: _nats(costs[depth]) if depth in costs else "" for depth in depths}
+    nats = {depth: nats_text(costs[depth]) if depth in costs else "" for depth in depths}
     compute = {
-        depth: _multiple(multiple)
+        depth: multiple_text(multiple)
         for depth in nats
         if depth in costs and (multiple := found.compute_multiple(optimum, costs[depth]))
     }
@@ -54,7 +54,7 @@ def other_depths(found: Findings, optimum: Optimum) -> str:
     if not isinstance(optimum, Located) or optimum.kind not in DECIDED:
         return ""
     parts = [
-        f"depth {cost.depth} costs {_nats(cost, ' nats')}"
+        f"depth {cost.depth} costs {nats_text(cost, ' nats')}"
         f"{_compute(found.compute_multiple(optimum, cost))}"
         for cost in _half_and_twice(optimum)
     ]
@@ -70,16 +70,18 @@ def _half_and_twice(optimum: Located) -> Iterator[DepthCost]:
             yield min(beside, key=lambda cost: abs(log(cost.depth / (factor * best))))
 
 
-def _nats(cost: DepthCost, unit: str = "") -> str:
+def nats_text(cost: DepthCost, unit: str = "") -> str:
+    """Returns a cost with its 95 % interval."""
     low, high = cost.interval
     return f"{cost.nats:+.4f}{unit} [{low:+.4f} to {high:+.4f}]"
 
 
 def _compute(multiple: ComputeMultiple | None) -> str:
-    return f", {_multiple(multiple, ' times the compute')}" if multiple else ""
+    return f", {multiple_text(multiple, ' times the compute')}" if multiple else ""
 
 
-def _multiple(multiple: ComputeMultiple, unit: str = "") -> str:
+def multiple_text(multiple: ComputeMultiple, unit: str = "") -> str:
+    """Returns a multiple of compute with its 95 % interval."""
     low, high = multiple.interval
     return f"{_times(multiple.middle)}{unit} [{_times(low)} to {_times(high)}]"
 

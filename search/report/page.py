@@ -41,6 +41,7 @@ from fathom.search.report.latency import (
 )
 from fathom.search.report.other_depths import compute_note, cost_cells
 from fathom.search.report.papers import metrics_values, papers_values
+from fathom.search.report.sounding import SoundingValues, sounding
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import TrackingConfig
@@ -92,6 +93,7 @@ def page(
     return _render(
         conclusion,
         charts,
+        latencies,
         extent=f"{trials}; losses are {conclusion.config.objective.loss_unit}",
         steps=next_commands(conclusion),
         provenance=provenance(conclusion),
@@ -135,11 +137,19 @@ def environment() -> Environment:
     return found
 
 
-def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **values: Any) -> str:
+def _render(
+    conclusion: Findings,
+    charts: Sequence[Chart],
+    timed: Sequence[BudgetLatency] = (),
+    *,
+    extent: str,
+    **values: Any,
+) -> str:
     optima, data = conclusion.optima, FigureData()
     drawn = [page_figure(chart, data) for chart in charts]
     data.trials = [trial_row(record) for record in conclusion.records]
     top = hero(conclusion, data)
+    sounded = sounding(conclusion, timed)
     small = [card["figure"].chart for card in top["cards"] if card["figure"]]
     return (
         environment()
@@ -149,6 +159,7 @@ def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **val
             extent=f"{text.counted(len(optima), 'budget')}, {extent}",
             unfinished=text.unfinished_text(conclusion),
             hero=top,
+            soundings=[drawn_sounding(sounded, data)] if sounded else [],
             optima=[_table_row(optimum) for optimum in optima],
             laws=[text.law_text(law) for law in conclusion.laws],
             null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
@@ -160,13 +171,18 @@ def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **val
             accent=ACCENT,
             trials=len(data.trials),
             symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
-            hues=palette([*charts, *small]),
+            hues=palette([*charts, *small, *([sounded.chart] if sounded else [])]),
             scale=(SHALLOW, MIDDLE, DEEP),
             data=data.encoded,
             **papers_values(conclusion.papers),
             **values,
         )
     )
+
+
+def drawn_sounding(sounded: SoundingValues, data: FigureData, horizon: str = "") -> dict[str, Any]:
+    """Returns a sounding as the templates take it; one of several has its horizon in words."""
+    return {"said": sounded, "figure": page_figure(sounded.chart, data), "horizon": horizon}
 
 
 def trial_row(record: TrialRecord) -> dict[str, str | float | None]:

@@ -22,6 +22,7 @@ from fathom.search.report.hero import strip_charts
 from fathom.search.report.latency import BudgetLatency, kept_latency
 from fathom.search.report.page import analysis_page, page
 from fathom.search.report.papers import metrics_by_kind
+from fathom.search.report.sounding import sounding
 from fathom.search.report.text import summary
 from fathom.search.run_folder import RunFolder
 from fathom.search.tables.analysis import Analysis
@@ -63,7 +64,8 @@ def _write(folder: Path, text: str, charts: Sequence[Chart], found: Findings) ->
     with drafted(folder, text) as draft:
         if isinstance(found, Conclusion) and found.optima:
             save_card(found, draft)
-        save_static(charts, draft / "figures")
+        sounded = sounding(found)
+        save_static([*charts, *([sounded.chart] if sounded else [])], draft / "figures")
         strip = [chart for chart in strip_charts(found) if chart is not None]
         save_strip(strip, draft / "figures", study=found.title, summary=summary(found.optima))
         save_tables(draft / "tables", tables(found))

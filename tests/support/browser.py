@@ -85,6 +85,15 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self._call("Emulation.setEmulatedMedia", media=media, features=features)
 
+    def press(self, key: str) -> None:
+        """Press a key as a person does."""
+        codes = {"Tab": 9, "ArrowLeft": 37, "ArrowRight": 39}
+        for kind in ("rawKeyDown", "keyUp"):
+            self._call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key,
+                windowsVirtualKeyCode=codes[key],
+            )  # fmt: skip
+
     def screenshot(self, path: Path) -> None:
         """The page as a PNG image."""
         path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))

@@ -185,7 +185,7 @@ def point_values(points: Points, chart: Chart) -> list[list[str]]:
     for (x, y), bar in zip(values, points.bars or [None] * len(values), strict=True):
         facts = [f"{chart.x.quantity} {chart.x.form.text(x)}"]
         if y is not None:
-            off = "" if chart.y.low <= y <= chart.y.high else " (off scale)"
+            off = "" if 0 <= chart.y.place(y) <= 1 else " (off scale)"
             facts.append(f"{chart.y.quantity} {chart.y.form.text(y)}{off}")
         if bar:
             facts.append(f"bar {chart.y.form.text(bar[0])} to {chart.y.form.text(bar[1])}")

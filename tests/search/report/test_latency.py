@@ -8,38 +8,18 @@ import pytest
 
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.report.charts.token_time import loss_against_token_time
-from fathom.search.report.latency import BudgetLatency, BudgetLosses, kept_latency
+from fathom.search.report.latency import kept_latency
 from fathom.search.report.page import page
 from fathom.search.report.writer import make_charts, write_report
 from fathom.search.run_folder import RunFolder, RunFolderError
-from fathom.search.serving.data_sheet import estimate
 from fathom.search.serving.latency_file import write_latency
-from fathom.search.serving.values import Latency, Request
-from fathom.search.study.hardware.gpus import gpu_named
+from tests.support.latencies import kept, latency_of
 from tests.support.reporting import BUDGETS, Records, conclusion_of, visible
-
-REQUEST = Request(batch=1, prompt=32, tokens=32)
 
 
 @pytest.fixture(scope="module")
 def found(study: Records) -> Conclusion:
     return conclusion_of(study)
-
-
-def latency_of(found: Conclusion, place: int) -> Latency:
-    """The times of a budget by a data sheet, the first of them as if it had been measured."""
-    optimum = found.optima[place]
-    shapes = BudgetLosses(optimum=optimum, posterior=None).shapes
-    first, *others = (estimate(shape, REQUEST, gpu_named("H100")) for shape in shapes)
-    return Latency(
-        budget=optimum.budget, request=REQUEST, number=2, device="a GPU, of which little is known",
-        times=(replace(first, measured=True), *others), model_error=0.05,
-    )  # fmt: skip
-
-
-def kept(found: Conclusion, folder: Path, *latencies: Latency) -> list[BudgetLatency]:
-    write_latency(RunFolder(folder), {}, latencies)
-    return kept_latency(found, RunFolder(folder))
 
 
 def test_a_budget_that_was_timed_has_a_table_a_choice_and_a_chart(

@@ -49,7 +49,7 @@ def test_nothing_is_cut_or_wider_than_a_window(chromium: Browser, width: int, sc
     assert chromium.ask(f"{root}.scrollWidth - {root}.clientWidth") <= 0
     assert chromium.ask(CUT) == []
     figures = chromium.ask("document.querySelectorAll('.plot svg[role=img]').length")
-    assert figures == 2 + 5 * len(BUDGETS)
+    assert figures == 3 + 5 * len(BUDGETS)
     lowest = "Math.min(...[...document.querySelectorAll('.plot > svg')].map((s) => s.clientHeight))"
     assert chromium.ask(lowest) >= 100
     assert chromium.errors == []
@@ -98,8 +98,39 @@ def test_a_pointer_and_the_arrow_keys_read_values(chromium: Browser) -> None:
     assert chromium.ask("document.querySelector('#tip').getAttribute('role')") == "status"
 
 
+def test_keys_move_the_handle_of_the_sounding_and_what_it_says(chromium: Browser) -> None:
+    chromium.show(width=390, height=800, scheme="dark")
+    handle = "document.querySelector('.sounding .handle')"
+    said = f"{handle}.querySelector('output').textContent"
+    assert chromium.ask(said).startswith("At 3M parameters the best depth is ")
+    chromium.ask(f"{handle}.querySelector('input').focus()")
+    chromium.press("ArrowRight")
+    beyond = chromium.ask(said)
+    assert "by the power law, beyond what was measured" in beyond
+    chromium.press("Tab")
+    chromium.press("ArrowRight")
+    assert chromium.ask(said) != beyond
+    assert chromium.ask(said).split(" The price")[0] == beyond.split(" The price")[0]
+    assert " times the compute" in beyond
+    named = chromium.ask("document.activeElement.getAttribute('aria-valuetext')")
+    assert named == chromium.ask(f"{handle}.querySelectorAll('b')[1].textContent")
+    assert chromium.errors == []
+
+
+def test_a_click_moves_the_handle_to_the_nearest_size(chromium: Browser) -> None:
+    chromium.show(width=1280, height=800, scheme="light")
+    drawing = "document.querySelector('.sounding .plot > svg')"
+    chromium.ask(f"""(() => {{
+        const box = {drawing}.getBoundingClientRect();
+        {drawing}.dispatchEvent(new MouseEvent("click",
+            {{clientX: box.left + 1, clientY: box.top + 9, bubbles: true}}));
+    }})()""")
+    said = chromium.ask("document.querySelector('.sounding output').textContent")
+    assert said.startswith("At 300k parameters")
+
+
 def test_every_figure_has_a_table_of_its_values_when_it_is_unfolded(chromium: Browser) -> None:
-    rows = """[...document.querySelectorAll("main figure")].map((figure) => [
+    rows = """[...document.querySelectorAll("main figure:not(.sounding)")].map((figure) => [
         figure.querySelectorAll(".plot .points > use").length,
         figure.querySelectorAll(".values tbody tr").length,
         figure.querySelector(".values thead").textContent])"""
