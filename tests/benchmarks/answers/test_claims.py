@@ -50,6 +50,7 @@ def test_the_page_has_each_command() -> None:
     assert set(QUESTIONS) <= set(page)
 
 
+@pytest.mark.drill
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="needs the published ladders")
 def test_the_page_has_the_answers_that_the_commands_give_now() -> None:
     shown = [line_of(cells) for cells in measured("claims")["table"]["rows"]]

@@ -11,6 +11,7 @@ from fathom.search.report.latency import BudgetLatency, BudgetLosses, joined
 from fathom.search.serving.values import Duration, Latency
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("kind", [KINDS[0], ServedKind(losses="flat")], ids=lambda kind: kind.name)
 def test_named_depths_are_right_but_for_one_in_twenty(kind: ServedKind) -> None:
     """The bound is binomial: fewer are right once in 10,000, if 19 of 20 of all are."""

@@ -149,6 +149,7 @@ def test_an_exponent_is_determined_within_a_factor_of_four_and_off_the_ends() ->
     assert not is_determined((0.5, 1.5))
 
 
+@pytest.mark.drill
 def test_intervals_hold_the_best_size_of_a_planted_law() -> None:
     """Twenty ladders: 19 of 20 is what 95 % means, and one more may miss by chance."""
     flops = 30 * LARGEST

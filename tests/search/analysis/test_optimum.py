@@ -74,6 +74,7 @@ def test_every_budget_of_a_study_gets_its_planted_depth() -> None:
         assert optimum.tokens == 20 * optimum.budget
 
 
+@pytest.mark.drill
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     """Whole depths cover a little more than 95 %, since they round outwards."""
     generator = np.random.default_rng(0)

@@ -14,6 +14,7 @@ from fathom.search.analysis.papers.findings import PaperFindings, find_paper_fin
 from fathom.search.analysis.papers.matched_loss import Estimate, LossLevel, MatchedComparison
 from fathom.search.analysis.papers.required_depth import DifficultyDepth
 from fathom.search.records import CurvePoint, Outcome, TrialRecord
+from fathom.search.report.data import save_tables, tables
 from fathom.search.report.papers import (
     HEADINGS,
     crossing_law_text,
@@ -171,7 +172,8 @@ def test_lines_in_a_terminal_are_the_short_form() -> None:
 def test_the_tables_hold_every_number_that_is_said(tmp_path: Path) -> None:
     records = [*LEVINE, *HOPS, *PETTY]
     papers = found_in(records)
-    publish(tmp_path, records)
+    (tmp_path / "tables").mkdir()
+    save_tables(tmp_path / "tables", tables(conclusion_of(records)))
 
     assert papers.crossings
     found = rows(tmp_path, "crossings")

@@ -73,7 +73,9 @@ def test_in_a_file_a_budget_is_a_plain_line(
 
 def test_a_lost_trial_is_printed_at_once_with_the_reason(tmp_path: Path) -> None:
     _, text = watched(
-        tmp_path, loss=lambda spec, share: math.nan if spec.shape.depth > 5 else 2.0 - share
+        tmp_path,
+        loss=lambda spec, share: math.nan if spec.shape.depth > 5 else 2.0 - share,
+        events=EVENTS_TO_AN_INTERVAL,
     )
     assert " diverged: simulated" in text
 
