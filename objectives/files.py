@@ -4,9 +4,9 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterable
+from io import BufferedReader
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO
 
 DIGEST_LENGTH = 32
 """Hexadecimal digits of a digest."""
@@ -14,7 +14,7 @@ GZIP = b"\x1f\x8b"
 """First bytes of a gzipped file."""
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """The opened file, to be read.
 
     Raises:

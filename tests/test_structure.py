@@ -75,6 +75,7 @@ HOMES = {
     "pandas": ("search.api", "search.tables.parquet"),
     "jinja2": ("search.report",),
     "matplotlib": ("search.report",),
+    "tensorboard": ("search.tables.folders.events",),
 }
 """Each framework -> the folders or modules that may name it."""
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, JSON lines or parquet; a run folder; MLflow's or Optuna's address.",
-        metavar="TABLE",
+        help="CSV, TSV, JSON lines or parquet; a folder of logs or of TensorBoard's event files; a "
+        "run folder; MLflow's or Optuna's address.",
+        metavar="SOURCE",
     ),
 ]
 Maps = Annotated[
@@ -65,6 +66,14 @@ By = Annotated[
 Experiment = Annotated[
     str | None, typer.Option(help="Name or id of an experiment of MLflow, or a study of Optuna.")
 ]
+Lines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--line",
+        metavar="PATTERN",
+        help="How a line of a log has its numbers: 'step (?P<step>\\d+).* loss (?P<loss>\\S+)'.",
+    ),
+]
 ReportFolder = Annotated[
     Path | None, typer.Option(help="Folder for the report page, its figures and tables.")
 ]
@@ -83,11 +92,12 @@ def analyse(
     where: Where = None,
     by: By = None,
     experiment: Experiment = None,
+    lines: Lines = None,
     report: ReportFolder = None,
     as_json: Json = False,
     exit_verdict: ExitVerdict = False,
 ) -> None:
-    """Say how deep models should be from runs that exist: curves or final losses in a table.
+    """Say how deep models should be from runs that exist: tables, logs, event files, trackers.
 
     Nothing is trained, and no GPU is needed. Columns are recognised by their usual names.
     """
@@ -97,7 +107,7 @@ def analyse(
         count=count, budgets=budgets, width=width, horizons=horizons, several=several,
         noise=noise, best_of=best_of, where=where, by=by,
     )  # fmt: skip
-    analysis = answer_source(source, maps or [], asked, experiment)
+    analysis = answer_source(source, maps or [], asked, experiment, lines or [])
     page = None if report is None else write_report_of(analysis, report)
     if not as_json:
         _print(analysis, page)

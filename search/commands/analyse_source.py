@@ -1,7 +1,7 @@
-"""Where the runs of `fathom analyse` come from: a file, a run folder, or MLflow."""
+"""Where the runs of `fathom analyse` come from: a file, a folder, MLflow or Optuna."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from operator import attrgetter
 from pathlib import Path
@@ -14,9 +14,11 @@ from fathom.search.study.file.options import count_of
 from fathom.search.study.store_uri import is_optuna, without_credentials
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.columns import parse_maps
+from fathom.search.tables.folders.finding import is_pattern
 from fathom.search.tables.horizons import Horizon, parse_horizons
 from fathom.search.tables.read import KINDS, open_text, rows_of
 from fathom.search.tables.selecting import parse_where
+from fathom.search.tables.wandb_chart import as_runs
 
 LARGEST_NOISE = 10.0
 
@@ -68,14 +70,20 @@ def _horizons(single: Sequence[str], several: str | None) -> tuple[Horizon, ...]
 
 
 def answer_source(
-    source: str, maps: Sequence[str], question: TableQuestion, experiment: str | None
-) -> Analysis:
-    """The answers of a file, a run folder, or an experiment of MLflow.
+    source: str, maps: Sequence[str], question: TableQuestion, experiment: str | None,
+    lines: Sequence[str] = (),
+) -> Analysis:  # fmt: skip
+    """The answers of a file, a run folder, a folder of logs, or an experiment; `lines` are the
+    patterns by which logs are read.
 
     Raises:
         ValueError: when it can't be read, or does not have what is asked.
     """
     told = parse_maps(maps)
+    if lines:
+        _check_logs(source, experiment)
+    if lines or is_pattern(source):
+        return _answer_folder(source, told, question, lines)
     if is_optuna(source):
         from fathom.search.scheduling.optuna_table import read_study
 
@@ -86,29 +94,60 @@ def answer_source(
 
         return analyse_table(open_experiment(source, experiment, told), told, question)
     path = Path(source)
-    if RunFolder(path).config.is_file():
+    if _is_run_folder(path):
         from fathom.search.commands.analyse_run import answer_run
 
         return answer_run(path, maps, question)
-    if "://" in source and experiment is None:
+    if "://" in source or any(path.glob("*/meta.yaml")):  # of MLflow's folder of an experiment
         from fathom.search.tracking.experiment import experiments_at
 
         raise ConfigError(
             "`--experiment` must say which experiment is meant of "
             f"{printable(without_credentials(source))}, which has {experiments_at(source)}"
         )
+    if path.is_dir():
+        return _answer_folder(source, told, question, lines)
     if not path.is_file():
-        there = "a folder" if path.is_dir() else "something else" if path.exists() else "nothing"
+        there = "something else" if path.exists() else "nothing"
         raise ConfigError(
-            f"the table must be {KINDS}, a run folder of Fathom, or the address of MLflow with "
-            f"--experiment, got {printable(source)}, where there is {there}"
+            f"the source must be {KINDS}, a folder of logs or event files, a run folder of Fathom, "
+            f"or the address of MLflow with --experiment, got {printable(source)}, where there is "
+            f"{there}"
         )
     if path.suffix.lower() in (".parquet", ".pq"):
         from fathom.search.tables.parquet import open_parquet
 
         return analyse_table(open_parquet(path), told, question)
     with open_text(path) as table:
-        return analyse_table(table, told, question)
+        return analyse_table(as_runs(table, told), told, question)
+
+
+def _is_run_folder(path: Path) -> bool:
+    """True for a run folder of Fathom; a folder of logs may have a config.yaml as well."""
+    folder = RunFolder(path)
+    return folder.config.is_file() and (folder.is_run or folder.began)
+
+
+def _check_logs(source: str, experiment: str | None) -> None:
+    """Refuses `--line` for what has no lines to read."""
+    path = Path(source)
+    if experiment is not None or is_optuna(source) or _is_run_folder(path):
+        raise ConfigError(
+            f"`--line` is for a folder or pattern of logs, got {printable(source)}; drop it"
+        )
+    if not path.exists() and not is_pattern(source):
+        raise ConfigError(
+            f"`--line` is for a folder or pattern of logs, got {printable(source)}, where there is "
+            "nothing; check the path"
+        )
+
+
+def _answer_folder(
+    source: str, told: Mapping[str, str], question: TableQuestion, lines: Sequence[str]
+) -> Analysis:
+    from fathom.search.commands.analyse_folder import open_folder
+
+    return analyse_table(open_folder(source, told, question.columns, lines), told, question)
 
 
 def write_report_of(analysis: Analysis, folder: Path) -> Path:

@@ -75,7 +75,7 @@ EXAMPLES = {
     ),
     "analyse": _examples(
         ("Runs that you already have", "analyse runs.csv"),
-        ("With a page and its figures", "analyse runs.csv --report page"),
+        ("A folder of logs, with a page and its figures", "analyse logs --report page"),
     ),
     "predict": _examples(
         ("By a published law", "predict --params 1B"),

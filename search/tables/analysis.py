@@ -141,7 +141,7 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
     Raises:
         TableError: when the table does not have what it takes, or what is asked.
     """
-    columns = choose_columns(table.names, told, table.label)
+    columns = choose_columns(table.names, told, table.label, table.lacking)
     question = _named(question, table, columns)
     others = to_read(table.names, columns, table.results, question.columns)
     cells = rows_where(read_cells(table, columns, others), question.where, table.label)
@@ -161,6 +161,7 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         runs=len(runs.runs),
         shapes=len({run.shape for run in runs.runs}),
         notes=(
+            *table.notes,
             *_column_notes(columns, count),
             *runs.notes,
             *([unended] if unended else []),

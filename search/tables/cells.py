@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -219,7 +220,8 @@ def _number(ours: str, value: object) -> float:
         ValueError: for any other text; the message is the rule.
     """
     if isinstance(value, float | int) and not isinstance(value, bool):
-        return float(value)
+        # A whole number in JSON may have hundreds of digits.
+        return math.inf if abs(value) > sys.float_info.max else float(value)
     text = "" if value is None else str(value).strip()
     if text.lower() in BLANK:
         return math.nan

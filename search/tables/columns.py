@@ -19,10 +19,11 @@ NAMES: Mapping[str, Sequence[str]] = {
         "val_loss valid_loss validation_loss eval_loss dev_loss heldout_loss held_out_loss"
         " final_val_loss final_eval_loss final_validation_loss val_loss_final loss_val"
         " loss_validation val_cross_entropy eval_cross_entropy val_ce val_nll val_lm_loss"
-        " val_ce_loss validation_cross_entropy",
-        "test_loss test_cross_entropy",
-        "loss loss_nats final_loss cross_entropy ce_loss nll_loss nll lm_loss ce",
-        "train_loss training_loss final_train_loss loss_train",
+        " val_ce_loss validation_cross_entropy loss_valid loss_eval loss_dev evaluation_loss"
+        " val_epoch_loss validation_epoch_loss",
+        "test_loss loss_test test_cross_entropy",
+        "loss loss_nats final_loss epoch_loss cross_entropy ce_loss nll_loss nll lm_loss ce",
+        "train_loss training_loss final_train_loss loss_train loss_training train_epoch_loss",
         "value",
     ),
     "params_total": (
@@ -30,7 +31,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         " total_num_params total_param_count",
         "params n_params num_params parameters num_parameters n_parameters nparams param_count"
         " parameter_count model_params model_parameters trainable_params num_trainable_params"
-        " trainable_parameters size model_size",
+        " trainable_parameters number_of_params number_of_parameters size model_size",
     ),
     "params_non_embedding": (
         "params_non_embedding non_embedding_params non_embedding_parameters"
@@ -68,13 +69,15 @@ NAMES: Mapping[str, Sequence[str]] = {
     ),
 }
 """Our name -> names by which a column is taken for it, those of an earlier text before others."""
+_MEANINGS = {name: ours for ours, tiers in NAMES.items() for tier in tiers for name in tier.split()}
 IGNORE = "ignore"
 """What `--map` says of a column that is not to be used."""
 OPTUNA = re.compile(r"^(params|user_attrs|system_attrs)_(?=.)")
 """Prefixes of the columns in Optuna's data frame of trials, such as `params_`; a few columns of
 sizes have such names, too."""
 PREFIXES = (
-    *("config", "params", "param", "metrics", "metric", "summary", "hparams", "args", "cfg"),
+    *("config", "params", "param", "metrics", "metric", "summary", "hparams", "hparam", "args"),
+    "cfg",
     *("model", "trainer", "optimizer", "optim", "model_config", "model_args", "hyperparameters"),
 )
 """First parts of names such as `config.n_layer` and `metrics/val_loss` that say nothing more."""
@@ -86,6 +89,7 @@ UNITS = {
 """Last parts of names such as `params (M)` -> factor."""
 SCALED = ("params_total", "params_non_embedding", "tokens")
 NO_LOSS = re.compile(r"(^|_)(ppl|perplexity|bpb|bpc|bits_per_(byte|char|token|character))($|_)")
+NOTHING: Mapping[str, str] = {}
 MOST_NAMES = 12
 """Columns that an error lists."""
 
@@ -108,10 +112,12 @@ def choose_columns(
     names: Sequence[str],
     told: Mapping[str, str],
     table: str,
+    lacking: Mapping[str, str] = NOTHING,
     needed: Sequence[str] = ("depth", "loss"),
 ) -> Columns:
     """The columns of a table by what they are; `told` has their name -> ours, of `--map`. A table
-    has the `needed` ones, and a size.
+    has the `needed` ones, and a size; `lacking` has the end of the message that one of ours, or the
+    `size`, is not there.
 
     Raises:
         TableError: when a column that is needed is not there, or several may be it.
@@ -137,7 +143,7 @@ def choose_columns(
     for ours in SCALED:
         if ours in taken and (unit := _unit(plain_name(taken[ours]))):
             factors[ours] = UNITS[unit]
-    _check_needed(needed, names, taken, table)
+    _check_needed(needed, names, taken, table, lacking)
     ignored = frozenset(theirs for theirs, ours in told.items() if ours == IGNORE)
     return Columns(taken=taken, factors=factors, passed_over=passed_over, ignored=ignored)
 
@@ -175,35 +181,50 @@ def _check_told(names: Sequence[str], told: Mapping[str, str], table: str) -> No
 
 
 def _check_needed(
-    needed: Sequence[str], names: Sequence[str], taken: Mapping[str, str], table: str
+    needed: Sequence[str],
+    names: Sequence[str],
+    taken: Mapping[str, str],
+    table: str,
+    lacking: Mapping[str, str],
 ) -> None:
     for ours in needed:
         if ours in taken:
             continue
-        if "Step" in names and any(name.endswith("__MIN") for name in names):
-            raise TableError(
-                f"{table} must have the shape of each run, got W&B's export of a chart, which has "
-                "none; export the table of runs, with its columns of the config"
-            )
         others = [name for name in names if NO_LOSS.search(plain_name(name))]
         if ours == "loss" and others:
             raise TableError(
                 f"{table} must have a loss in nats, got {listed(others)}; add a column with "
                 "ln(perplexity), or with bits times ln 2 = 0.6931"
+                f"{lacking.get(ours, '')}"
             )
         raise TableError(
             f"{table} must have a column that is the {ours}, got {listed(names)}; name it with "
-            f"--map COLUMN={ours}"
+            f"--map COLUMN={ours}{lacking.get(ours, '')}"
         )
     if not {"params_total", "params_non_embedding", "d_model"} & set(taken):
         raise TableError(
             f"{table} must have the size of each model, got {listed(names)}; name it with --map "
             "COLUMN=params_total, COLUMN=params_non_embedding or COLUMN=d_model"
+            f"{lacking.get('size', '')}"
         )
     for ours, theirs in taken.items():
         if list(names).count(theirs) > 1:
             column = f"{printable(theirs)!r}, which is the {ours}"
             raise TableError(f"{table} must have one column {column}, got two; rename one")
+
+
+def meaning(name: str) -> str | None:
+    """Our name for what a column has, by its name; None for a name that is not known.
+
+    >>> meaning("config.n_layer"), meaning("Loss/val"), meaning("params (M)"), meaning("accuracy")
+    ('depth', 'loss', 'params_total', None)
+    """
+    whole = plain_name(name)
+    found = _MEANINGS.get(whole)
+    if found is None and _unit(whole):
+        scaled = _MEANINGS.get(whole.rpartition("_")[0])
+        found = scaled if scaled in SCALED else None
+    return found
 
 
 def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Opens a table of text: CSV or TSV (also .gz) or JSON lines, as names and rows of values."""
+"""Opens a table of text: CSV or TSV (also .gz) or JSON, as names and rows of values."""
 
 import csv
 import gzip
@@ -6,9 +6,9 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedIOBase, RawIOBase
 from itertools import chain
 from pathlib import Path
@@ -18,12 +18,12 @@ from fathom.objectives.files import GZIP
 from fathom.search.formatting import printable
 from fathom.search.tables.runs import TableError
 
-JSON_LINES = (".jsonl", ".ndjson")
+JSON = (".jsonl", ".ndjson", ".json")
 FIRST_BYTES = 1 << 16
 """Bytes in which the first line must end, and no byte 0 may be."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
 SEPARATORS = (",", "\t", ";", "|")
-KINDS = "a CSV or TSV file (also .gz), JSON lines (.jsonl) or parquet"
+KINDS = "a CSV or TSV file (also .gz), JSON lines (.jsonl), rows in a JSON array or parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,10 @@ class OpenTable:
     """Number of the line, from 1, and a value for each column."""
     results: frozenset[str] = frozenset()
     """Columns that are known to be what a training gave, not a setting of it."""
+    notes: tuple[str, ...] = ()
+    """What was left out, as sentences without a full stop."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """Our name of a column, or `size` -> the end of a message that the table lacks it."""
 
 
 @contextmanager
@@ -51,7 +55,7 @@ def open_text(path: Path) -> Iterator[OpenTable]:
         with path.open("rb") as file:
             packed = file.peek(2).startswith(GZIP)
             text = _text(gzip.GzipFile(fileobj=file) if packed else file, label)
-            is_json = any(suffix.lower() in JSON_LINES for suffix in path.suffixes)
+            is_json = any(suffix.lower() in JSON for suffix in path.suffixes)
             yield _open_json(text, label) if is_json else _open_csv(text, label)
     except (csv.Error, EOFError, zlib.error, OSError) as error:
         if getattr(error, "errno", None) is not None:
@@ -93,7 +97,8 @@ def _open_csv(text: io.TextIOWrapper, label: str) -> OpenTable:
     if len(names) < 2:
         raise TableError(
             f"{label} must be {KINDS}, got text whose first line has none of the separators "
-            f"{' '.join(map(repr, SEPARATORS))}"
+            f"{' '.join(map(repr, SEPARATORS))}; name the folder of a log, which has one for each "
+            "run, or give the form of its lines with --line"
         )
 
     def rows() -> Iterator[tuple[int, Sequence[object]]]:
@@ -127,10 +132,12 @@ def _is_number(text: str) -> bool:
 
 
 def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:
+    lines = ((number, line) for number, line in enumerate(text, 1) if line.strip())
+    first = next(lines)
+    if first[1].lstrip().startswith("["):
+        return rows_of(label, _rows_of_array(first[1] + text.read(), label))
     found = []
-    for number, line in enumerate(text, 1):
-        if not line.strip():
-            continue
+    for number, line in chain([first], lines):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
@@ -140,15 +147,33 @@ def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:
                 f"{label}:{number}: a line must be a JSON object with a value for each column, got "
                 f"{printable(line)[:60]}"
             )
-        found.append(_flat(row))
+        found.append(flat_names(row))
     return rows_of(label, found)
 
 
-def _flat(row: dict[str, Any], head: str = "") -> dict[str, Any]:
+def _rows_of_array(text: str, label: str) -> list[dict[str, Any]]:
+    """The objects of an array in JSON."""
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise unreadable(label, error) from None
+    if not all(isinstance(row, dict) for row in rows):
+        raise TableError(
+            f"{label} must be an array of objects with a value for each column, got other values "
+            "in it"
+        )
+    return [flat_names(row) for row in rows]
+
+
+def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:
     """The row with values of objects in it by names such as `config.depth`."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
-        flat |= _flat(value, f"{head}{name}.") if isinstance(value, dict) else {head + name: value}
+        flat |= (
+            flat_names(value, f"{head}{name}.")
+            if isinstance(value, dict)
+            else {f"{head}{name}": value}
+        )
     return flat
 
 

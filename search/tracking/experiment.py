@@ -1,5 +1,6 @@
 """An experiment of MLflow as a table: a run is one training, with the history of its loss."""
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +24,8 @@ PAGE = 1000
 MOST_NAMES = 10
 """Experiments that a message names."""
 STEP, RUN = "step", "run_id"
+FOLDERS = "MLFLOW_ALLOW_FILE_STORE"
+"""MLflow's setting that lets it open a store that is a folder."""
 
 
 def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenTable:
@@ -58,11 +61,25 @@ def _client(uri: str) -> Iterator[MlflowClient]:
             "example sqlite:///mlflow.db or http://HOST:5000"
         )
     try:
-        yield MlflowClient(uri)
+        with _folders_allowed():
+            yield MlflowClient(uri)
     except (MlflowException, SQLAlchemyError, ConnectionError) as error:
         raise store_uri.TrackingError(
             f"MLflow must answer at {_shown(uri)}, got: {printable(store_uri.first_line(error))}"
         ) from None
+
+
+@contextmanager
+def _folders_allowed() -> Iterator[None]:
+    """Context in which MLflow reads a store that is a folder, as those of its older versions are;
+    it refuses them, since it no longer develops how they are written."""
+    before = os.environ.get(FOLDERS)
+    os.environ.setdefault(FOLDERS, "true")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[FOLDERS]
 
 
 def _rows(client: MlflowClient, uri: str, experiment: str, told: Mapping[str, str]) -> OpenTable:

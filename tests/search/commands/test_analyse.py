@@ -1,8 +1,6 @@
 """The command `analyse`, as a person types it."""
 
 import json
-import os
-import sys
 from pathlib import Path
 
 import optuna
@@ -14,9 +12,9 @@ from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.scheduling.journal import Past
 from fathom.search.tracking import store
-from tests.support.command_line import here, run
+from tests.support.command_line import here
 from tests.support.contract import valid
-from tests.support.places import ROOT
+from tests.support.light import without
 from tests.support.simulated import simulated_study
 from tests.support.tables import DEPTHS, planted_loss, write_table
 
@@ -85,7 +83,7 @@ def test_names_of_others_reach_no_terminal_as_they_are(tmp_path: Path) -> None:
         (["--map", "val/loss"], "`--map` must be COLUMN=NAME"),
         (["--experiment", "x"], "`--experiment` is one of an MLflow store"),
         (["x.csv"], "where there is nothing"),
-        (["."], "where there is a folder"),
+        (["/dev/null"], "where there is something else"),
     ],
 )
 def test_a_mistake_is_one_line(table: Path, arguments: list[object], message: str) -> None:
@@ -94,6 +92,14 @@ def test_a_mistake_is_one_line(table: Path, arguments: list[object], message: st
 
     assert (status, out, error.count("\n")) == (2, "", 1)
     assert message in error
+
+
+def test_a_number_of_hundreds_of_digits_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text(json.dumps({"depth": 4, "n_params": 10**400, "loss": 3}))
+    status, _, error = said(path)
+    assert (status, error.count("\n")) == (2, 1)
+    assert "'n_params' must hold a whole number from 1 to 1e+18" in error
 
 
 def test_a_run_folder_has_the_answer_of_its_report(
@@ -229,20 +235,6 @@ def test_a_table_of_runs_that_wandb_exported_has_an_answer(tmp_path: Path) -> No
     assert "1 row has not ended, by its State: left out" in out
 
 
-LIGHT = """
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {absent}:
-            raise ModuleNotFoundError(name)
-
-sys.meta_path.insert(0, Absent())
-from fathom.search.cli import main
-main()
-"""
-
-
 @pytest.mark.parametrize("question", [("analyse", "TABLE"), ("predict", "--params", "1B")])
 def test_tables_and_published_laws_need_few_packages(
     table: Path, question: tuple[str, ...]
@@ -252,8 +244,7 @@ def test_tables_and_published_laws_need_few_packages(
         *("jinja2", "psutil", "grpc", "pandas", "pyarrow", "matplotlib"),
     )
     words = [str(table) if word == "TABLE" else word for word in question]
-    known = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = run(sys.executable, "-c", LIGHT.format(absent=absent), *words, env=known, timeout=280)
+    done = without(absent, *words)
 
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -60,6 +60,13 @@ def test_json_lines_have_names_with_points(tmp_path: Path) -> None:
     assert content(path) == (["config.depth", "loss"], [[4, 3.1], [8, None]])
 
 
+def test_rows_in_a_json_array_are_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text('\n[{"config": {"depth": 4}, "loss": 3.1},\n {"config": {"depth": 8}}]\n')
+
+    assert content(path) == (["config.depth", "loss"], [[4, 3.1], [8, None]])
+
+
 def test_parquet_is_read_by_column(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pd.DataFrame({"depth": [4, 8], "loss": [3.1, None]}).to_parquet(path)
@@ -80,6 +87,9 @@ def test_parquet_is_read_by_column(tmp_path: Path) -> None:
         ("t.csv", b"depth,loss\n4,3,1\n", "t.csv:2: a row must have as many values"),
         ("t.csv.gz", gzip.compress(b"depth,loss\n4,3.1\n", mtime=0)[:-6], "can't be read as one"),
         ("t.jsonl", b'{"depth": 4}\n[1]\n', "t.jsonl:2: a line must be a JSON object"),
+        ("t.json", b'[{"depth": 4}, 1]', "must be an array of objects"),
+        ("t.json", b'[{"depth": 4},', "can't be read as one"),
+        ("t.json", b"[" * 60_000, "can't be read as one"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(

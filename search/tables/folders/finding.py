@@ -1,0 +1,110 @@
+"""The files of a folder, or of a pattern such as `runs/*/train.log`, that may have runs."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path, PurePosixPath
+
+from fathom.search.formatting import format_count, printable
+from fathom.search.tables.runs import TableError
+
+EVENTS = "tfevents"
+"""Part of the name of every event file of TensorBoard."""
+LOGS = (".log", ".txt", ".out", ".jsonl", ".ndjson")
+"""Ends of the names of logs in a folder; a pattern may name any."""
+PACKED = ".gz"
+MOST_FILES = 100_000
+WILD = "*?["
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Files of a source, sorted, and the folder that holds them all."""
+
+    label: str
+    root: Path
+    logs: tuple[Path, ...]
+    events: tuple[Path, ...]
+    others: tuple[Path, ...]
+    """Neither, of which a few tables may be meant."""
+
+    def name(self, path: Path) -> str:
+        """The path of a file or folder from the root."""
+        return path.relative_to(self.root).as_posix()
+
+
+def is_pattern(source: str) -> bool:
+    """True for a pattern of paths, if nothing has that name itself."""
+    wild = any(char in source for char in WILD) and "://" not in source
+    return wild and not os.path.lexists(source)
+
+
+def find_files(source: str) -> Found:
+    """The files below a folder, or those that a pattern names and those below folders that it does;
+    hidden ones and links to others of them are left out.
+
+    Raises:
+        TableError: when there are too many.
+        OSError: when a folder can't be read.
+    """
+    label = printable(source)
+    named = [Path(source)]
+    if is_pattern(source):
+        named = [Path(path) for path in sorted(glob(source, recursive=True))]
+    files = [path for path in named if path.is_file()]
+    below = _below([path for path in named if path.is_dir()], label)
+    everything = _without_links(dict.fromkeys([*files, *below]))
+    chosen = set(files)
+    events = [path for path in everything if EVENTS in path.name]
+    logs = [path for path in everything if EVENTS not in path.name]
+    logs = [path for path in logs if path in chosen or _is_log(path)]
+    others = {*everything} - {*events} - {*logs}
+    is_folder = Path(source).is_dir()
+    common = [path.parent for path in everything] if everything and not is_folder else [source]
+    return Found(
+        label=label,
+        root=Path(os.path.commonpath(common)),
+        logs=tuple(sorted(logs)),
+        events=tuple(sorted(events)),
+        others=tuple(sorted(others)),
+    )
+
+
+def stem(path: PurePosixPath) -> str:
+    """The name of a log without its usual ends; points in it, as of `lr=0.01`, stay."""
+    name = path.name.removesuffix(PACKED)
+    return next((name.removesuffix(end) for end in LOGS if name.endswith(end)), name)
+
+
+def _is_log(path: Path) -> bool:
+    return path.name.lower().removesuffix(PACKED).endswith(LOGS)
+
+
+def _below(folders: Iterable[Path], label: str) -> Iterator[Path]:
+    """Yields the files below folders."""
+    count = 0
+    for top in folders:
+        for folder, folders_in, names in os.walk(top, onerror=_refuse):
+            folders_in[:] = sorted(name for name in folders_in if not name.startswith("."))
+            count += len(names) + len(folders_in)
+            if count > MOST_FILES:
+                raise TableError(
+                    f"{label} must have at most {format_count(MOST_FILES)} files, got more; name "
+                    "the logs by a pattern in quotes, such as 'runs/*/train.log'"
+                )
+            for name in sorted(names):
+                path = Path(folder, name)
+                if not name.startswith(".") and path.is_file():
+                    yield path
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+def _without_links(paths: Iterable[Path]) -> list[Path]:
+    """The paths without links to others of them, such as that of the latest log."""
+    known = list(paths)
+    real = {path.resolve() for path in known if not path.is_symlink()}
+    return [path for path in known if not path.is_symlink() or path.resolve() not in real]

@@ -1,0 +1,260 @@
+"""Runs that were read from files of their own, and the table that they make together."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import chain
+from math import inf
+from typing import Any
+
+from fathom.search.formatting import printable
+from fathom.search.tables.columns import NO_LOSS, choose_columns, listed, meaning, plain_name
+from fathom.search.tables.grouping import IDENTITY
+from fathom.search.tables.read import OpenTable
+
+RUN, STEP = "run", "step"
+LOGS = "logs"
+MEASURED = ("loss", "tokens", "step")
+"""Columns of which what was measured counts, and not a setting of the same name."""
+NAMED = (
+    *("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "tokens", "seed"),
+    "learning_rate",
+)
+"""Columns that the name of a file or folder can have."""
+VAGUE = frozenset(
+    {"l", "value", "size", "id", "name", "experiment", "model", "run", "trial", "repeat"}
+)
+"""Known names of columns that mean nothing in the lines of a log."""
+MOST_KNOWN = 4096
+"""Names that are remembered together with whether they are kept."""
+MOST_OTHERS = 200
+"""Names of numbers of unknown meaning that are remembered, for a message."""
+
+Keep = Callable[[str], bool]
+"""True for the name of a number that may be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What a run measured of one thing, in order."""
+
+    at: "array[int]" = field(default_factory=lambda: array("q"))
+    """Line of the log, or step, of each value, ascending."""
+    values: list[object] = field(default_factory=list)
+
+    def add(self, at: int, value: object) -> None:
+        """Adds the value of a later line or step."""
+        self.at.append(at)
+        self.values.append(value)
+
+    def near(self, at: int, guess: int = 0) -> object:
+        """The last value until a line or step, the first where all come later; `guess` is a place
+        where it may be."""
+        if guess < len(self.at) and self.at[guess] == at:
+            return self.values[guess]
+        return self.values[max(0, bisect_right(self.at, at) - 1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedRun:
+    """What the files of one run say of it."""
+
+    name: str
+    settings: Mapping[str, object]
+    """Of its files with settings."""
+    named: Mapping[str, object]
+    """Of the names of its file and folders: those of `NAMED` by these, others as they are."""
+    series: Mapping[str, Series]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged:
+    """The runs of a folder, and how a message speaks of them."""
+
+    label: str
+    kind: str
+    """What a run is called there: `LOGS` or runs."""
+    runs: Sequence[LoggedRun]
+    lacking: Mapping[str, str]
+    """Our name of a column, or `size` -> how else a person can give it, as the end of a message."""
+    notes: tuple[str, ...] = ()
+    settings: frozenset[str] = frozenset()
+    """Names of series that may be settings, as a person named them."""
+
+
+def keeper(told: Mapping[str, str], asked: Sequence[str]) -> Keep:
+    """Returns which numbers of a log are kept: those of known names, and those that `--map` or
+    another flag names."""
+    named = {*told, *asked}
+
+    def keep(name: str) -> bool:
+        plain = plain_name(name)
+        known = plain not in VAGUE and meaning(name) not in (None, "run")
+        return known or name in named or NO_LOSS.search(plain) is not None
+
+    return lru_cache(maxsize=MOST_KNOWN)(keep)
+
+
+def table_of(logged: Logged, told: Mapping[str, str]) -> OpenTable:
+    """The runs as rows, one for each value of the loss; `told` has a name of theirs -> ours.
+
+    Raises:
+        TableError: when a column that is needed is not there.
+    """
+    runs = _with_one_name(_without_doubles(logged.runs, told), told)
+    series = dict.fromkeys(chain.from_iterable(run.series for run in runs))
+    names = list(dict.fromkeys([RUN, *chain.from_iterable(run.settings for run in runs), *series]))
+    taken = choose_columns(names, told, logged.label, logged.lacking).taken
+    times = [taken[ours] for ours in ("step", "tokens") if taken.get(ours) in series]
+    if not any(_moves(run, name) for run in runs for name in times):  # final values alone
+        names, times = [name for name in names if name not in times], []
+    loss = taken["loss"]
+    apart = {taken[ours] for ours in (*IDENTITY, RUN) if ours in taken}
+    apart |= {name for name in logged.settings - set(taken.values()) if _is_text(runs, name)}
+    used = [run for run in runs if _has(run, loss) and (not times or _time(run, times))]
+    names = [name for name in names if name == RUN or any(_has(run, name) for run in used)]
+    return OpenTable(
+        logged.label,
+        names,
+        enumerate(chain.from_iterable(_rows(run, names, loss, times, apart) for run in used), 1),
+        results=frozenset(series) - logged.settings,
+        notes=(*logged.notes, *_notes(logged, used, loss, times)),
+        lacking=logged.lacking,
+    )
+
+
+def _without_doubles(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list[LoggedRun]:
+    """The runs with one source of each column: losses and their time are measured, the rest is set
+    beforehand if every run has it so."""
+    measured = {meaning(name) for run in runs for name in run.series if name not in told}
+    both = {ours for ours in MEASURED if ours in measured}
+    ours_set = [{*run.named, *map(meaning, run.settings)} for run in runs]
+    always = {
+        ours for ours in NAMED if ours not in MEASURED and all(ours in own for own in ours_set)
+    }
+
+    def without(values: Mapping[str, Any], dropped: set[str]) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in values.items()
+            if name in told or meaning(name) not in dropped
+        }
+
+    return [
+        replace(
+            run,
+            settings=without(run.settings, both),
+            named=without(run.named, both),
+            series=without(run.series, always),
+        )
+        for run in runs
+    ]
+
+
+def _with_one_name(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list[LoggedRun]:
+    """The runs with what their names say among their settings, in the column that other runs have
+    for it, if any."""
+    known: dict[str, str] = {}
+    for name in chain.from_iterable((*run.settings, *run.series) for run in runs):
+        if name not in told and (ours := meaning(name)):
+            known.setdefault(ours, name)
+    return [
+        replace(
+            run,
+            settings={known.get(n, n): v for n, v in run.named.items()} | dict(run.settings),
+        )
+        for run in runs
+    ]
+
+
+def _rows(
+    run: LoggedRun, names: Sequence[str], loss: str, times: Sequence[str], apart: Set[str]
+) -> Iterator[list[object]]:
+    """Yields a row for each loss of a run, with what was last measured of the rest until there.
+
+    Where a time comes again, the run was restarted and the later rows hold. Without times only the
+    last loss counts. Either is so for each value of what is measured `apart`, as of several runs in
+    one log, and of a text that a person's pattern names, such as the data of a loss.
+    """
+    plain = [run.name if name == RUN else run.settings.get(name) for name in names]
+    losses = run.series.get(loss)
+    if losses is None:
+        yield plain
+        return
+    places = [(names.index(name), values) for name, values in run.series.items() if name in names]
+    time = _time(run, times)
+    parts = [values for name, values in run.series.items() if name in apart]
+    kept: dict[tuple[object, ...], list[tuple[float, int]]] = {}
+    for index, at in enumerate(losses.at):
+        now = _number(time.near(at, index)) if time else inf
+        earlier = kept.setdefault(tuple(part.near(at, index) for part in parts), [])
+        while earlier and earlier[-1][0] >= now:
+            earlier.pop()
+        earlier.append((now, index))
+    for _, index in chain.from_iterable(kept.values()):
+        row = plain.copy()
+        for place, values in places:
+            row[place] = values.near(losses.at[index], index)
+        yield row
+
+
+def _time(run: LoggedRun, times: Sequence[str]) -> Series | None:
+    """How far the run was, by the first of several series that it has."""
+    return next((run.series[name] for name in times if name in run.series), None)
+
+
+def _number(value: object) -> float:
+    """The number that a time is; infinite for a text, which a later message is about."""
+    if isinstance(value, float):
+        return value
+    try:
+        return float(str(value).replace(",", ""))
+    except ValueError:
+        return inf
+
+
+def _is_text(runs: Sequence[LoggedRun], name: str) -> bool:
+    """True for a series of words, by its first value."""
+    first = next(run.series[name].values[0] for run in runs if name in run.series)
+    return _number(first) == inf
+
+
+def _moves(run: LoggedRun, name: str) -> bool:
+    """True if a series has more than zeros."""
+    return name in run.series and any(_number(value) > 0 for value in run.series[name].values)
+
+
+def _has(run: LoggedRun, name: str) -> bool:
+    return name in run.series or name in run.settings
+
+
+def _notes(
+    logged: Logged, used: Sequence[LoggedRun], loss: str, times: Sequence[str]
+) -> Iterator[str]:
+    """Yields which runs are left out, and what stands for a time that is not there."""
+    names = {run.name for run in used}
+    left = [run.name for run in logged.runs if run.name not in names]
+    if left:
+        lack = " or ".join(f"no {printable(name)}" for name in (loss, *times))
+        of_all = f"{len(left)} of {len(logged.runs)} {logged.kind}"
+        yield f"{of_all} have {lack}: left out ({listed(left)})"
+    if logged.kind == LOGS and not logged.settings and plain_name(loss) == "loss":
+        yield "no line says of what data its loss is: that of training may rank depths otherwise"
+    if not times and any(len(run.series[loss].at) > 1 for run in used if loss in run.series):
+        yield f"the losses have no step, so the last one of each of the {logged.kind} counts"
+
+
+def lacking(others: Sequence[str], line: str = "") -> dict[str, str]:
+    """What messages say of columns that files lack; `others` are names of numbers of unknown
+    meaning, and `line` is the flag that says how a line has the loss."""
+    place = (
+        ", or put it into the name of each run's folder or file, such as {}, or into config.json"
+    )
+    more = f" (there are also {listed(others)})" if others else ""
+    return {
+        "depth": place.format("d8 or depth=8"),
+        "loss": more + (f", or say how a line has it with {line}" if line else ""),
+        "size": place.format("w512 or params=124M"),
+    }

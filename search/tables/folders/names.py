@@ -1,0 +1,74 @@
+"""What the names of files and folders say of a run: `d8_w512_seed1`, `depth=8,lr=0.01`."""
+
+import re
+from collections.abc import Iterable
+
+from fathom.search.tables.columns import SCALED, meaning
+from fathom.search.tables.folders.logged import NAMED, VAGUE
+
+NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?"
+PAIR = re.compile(
+    rf"(?P<key>[a-z][\w.]*)=(?P<value>{NUMBER}[kmbt]?(?=[_,;&)\s-]|$)"
+    r"|[^,;&=\s]+?(?=[_-][a-z][\w.]*=|[,;&\s]|$))",
+    re.IGNORECASE,
+)
+"""`lr=0.01`, also where the next one follows after `_`."""
+SHORT = re.compile(
+    rf"(?<![a-z0-9.=])(?:(?P<key>[a-z]+(?:_[a-z]+)*)[-_]?(?P<value>{NUMBER})(?P<unit>[kmb]?)"
+    r"|(?P<before>[0-9]+)(?P<after>l|layers?|d|w))(?![a-z0-9.=])",
+    re.IGNORECASE,
+)
+"""`d8`, `seed_1`, `lr1e-3`, `params124M` or `12L`."""
+ABBREVIATED = {
+    "l": "depth", "w": "d_model", "s": "seed", "sd": "seed", "tok": "tokens",
+    "bs": "batch_size", "batch": "batch_size", "wd": "weight_decay", "heads": "n_heads",
+    "ctx": "context",
+}  # fmt: skip
+"""Short names of settings; `d` is the depth, or the width where the name has layers as well."""
+
+
+def settings_in(parts: Iterable[str]) -> dict[str, str]:
+    """The settings that folders and a file at the end of them have in their names.
+
+    >>> settings_in(["sweep", "d8_w512_seed1"])
+    {'depth': '8', 'd_model': '512', 'seed': '1'}
+    >>> settings_in(["train_3_depth=8,lr=0.01_2026-11-01"])
+    {'depth': '8', 'learning_rate': '0.01'}
+    """
+    found: dict[str, str] = {}
+    for part in parts:
+        found |= {_key(match["key"]): match["value"] for match in PAIR.finditer(part)}
+        found |= _short(PAIR.sub(" ", part))
+    return found
+
+
+def _short(part: str) -> dict[str, str]:
+    """The settings of a name that stand there without a sign between name and number."""
+    found: dict[str, str] = {}
+    for match in SHORT.finditer(part):
+        key = (match["key"] or match["after"]).lower()
+        value, unit = match["value"] or match["before"], match["unit"] or ""
+        ours = "d" if key == "d" or key.endswith("_d") else _known(key)
+        if ours and (not unit or ours in SCALED):
+            found[ours] = value + unit
+    letter = "d_model" if "depth" in found else "depth"
+    return {letter if key == "d" else key: value for key, value in found.items()}
+
+
+def _known(key: str) -> str:
+    """Our name for the last words of a key that have one; empty for others."""
+    words = key.split("_")
+    for start in range(len(words)):
+        end = "_".join(words[start:])
+        ours = ABBREVIATED.get(end) or (meaning(end) if end not in VAGUE else None)
+        if ours in NAMED or ours in ABBREVIATED.values():
+            return str(ours)
+    return ""
+
+
+def _key(key: str) -> str:
+    """Our name for a key with a sign after it, or the key without numbers and words before it."""
+    words = key.split("_")
+    last = max((place for place, word in enumerate(words[:-1]) if word[:1].isdigit()), default=-1)
+    plain = "_".join(words[last + 1 :])
+    return _known(plain.lower().rpartition(".")[2]) or ("depth" if plain == "d" else plain)

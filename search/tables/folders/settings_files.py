@@ -1,0 +1,106 @@
+"""Files beside a log that hold the settings of its run: config.json, args.json, config.yaml."""
+
+import json
+from ast import literal_eval
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fathom.objectives.files import open_regular
+from fathom.search.formatting import printable
+from fathom.search.tables.columns import listed
+from fathom.search.tables.read import flat_names
+
+NAMES = (
+    *("config.json", "args.json", "params.json", "hparams.json", "config.yaml", "config.yml"),
+    *("args.yaml", "hparams.yaml", ".hydra/config.yaml", "logs/debug.log"),
+)
+"""Names of such files; those before others hold where both have a setting. The last one is W&B's,
+in the folder of each of its runs."""
+CONFIG_LINE = "config: "
+"""Beginning of the line of W&B's log that has the config of a run."""
+LARGEST = 1_000_000
+"""Bytes of such a file."""
+LONGEST = 200
+"""Characters of a setting's value; longer ones are texts that no runs are compared by."""
+
+Parse = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFiles:
+    """Reads the settings of runs below a folder; each file once."""
+
+    root: Path
+    parse_yaml: Parse | None
+    """Parses YAML, and raises a ValueError for what is none; None where PyYAML isn't installed."""
+    _known: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    _unread: list[str] = field(default_factory=list)
+
+    def of(self, folder: Path, stem: str = "") -> dict[str, Any]:
+        """The settings of a run in a folder: of files there, or named as its log, before those of
+        the folders above it."""
+        found: dict[str, Any] = {}
+        for name in (f"{stem}.json", f"{stem}.yaml") if stem else ():
+            found = self._settings(folder / name) | found
+        while True:
+            for name in NAMES:
+                found = self._settings(folder / name) | found
+            if folder == self.root or self.root not in folder.parents:
+                return found
+            folder = folder.parent
+
+    def notes(self) -> tuple[str, ...]:
+        """Which files could not be read."""
+        if not self._unread:
+            return ()
+        return (f"settings could not be read: {listed(self._unread)}",)
+
+    def _settings(self, path: Path) -> dict[str, Any]:
+        if path not in self._known:
+            self._known[path] = self._read(path) if path.is_file() else {}
+        return self._known[path]
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        name = printable(path.relative_to(self.root).as_posix())
+        parsers: dict[str, Parse | None] = {".json": json.loads, ".log": _config_of_wandb}
+        parse = parsers.get(path.suffix, self.parse_yaml)
+        if parse is None:
+            self._unread.append(f"{name} (pip install pyyaml)")
+            return {}
+        try:
+            with open_regular(path) as file:
+                text = file.read(LARGEST + 1)
+            if len(text) > LARGEST and path.suffix != ".log":
+                raise ValueError(f"larger than {LARGEST:,} bytes")
+            found = parse(text.decode("utf-8"))
+            if not isinstance(found, dict):
+                raise ValueError("no object")
+            return _plain(found)
+        except (ValueError, OSError, RecursionError) as error:
+            self._unread.append(f"{name} ({printable(str(error))[:80]})")
+            return {}
+
+
+def _config_of_wandb(log: str) -> object:
+    """The config of a run in W&B's own log; an empty one in other logs of that name."""
+    lines = (line for line in log.splitlines() if line.startswith(CONFIG_LINE))
+    try:
+        config = literal_eval(next(lines, "").removeprefix(CONFIG_LINE) or "{}")
+    except (SyntaxError, MemoryError):
+        config = None
+    return config if isinstance(config, dict) else {}
+
+
+def _plain(found: dict[Any, Any]) -> dict[str, Any]:
+    """Settings by name; those of W&B's config.yaml have their value one level deeper."""
+    named = {
+        str(name): value["value"] if isinstance(value, dict) and "value" in value else value
+        for name, value in found.items()
+    }
+    return {
+        name: value
+        for name, value in flat_names(named).items()
+        if value is not None and len(str(value)) <= LONGEST
+    }
