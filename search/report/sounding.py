@@ -173,7 +173,7 @@ class _Sounded:
         depths = _thinned(sorted({*shown, best}), best)
         return self._stop(
             optimum.budget,
-            text.depth_text(optimum).removeprefix("depth ") + text.interval(optimum, " [", "]"),
+            f"{best}{text.interval(optimum, ' [', ']')}",
             f"measured: {optimum.kind.value}",
             [
                 SoundedDepth(
