@@ -23,6 +23,7 @@ from fathom.search.commands.searching import ask, report, run, status, ui
 from fathom.search.commands.serving import latency
 from fathom.search.commands.study_file import check, doctor, init, plan, schema, tokenize
 from fathom.search.signals import ending_signals, interrupt
+from fathom.search.version import CORE, FULL, own_version
 
 VERBS = {
     "Before a search": (init, plan, check, doctor, tokenize, schema),
@@ -49,6 +50,12 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C, also of Typer's own."""
 AGAIN_SECONDS = 0.05
 """Time after which a Ctrl-C that was lost is sent once more."""
+
+OF_A_SEARCH = (
+    *("grpc", "mlflow", "optuna", "pandas", "psutil", "pyarrow", "ray", "safetensors"),
+    *("sqlalchemy", "torch"),
+)
+"""Packages that the smaller distribution leaves out."""
 
 BOXES_WIDTH = 72
 """Columns of a terminal in which boxes of options show each of them in full."""
@@ -91,12 +98,8 @@ def _print_version(asked: bool) -> None:
     """Prints the installed version and exits, if it is asked for."""
     if not asked:
         return
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        print(f"fathom {version('fathom-depth')}")
-    except PackageNotFoundError:
-        print("fathom, a checkout that is not installed")
+    installed = own_version()
+    print(f"fathom {installed}" if installed else "fathom, a checkout that is not installed")
     raise typer.Exit
 
 
@@ -139,6 +142,15 @@ def main() -> None:
         for problem in error.args:  # of a study file, each mistake
             _print_error(str(problem))
         sys.exit(2)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in OF_A_SEARCH:
+            raise
+        _print_error(
+            f"`{package}` must be installed for this command, which {CORE} leaves out; "
+            f"`pip install {FULL}` brings all that a search takes"
+        )
+        sys.exit(1)
     except OSError as error:
         if error.errno is None:
             raise

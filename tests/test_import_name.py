@@ -90,6 +90,20 @@ def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Pat
     assert zipfile.ZipFile(second).namelist() == zipfile.ZipFile(wheel).namelist()
 
 
+def test_the_smaller_distribution_has_the_same_files(wheel: Path, tmp_path: Path) -> None:
+    built = python(
+        *("-m", "hatchling", "build", "--target", "wheel", "-d", tmp_path),
+        cwd=ROOT / "deploy" / "core", path=None,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    [core] = tmp_path.glob("fathom_depth_core-*.whl")
+
+    def files(path: Path) -> set[str]:
+        return {name for name in zipfile.ZipFile(path).namelist() if ".dist-info/" not in name}
+
+    assert files(core) == files(wheel)
+
+
 def test_an_installed_wheel_works_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -20,7 +20,7 @@ PACKAGES = ("models", "objectives", "search")
 STANDARD_LIBRARY = sys.stdlib_module_names
 
 LEVELS = (
-    {"records", "formatting", "signals"},
+    {"records", "formatting", "signals", "version"},
     {"analysis"},
     {"record_json", "words"},
     {"json_lines"},

@@ -9,8 +9,10 @@ BROUGHT = Path(__file__).parents[2] / "configs"
 """The studies that come with Fathom."""
 
 
-def _found(study: Path) -> Path:
+def found_study(study: Path | None) -> Path | None:
     """Returns the study of this name that comes with Fathom, if there is no such file here."""
+    if study is None:
+        return None
     brought = BROUGHT / f"{study}.yaml"
     is_name = study.name == str(study) and not study.is_file()
     return brought if is_name and brought.is_file() else study
@@ -19,7 +21,7 @@ def _found(study: Path) -> Path:
 StudyFile = Annotated[
     Path,
     typer.Argument(
-        help="Study file (YAML), or `quickstart`.", metavar="STUDY.yaml", callback=_found
+        help="Study file (YAML), or `quickstart`.", metavar="STUDY.yaml", callback=found_study
     ),
 ]
 RunPath = Annotated[Path, typer.Argument(help="Run folder, runs/NAME.", metavar="RUN")]

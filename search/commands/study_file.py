@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from fathom.search.commands.arguments import Json, Overrides, Runs, StudyFile, Trust
+from fathom.search.commands.arguments import (
+    Json,
+    Overrides,
+    Runs,
+    StudyFile,
+    Trust,
+    found_study,
+)
 from fathom.search.commands.output import print_json, print_reply
 
 
@@ -133,7 +140,10 @@ def check(
 
 def doctor(
     study: Annotated[
-        Path | None, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")
+        Path | None,
+        typer.Argument(
+            help="Study file (YAML), or `quickstart`.", metavar="STUDY.yaml", callback=found_study
+        ),
     ] = None,
     overrides: Overrides = None,
     trust: Trust = False,

@@ -5,7 +5,6 @@ It has what a stranger needs to believe the answer, to repeat it or to overturn 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.metadata import version
 from math import hypot, inf, sqrt
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from fathom.search.report.hero import strip_charts
 from fathom.search.report.other_depths import compute_note, other_depths
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.version import own_version
 
 CARD, PICTURE = "card.md", "card.png"
 """Names of the two files."""
@@ -36,7 +36,6 @@ ERRORS = 2.0
 """Standard errors of a difference that overturns an answer."""
 SHORT_DIGEST = 12
 """Letters of a digest that tell it from others by eye."""
-PACKAGE = "fathom-depth"
 CITATION = """\
 @software{{fathom,
   title = {{Fathom: how deep should a transformer be?}},
@@ -79,12 +78,12 @@ def card_text(conclusion: Conclusion) -> str:
         "## Data and settings",
         _bullets(_digests(conclusion)),
         "## To reproduce it",
-        f"With Fathom {version(PACKAGE)} and the same data. Keys that the file leaves out have the "
+        f"With Fathom {own_version()} and the same data. Keys that the file leaves out have the "
         "defaults of that version.",
         _fenced("sh", f"fathom run {config.study}.yaml"),
         _fenced("yaml", study_yaml(config)),
         "## To cite it",
-        _fenced("bibtex", CITATION.format(version=version(PACKAGE))),
+        _fenced("bibtex", CITATION.format(version=own_version())),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -228,5 +227,5 @@ def _picture(conclusion: Conclusion) -> CardPicture:
         claim=text.summary([optimum for optimum, _ in drawn]),
         charts=tuple(chart for _, chart in drawn),
         source=", ".join(source),
-        program=f"Fathom {version(PACKAGE)}",
+        program=f"Fathom {own_version()}",
     )

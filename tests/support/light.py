@@ -16,7 +16,7 @@ ABSENT, find_spec = {absent}, util.find_spec
 class Absent:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in ABSENT:
-            raise ModuleNotFoundError(name)
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Absent())
 util.find_spec = lambda name: None if name in ABSENT else find_spec(name)
