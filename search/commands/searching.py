@@ -201,6 +201,7 @@ def report(
     from fathom.search.horizons.folders import read_horizons
     from fathom.search.pipeline import report_study
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
+    from fathom.search.report.terminal.equal_spend import print_equal_spends
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
     from fathom.search.scheduling.extend import warnings
@@ -220,6 +221,7 @@ def report(
     else:
         console = Console()
         print_conclusion(result.conclusion, console)
+        print_equal_spends(result.conclusion, console)
         for line in warnings(result.conclusion.audits, result.folder.resume_command):
             console.print(line, style="yellow", highlight=False)
         print_whole(f"\nReport      {result.folder.report}", console)

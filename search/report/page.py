@@ -32,6 +32,7 @@ from fathom.search.report.charts.page_figures import (
     palette,
 )
 from fathom.search.report.depth_standing import depth_standings, standing_row
+from fathom.search.report.equal_spend import HOW_READ, equal_notes, equal_rows
 from fathom.search.report.hero import hero, next_commands
 from fathom.search.report.latency import (
     BudgetLatency,
@@ -145,7 +146,7 @@ def _render(
     extent: str,
     **values: Any,
 ) -> str:
-    optima, data = conclusion.optima, FigureData()
+    optima, data, equal = conclusion.optima, FigureData(), equal_rows(conclusion)
     drawn = [page_figure(chart, data) for chart in charts]
     data.trials = [trial_row(record) for record in conclusion.records]
     top = hero(conclusion, data)
@@ -161,6 +162,8 @@ def _render(
             hero=top,
             soundings=[drawn_sounding(sounded, data)] if sounded else [],
             optima=[_table_row(optimum) for optimum in optima],
+            equal_rows=equal,
+            equal_notes=[*equal_notes(conclusion), *([HOW_READ] if equal else [])],
             laws=[text.law_text(law) for law in conclusion.laws],
             null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
             predictions=_predictions(conclusion.laws, optima),
