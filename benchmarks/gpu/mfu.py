@@ -4,6 +4,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -12,7 +13,9 @@ from benchmarks.gpu.finding import Cases, Setup, StageFinding, at_least, left_ou
 from benchmarks.gpu.subject import shape_of
 from benchmarks.speed.rivals import Block, Task
 from benchmarks.speed.step import contestants, fathom
+from fathom.models.options import Positions
 from fathom.search.study.hardware.gpus import recognised
+from fathom.search.training.micro_batches import free_memory
 from fathom.search.training.utilisation import matrix_rate
 
 SIZES = {
@@ -23,7 +26,12 @@ SIZES = {
     "1M": (5, 128, None),
 }
 """Size -> depth, width, and the mark of the MFU when compiled."""
+RECORDED = ("1M", "10M", "100M")
+"""Sizes whose steps a search may record as a CUDA graph."""
 VOCABULARIES = (50_304, 256)
+GOLF, GOLF_VOCABULARY, GOLF_TOKENS = (9, 512), 1024, 1.5e6
+"""Depth, width and vocabulary of OpenAI's Parameter Golf baseline, and the tokens a second that it
+reaches on one of its eight H100s."""
 CONTEXT, TOKENS = 1024, 16_384
 """Tokens of a sequence and of a step: with fewer, launches are measured."""
 BESIDE, BESIDE_SMALL = 0.98, 1.2
@@ -32,40 +40,62 @@ ROUNDS, SECONDS = 3, 1.0
 
 
 def cases(setup: Setup) -> Cases:
-    """Yields our own steps at each size, compiled and eager."""
-    for name, task, mark in _tasks(setup):
-        yield name, partial(_ours, task=task, mark=mark)
+    """Yields our own steps: compiled and recorded, each and both, and eager."""
+    if not setup.tiny:
+        for way in ("compiled, recorded", "recorded"):
+            task = _task(setup, *GOLF, GOLF_VOCABULARY, way)
+            yield f"9x512 {way}", partial(_ours, task=task, tokens=GOLF_TOKENS)
+    ways = (
+        ("recorded", "eager")
+        if setup.tiny
+        else ("compiled, recorded", "compiled", "recorded", "eager")
+    )
+    for way in ways:
+        for size, vocabulary, (depth, width, mark) in _sizes(setup):
+            if "recorded" in way and size not in RECORDED:
+                continue
+            best = way == ("compiled, recorded" if size in RECORDED else "compiled")
+            task = _task(setup, depth, width, vocabulary, way)
+            yield (
+                f"{size} V={vocabulary} {way}",
+                partial(_ours, task=task, mark=mark if best else None),
+            )
 
 
 def rival_cases(setup: Setup) -> Cases:
-    """Yields the same steps beside rivals, whose whole models take minutes to compile."""
-    for name, task, mark in _tasks(setup):
-        yield name, partial(_beside, task=task, mark=mark)
+    """Yields the same steps beside rivals, as fast as they are without a compiler and with it;
+    whole models take minutes to compile."""
+    for way in ("eager",) if setup.tiny else ("eager", "compiled"):
+        for size, vocabulary, (depth, width, mark) in _sizes(setup):
+            task = _task(setup, depth, width, vocabulary, way)
+            learned = replace(task.shape, positions=Positions.LEARNED)  # as the rivals have them
+            task = replace(task, shape=learned, recorded=size in RECORDED)
+            yield f"{size} V={vocabulary} {way}", partial(_beside, task=task, small=mark is None)
 
 
-def _tasks(setup: Setup) -> Iterator[tuple[str, Task, float | None]]:
-    """Name, training and mark of each case, as people train first: compiled, a large vocabulary."""
-    sizes = {"tiny": (2, 32, None)} if setup.tiny else SIZES
-    for compiled in (False,) if setup.tiny else (True, False):
-        for vocabulary in (64,) if setup.tiny else VOCABULARIES:
-            for size, (depth, width, mark) in sizes.items():
-                task = _task(setup, depth, width, vocabulary, compiled)
-                name = f"{size} V={vocabulary} {'compiled' if compiled else 'eager'}"
-                yield name, task, mark
+def _sizes(setup: Setup) -> Iterator[tuple[str, int, tuple[int, int, float | None]]]:
+    """Name, vocabulary, and depth, width and mark of each size, as people train first."""
+    for vocabulary in (64,) if setup.tiny else VOCABULARIES:
+        for size, given in ({"tiny": (2, 32, None)} if setup.tiny else SIZES).items():
+            yield size, vocabulary, given
 
 
-def _task(setup: Setup, depth: int, width: int, vocabulary: int, compiled: bool) -> Task:
+def _task(setup: Setup, depth: int, width: int, vocabulary: int, way: str) -> Task:
     context, tokens = (32, 64) if setup.tiny else (CONTEXT, TOKENS)
     return Task(
         shape=shape_of(depth, width, vocabulary=vocabulary, context=context),
         batch_size=tokens // context,
         device=setup.device,
         bfloat16=setup.on_gpu,
-        compiled=compiled,
+        compiled="compiled" in way,
+        recorded="recorded" in way,
     )
 
 
-def _ours(setup: Setup, task: Task, mark: float | None) -> Iterator[StageFinding]:
+def _ours(
+    setup: Setup, task: Task, mark: float | None = None, tokens: float | None = None
+) -> Iterator[StageFinding]:
+    """Our step, against marks of the MFU and of the tokens a second where there are any."""
     if setup.on_gpu:
         torch.cuda.reset_peak_memory_stats()
     _, block = fathom(task)
@@ -74,15 +104,15 @@ def _ours(setup: Setup, task: Task, mark: float | None) -> Iterator[StageFinding
     yield measured("seconds of the first three steps", time.monotonic() - began)
     rate = tokens_per_second(setup, task, block)
     yield measured("step, ms", 1000 * task.tokens_per_step / rate)
-    yield measured("tokens a second", rate)
+    what = "tokens a second"
+    yield at_least(what, rate, tokens) if tokens else measured(what, rate)
     share = rate * task.shape.train_flops_per_token / peak_flops(setup)
-    judged = setup.on_gpu and task.compiled and mark is not None
-    yield at_least("MFU", share, mark or 0.0) if judged else measured("MFU", share)
+    yield at_least("MFU", share, mark) if mark else measured("MFU", share)
     if setup.on_gpu:
         yield measured("peak memory, GB", torch.cuda.max_memory_allocated() / 1e9)
 
 
-def _beside(setup: Setup, task: Task, mark: float | None) -> Iterator[StageFinding]:
+def _beside(setup: Setup, task: Task, small: bool) -> Iterator[StageFinding]:
     """Our step divided by the rivals', one after another, since large ones do not fit together."""
     seconds = 0.05 if setup.tiny else SECONDS
     args = argparse.Namespace(clock="wall", nanogpt=setup.nanogpt, seconds=seconds)
@@ -92,15 +122,16 @@ def _beside(setup: Setup, task: Task, mark: float | None) -> Iterator[StageFindi
             setup, task, contestant.block
         )
         contestant.block = _released
-        torch.cuda.empty_cache()
+        free_memory()
     ours = rates.pop("Fathom")
+    yield measured("our tokens a second", ours)
     for name, rate in rates.items():
         yield measured(f"ours / {name}", ours / rate)
     if not rates:
         yield left_out("rivals", "none is installed; benchmarks/speed/rivals.py says how")
         return
     ratio, what = ours / max(rates.values()), "ours / the fastest rival"
-    bound = BESIDE if mark is not None else BESIDE_SMALL
+    bound = BESIDE_SMALL if small else BESIDE
     yield at_least(what, ratio, bound) if setup.on_gpu else measured(what, ratio)
 
 

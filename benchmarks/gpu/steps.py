@@ -49,7 +49,7 @@ def cases(setup: Setup) -> Cases:
     yield "translation", _translation
     yield "compiled", partial(_compiled, runs=COMPILED)
     if setup.on_gpu:
-        yield "CUDA graphs", partial(_compiled, runs=GRAPH, cuda_graphs=True)
+        yield "compiled and recorded", partial(_compiled, runs=GRAPH, recorded=True)
 
 
 def _waits(setup: Setup, **changes: Any) -> Iterator[StageFinding]:

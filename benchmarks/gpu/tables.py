@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.pages import FIGURES
 from benchmarks.printed_table import PrintedTable
 
-BY_SIZE = ("graphs", "memory", "packing")
+BY_SIZE = ("graphs", "speed", "rivals", "memory", "packing", "hours")
 """Stages whose cases have the same figures: a row for each case, a column for each figure."""
 ALIKE = ("steps", "attention", "agreement", "resume")
 """Stages that compare: a row for the figure of each case that comes nearest to its mark."""
@@ -37,7 +37,8 @@ def main() -> None:
         sys.exit(f"--setup must name one of {', '.join(setups)}")
     cases = setups[args.setup or next(iter(setups))]["cases"]
     for stage in BY_SIZE:
-        by_size(stage, cases)
+        if any(_is_of(case, stage) for case in cases):
+            by_size(stage, cases)
     compared(cases)
 
 

@@ -12,7 +12,7 @@ import torch
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.text.language.objective import Language
-from fathom.search.training.loop import advance
+from fathom.search.training.loop import advance, record_step
 from fathom.search.training.state import Training, TrainPlan
 
 PARAMETRIZATION = Parametrization(
@@ -24,11 +24,12 @@ WARM_STEPS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A shape, a batch size and a device to measure."""
+    """A shape, a batch size, a device, and whether steps are recorded as a CUDA graph."""
 
     shape: Shape
     batch_size: int
     device: str
+    recorded: bool = False
 
     @property
     def tokens_per_step(self) -> int:
@@ -95,6 +96,8 @@ def _rest(steps: int) -> None:
 def _training(case: Case, objective: Language, device: torch.device) -> Callable[[int], None]:
     plan = case.plan
     training = Training(case.shape, PARAMETRIZATION, plan, seed=0, device=device)
+    if case.recorded:
+        record_step(training, objective)
 
     def run(steps: int) -> None:
         advance(training, objective, goal=training.step + steps)

@@ -28,13 +28,15 @@ Loss = Callable[[Any, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """The training that every contestant runs."""
+    """The training that every contestant runs; `recorded` is ours alone, the steps as a CUDA
+    graph."""
 
     shape: Shape
     batch_size: int
     device: torch.device
     bfloat16: bool
     compiled: bool
+    recorded: bool = False
 
     @property
     def tokens_per_step(self) -> int:

@@ -21,8 +21,7 @@ from benchmarks.speed.rivals import DIFFERENCES, Block, Missing, Task, rival, te
 from fathom.models.options import Positions
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
-from fathom.search.training.compile_policy import uses_cuda_graphs
-from fathom.search.training.loop import advance
+from fathom.search.training.loop import advance, record_step
 from fathom.search.training.state import Training, TrainPlan
 
 CPU_SHAPES = ("8x32", "2x64", "20x64", "3x160", "24x128", "4x320", "24x256", "6x512")
@@ -62,10 +61,11 @@ def fathom(task: Task) -> tuple[int, Block]:
         evaluation_steps=(NEVER,),
         bfloat16=task.bfloat16,
         compiled=task.compiled,
-        cuda_graphs=task.compiled and uses_cuda_graphs(task.shape, task.device.type),
     )
     objective = text(task).to(task.device)
     training = Training(task.shape, PARAMETRIZATION, plan, seed=0, device=task.device)
+    if task.recorded:
+        record_step(training, objective)  # which compiles first
 
     def block(steps: int) -> None:
         advance(training, objective, goal=training.step + steps)

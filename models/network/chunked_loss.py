@@ -6,6 +6,7 @@ Shapes: N tokens, D width of the head, V vocabulary, W rows of the head with tho
 C tokens of a chunk.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,12 @@ measured."""
 FEWEST_ROWS = 1024
 """Smallest vocabulary whose head gets further rows: below it they would be more than a few per
 cent."""
+
+
+LossOfChunk = Callable[
+    [Tensor, Tensor, int, Tensor, Tensor, bool, float], tuple[Tensor, Tensor, Tensor]
+]
+"""`loss_of_chunk`, as it stands or as a compiler has it."""
 
 
 class LossTerms(NamedTuple):
@@ -37,18 +44,18 @@ class LossTerms(NamedTuple):
 
 def chunked_loss(
     x_ND: Tensor, head_VD: Tensor, targets_N: Tensor, weights_N: Tensor, chunk: int,
-    smoothing: float = 0.0,
+    smoothing: float = 0.0, of_chunk: LossOfChunk | None = None,
 ) -> Tensor:  # fmt: skip
     """Sum of the losses of all tokens in nats, each times its weight: a scalar.
 
     `chunk` tokens have their logits at once; `smoothing` is the share of each target that is spread
-    over the vocabulary.
+    over the vocabulary; `of_chunk` is `loss_of_chunk` as compiled, if it is.
     """
     device, dtype = x_ND.device.type, x_ND.dtype
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
     targets_N = targets_N.clamp(min=0)
-    settings = (dtype, chunk, torch.is_grad_enabled(), smoothing)
+    settings = (dtype, chunk, torch.is_grad_enabled(), smoothing, of_chunk or loss_of_chunk)
     with torch.autocast(device, enabled=False):
         loss: Tensor = _ChunkedLoss.apply(x_ND, head_VD, targets_N, weights_N, settings)  # type: ignore[no-untyped-call]
     return loss
@@ -77,7 +84,7 @@ def _logits(x_CD: Tensor, head_WD: Tensor, V: int) -> Tensor:
     return logits_CW.float()
 
 
-def _of_chunk(
+def loss_of_chunk(
     x_CD: Tensor, head_WD: Tensor, V: int, targets_C: Tensor, weights_C: Tensor,
     differentiates: bool, smoothing: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
@@ -95,14 +102,35 @@ def _of_chunk(
     loss = -(log_p_C1 * weights_C1).sum()
     if not differentiates:
         return loss, x_CD, head_WD
+    gradient = _compiled_gradient if torch.compiler.is_compiling() else _gradient
+    d_CW = gradient(log_p_CW, targets_C1, weights_C1, V, smoothing, x_CD.dtype)
+    return loss, d_CW @ head_WD, d_CW.t() @ x_CD
+
+
+def _gradient(
+    log_p_CW: Tensor, targets_C1: Tensor, weights_C1: Tensor, V: int, smoothing: float,
+    dtype: torch.dtype,
+) -> Tensor:  # fmt: skip
+    """Gradient of the logits of a chunk, in the memory of their logarithms as far as it can be."""
     p_CW = log_p_CW.exp_()
     p_CW.scatter_add_(1, targets_C1, p_CW.new_full(targets_C1.shape, smoothing - 1.0))
     if smoothing:
         p_CW[:, :V] -= smoothing / V
-    same = p_CW.dtype == x_CD.dtype
-    d_CW = p_CW if same else torch.empty_like(p_CW, dtype=x_CD.dtype)
-    torch.mul(p_CW, weights_C1, out=d_CW)
-    return loss, d_CW @ head_WD, d_CW.t() @ x_CD
+    d_CW = p_CW if p_CW.dtype == dtype else torch.empty_like(p_CW, dtype=dtype)
+    return torch.mul(p_CW, weights_C1, out=d_CW)
+
+
+def _compiled_gradient(
+    log_p_CW: Tensor, targets_C1: Tensor, weights_C1: Tensor, V: int, smoothing: float,
+    dtype: torch.dtype,
+) -> Tensor:  # fmt: skip
+    """The same for a compiler, which makes one pass of it: it has nothing that is written to places
+    that values choose."""
+    rows_W = torch.arange(log_p_CW.shape[1], device=log_p_CW.device)
+    d_CW = log_p_CW.exp() - (1.0 - smoothing) * (rows_W == targets_C1)
+    if smoothing:
+        d_CW = d_CW - smoothing / V * (rows_W < V)
+    return (d_CW * weights_C1).to(dtype)
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -111,16 +139,16 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x_ND: Tensor, head_VD: Tensor, targets_N: Tensor, weights_N: Tensor,
-        settings: tuple[torch.dtype, int, bool, float],
+        settings: tuple[torch.dtype, int, bool, float, LossOfChunk],
     ) -> Tensor:  # fmt: skip
-        dtype, chunk, differentiates, smoothing = settings
+        dtype, chunk, differentiates, smoothing, of_chunk = settings
         V, loss = len(head_VD), torch.zeros((), device=x_ND.device)
         head_WD = _with_rows(head_VD, rows_in_products(V, x_ND.device.type), dtype)
         d_x_ND = torch.empty_like(x_ND) if differentiates else None
         d_head_WD = head_VD.new_zeros(head_WD.shape) if differentiates else None
         for at in range(0, len(x_ND), chunk):
             x_CD = x_ND[at : at + chunk].to(dtype)
-            loss_of_chunk, d_x_CD, d_head_of_chunk_WD = _of_chunk(
+            part, d_x_CD, d_head_of_chunk_WD = of_chunk(
                 x_CD,
                 head_WD,
                 V,
@@ -129,7 +157,7 @@ class _ChunkedLoss(torch.autograd.Function):
                 differentiates,
                 smoothing,
             )
-            loss += loss_of_chunk
+            loss += part
             if d_x_ND is not None and d_head_WD is not None:
                 d_x_ND[at : at + chunk] = d_x_CD
                 d_head_WD += d_head_of_chunk_WD

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fathom.models.network.attention import not_padding
 from fathom.models.network.blocks import Block, Norm
-from fathom.models.network.chunked_loss import LossTerms, chunked_loss
+from fathom.models.network.chunked_loss import LossOfChunk, LossTerms, chunked_loss, loss_of_chunk
 from fathom.models.network.decoding_cache import DecodingCache
 from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import (
@@ -57,6 +57,8 @@ class Transformer(nn.Module):
         """Number of decoder layers that read the stack, if it is an encoder."""
         self.dropout = 0.0
         self.label_smoothing = 0.0
+        self.compiled_chunk: LossOfChunk | None = None
+        """`loss_of_chunk` as the compiler has it, for training; None if it is not compiled."""
         """Share of each target that training spreads over the vocabulary (Szegedy et al. 2016)."""
         self.scales = scales = forward_scales(parametrization, shape, read_by=read_by)
         self.embedding = nn.Embedding(shape.vocab_size, shape.embedding_rank or shape.d_model)
@@ -138,7 +140,8 @@ class Transformer(nn.Module):
         """Logits (B, T, V) or the loss, from the last block's stream."""
         x_ND, head_VD = self._before_head(x_ND)
         if loss is not None:
-            return chunked_loss(x_ND, head_VD, *loss)
+            of_chunk = self.compiled_chunk if self.training else None
+            return chunked_loss(x_ND, head_VD, *loss, of_chunk=of_chunk)
         return F.linear(x_ND, head_VD).view(*tokens_BT.shape, -1)
 
     def regularise(self, *, dropout: float, label_smoothing: float) -> None:
@@ -151,6 +154,7 @@ class Transformer(nn.Module):
 
     def compile_blocks(self) -> None:
         """Compiles one block for training, whose code serves all: blocks differ in weights alone.
+        The loss of a chunk of tokens is compiled as well.
 
         Compiling takes as long for any depth.
         """
@@ -160,9 +164,11 @@ class Transformer(nn.Module):
         for block in self.blocks:
             assert isinstance(block, Block)
             block.compiled = compiled
+        self.compiled_chunk = torch.compile(loss_of_chunk, dynamic=False)
 
     def uncompile_blocks(self) -> None:
         """Undoes `compile_blocks`."""
+        self.compiled_chunk = None
         for module in self.modules():
             if isinstance(module, Block):
                 module.compiled = None

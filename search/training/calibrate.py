@@ -23,12 +23,13 @@ from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import local_device
-from fathom.search.training.loop import advance
+from fathom.search.training.loop import advance, record_step
 from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
 
-MEASURED_SECONDS = 0.7
-"""Duration of a measurement of training steps, in seconds; it begins after two steps."""
+MEASURED_SECONDS, BLOCK_SECONDS = 0.7, 0.1
+"""Duration in seconds of a measurement of training steps, which begins after three; and of steps
+after which the device is waited for, as a training does only before evaluations."""
 DEAREST_STEP_SECONDS = 0.5
 """Longest training step that is measured, in seconds by the estimate; if the budget's batch takes
 longer, a smaller one is measured."""
@@ -56,7 +57,8 @@ def measure_speeds(resources: ResourcesConfig) -> dict[str, float]:
 def measured_rate(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective, device: torch.device
 ) -> Rate:
-    """FLOPs of a layer in a training step, and FLOPs per second of the training."""
+    """FLOPs of a layer in a training step, and FLOPs per second of the training, whose steps are
+    not compiled and are recorded where those of a trial are."""
     threads = torch.get_num_threads()
     torch.set_num_threads(config.resources.threads)
     try:
@@ -78,11 +80,16 @@ def measured_rate(
 
 def _seconds_per_step(training: Training, objective: Objective) -> float:
     """Mean seconds per training step."""
+    if training.plan.recorded:
+        record_step(training, objective)
     advance(training, objective, goal=2)
     began = time.perf_counter()
+    advance(training, objective, goal=3)
+    block = max(1, round(BLOCK_SECONDS / (time.perf_counter() - began)))
+    began = time.perf_counter()
     while (passed := time.perf_counter() - began) < MEASURED_SECONDS:
-        advance(training, objective, goal=training.step + 1)
-    return passed / (training.step - 2)
+        advance(training, objective, goal=training.step + block)
+    return passed / (training.step - 3)
 
 
 def _study(size: str, resources: ResourcesConfig) -> StudyConfig:

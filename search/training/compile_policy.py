@@ -1,5 +1,5 @@
-"""Decides whether the steps of a trial are compiled or recorded as a CUDA graph, and prepares for
-compiling."""
+"""Decides whether the steps of a trial are compiled and whether they are recorded as a CUDA graph,
+and prepares for compiling."""
 
 import importlib
 import os
@@ -12,15 +12,11 @@ import torch
 
 from fathom.models.shape import Shape
 
-COMPILE_SECONDS = 20.0
-"""Time to compile a block, once for all of them; an estimate for a GPU. On one CPU core with an
-empty cache the process takes 6.5 s of CPU time for it, at 4 layers and at 16."""
-GRAPH_SECONDS_PER_LAYER = 2.5
-"""Further time for each layer where the whole loss is compiled, for a CUDA graph; on a CPU it takes
-15 s at 4 layers and 43 s at 16."""
-GRAPH_PARAMS = 10_000_000
-"""Size below which a loss that is to be compiled is compiled whole, and replayed as a CUDA
-graph."""
+COMPILE_SECONDS = 10.0
+"""Time to compile a block, once for all of them, with the first three steps of a process on an H100
+whose host was slow (python -m benchmarks.gpu --stage speed); there it took 4 to 5 s for each shape
+that followed. On one CPU core with an empty cache it takes 6.5 s of CPU time, at 4 layers and 16.
+"""
 EAGER_SECONDS_PER_LAYER = 0.4e-3
 """Least time of a layer's step on a GPU, some sixty launches by a fast host: an estimate."""
 SLOW_LAUNCHES_PER_LAYER = 4e-3
@@ -28,8 +24,9 @@ SLOW_LAUNCHES_PER_LAYER = 4e-3
 H100 (python -m benchmarks.gpu --stage graphs)."""
 EAGER_FLOPS = 250e12
 """Operations per second of large bfloat16 steps on a GPU; those of 12x832 on the same H100."""
-SAVED = 0.25
-"""Least fraction of a step that compiling saves on a GPU: an estimate."""
+SAVED = 0.3
+"""Least fraction of a step's operations that compiling saved on that H100: 0.33 at 5x128, 0.32 at
+6x384 and 9x512, and more with a vocabulary of 50,304."""
 MOST_KERNELS = 64
 """Largest number of kinds of batch for which a block is compiled: rows have batches of eight
 widths, and each may come in micro-batches of several sizes. PyTorch's own limit is 8, after which
@@ -44,9 +41,11 @@ def begin_compiling() -> None:
     dynamo.recompile_limit = MOST_KERNELS
 
 
-def pays(shape: Shape, *, steps: float, tokens_per_step: int, device_type: str) -> bool:
+def pays(
+    shape: Shape, *, steps: float, tokens_per_step: int, device_type: str, recorded: bool = False
+) -> bool:
     """True if compiling is estimated to save more time than it takes, over the `steps` for which a
-    block is compiled once.
+    block is compiled once; of steps that are `recorded` it saves operations only, no launches.
 
     On a CPU it seldom does: at 8x32 (depth by width) it saves a tenth of a step and takes at least
     as long as 5,000 steps, at 2x64 a twentieth and as long as 5,000
@@ -55,11 +54,9 @@ def pays(shape: Shape, *, steps: float, tokens_per_step: int, device_type: str) 
     if device_type != "cuda":
         return False
     flops = tokens_per_step * shape.train_flops_per_token
-    step_seconds = max(shape.depth * EAGER_SECONDS_PER_LAYER, flops / EAGER_FLOPS)
-    cost = COMPILE_SECONDS
-    if uses_cuda_graphs(shape, device_type):
-        cost += GRAPH_SECONDS_PER_LAYER * shape.depth
-    return steps * step_seconds * SAVED > cost
+    launches = 0.0 if recorded else shape.depth * EAGER_SECONDS_PER_LAYER
+    step_seconds = max(launches, flops / EAGER_FLOPS)
+    return steps * step_seconds * SAVED > COMPILE_SECONDS
 
 
 def launches_may_dominate(shape: Shape, *, tokens_per_step: int, device_type: str) -> bool:
@@ -72,11 +69,6 @@ def launches_may_dominate(shape: Shape, *, tokens_per_step: int, device_type: st
     operations = tokens_per_step * shape.train_flops_per_token
     launches = shape.depth * SLOW_LAUNCHES_PER_LAYER
     return device_type == "cuda" and launches > operations / EAGER_FLOPS
-
-
-def uses_cuda_graphs(shape: Shape, device_type: str) -> bool:
-    """True if the launches of a compiled step of one process are to be replayed as a CUDA graph."""
-    return device_type == "cuda" and shape.params_total < GRAPH_PARAMS
 
 
 def possible() -> bool:

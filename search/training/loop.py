@@ -255,19 +255,13 @@ def record_step(training: Training, objective: Objective) -> None:
     batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
     backward = partial(_backward_in_parts, loss_of=objective.loss)
     training.recorded = recorded_step(training, batch, backward)
-    training.compile_seconds = time.perf_counter() - began
+    training.compile_seconds += time.perf_counter() - began
 
 
 def _loss_of(training: Training, objective: Objective) -> Callable[[Model, Batch], Tensor]:
-    """The loss of the objective, compiled whole for a user's own model and as a CUDA graph.
-
-    It is a graph only where a step has a single micro-batch: a second one would overwrite the
-    gradients of the first.
-    """
-    plan, graph = training.plan, training.plan.cuda_graphs and training.micro_batches == 1
-    if not plan.compiled or (isinstance(training.model, Transformer) and not graph):
+    """The loss of the objective, which is compiled whole for a user's own model."""
+    if not training.plan.compiled or isinstance(training.model, Transformer):
         return objective.loss
     if training.compiled_loss is None:
-        mode = "reduce-overhead" if graph else None
-        training.compiled_loss = torch.compile(objective.loss, dynamic=False, mode=mode)
+        training.compiled_loss = torch.compile(objective.loss, dynamic=False)
     return training.compiled_loss

@@ -1,7 +1,7 @@
 """A whole training step on buffers that stay, so that a GPU replays its launches as one CUDA graph.
 
 Launches take most of the step of a small model on a GPU. A graph of all of them, from the forward
-pass to the optimizer's update, needs no compiler and is recorded in a moment. Whatever changes from
+pass to the optimizer's update, compiled or not, is recorded in a moment. Whatever changes from
 step to step, the batch and the learning rate, is written to the same places. Without a GPU the same
 step is computed on the same buffers. Torch only.
 
@@ -30,7 +30,6 @@ Backward = Callable[[Training, Batch], Tensor]
 def obstacle_of_plan(plan: TrainPlan) -> str:
     """Reason in its plan why the steps of a training can't be recorded; empty if there is none."""
     reasons = {
-        "they are compiled": plan.compiled,
         "they have dropout": plan.dropout > 0,
         "they have auto-sizing": plan.auto_sizing is not None,
         "Muon trains them": plan.optimizer is OptimizerName.MUON,

@@ -62,10 +62,8 @@ class TrainPlan:
     may_be_eager: bool = False
     """True if the study leaves the choice to compile or to record to Fathom: where the compiler
     fails, steps are then computed eagerly; else that is an error."""
-    cuda_graphs: bool = False
-    """True to compile the whole loss instead, and replay its launches as one CUDA graph."""
     recorded: bool = False
-    """True to replay the launches of the whole step as one CUDA graph, without compiling."""
+    """True to replay the launches of the whole step as one CUDA graph, compiled or not."""
     diagnostics: bool = False
     """True to measure the layers at the end and at some evaluations before it."""
     micro_batches: int = 1
@@ -206,7 +204,7 @@ class Training:
 
     def become_eager(self) -> None:
         """Compiles nothing from here on."""
-        self.plan = replace(self.plan, compiled=False, cuda_graphs=False)
+        self.plan = replace(self.plan, compiled=False)
         self.compiled_loss = None
         if isinstance(self.model, Transformer):
             self.model.uncompile_blocks()

@@ -32,7 +32,6 @@ from fathom.search.training.compile_policy import (
     launches_may_dominate,
     pays,
     possible,
-    uses_cuda_graphs,
 )
 from fathom.search.training.device import (
     DeviceError,
@@ -77,14 +76,9 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         diagnostics=settings.diagnostics and config.model.build is None,
         patience=settings.patience,
     )
-    if _records(plan, config, budget, spec, device):
-        return replace(plan, recorded=True)
-    if not _compiles(config, budget, spec, device):
-        return plan
-    in_one = config.resources.processes_per_trial == 1 and config.model.build is None
-    stacks = spec.shape.encoder_depth > 0
-    graphs = in_one and not stacks and uses_cuda_graphs(spec.shape, device)
-    return replace(plan, compiled=True, cuda_graphs=graphs)
+    recorded = _records(plan, config, budget, spec, device)
+    compiled = _compiles(config, budget, spec, device, recorded=recorded)
+    return replace(plan, recorded=recorded, compiled=compiled)
 
 
 def _with_trunk(plan: TrainPlan, config: StudyConfig, budget: Budget) -> TrainPlan:
@@ -107,9 +101,10 @@ def _records(
     plan: TrainPlan, config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
 ) -> bool:
     """True if steps are to be recorded as a CUDA graph."""
-    setting = config.train.compile
-    if setting != "auto":
-        return setting == "graph"
+    if config.train.compile == "graph":
+        return True
+    if not config.train.compile:
+        return False
     alike = config.objective.batch_widths == 1 and not config.space.split
     alone = config.resources.processes_per_trial == 1 and config.model.build is None
     if not (alike and alone) or obstacle_of_plan(plan):
@@ -118,8 +113,10 @@ def _records(
     return launches_may_dominate(spec.shape, tokens_per_step=tokens, device_type=device)
 
 
-def _compiles(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> bool:
-    """True if steps that are not recorded are to be compiled."""
+def _compiles(
+    config: StudyConfig, budget: Budget, spec: TrialSpec, device: str, *, recorded: bool
+) -> bool:
+    """True if steps are to be compiled."""
     setting = config.train.compile
     if setting != "auto":
         return setting is True
@@ -132,7 +129,9 @@ def _compiles(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str)
     if spec.prunable and not config.horizon_of:  # whose trials have the same kernels at each
         steps = steps_of_a_start(config, budget)
     steps /= config.objective.batch_widths
-    worth = pays(spec.shape, steps=steps, tokens_per_step=tokens, device_type=device)
+    worth = pays(
+        spec.shape, steps=steps, tokens_per_step=tokens, device_type=device, recorded=recorded
+    )
     return worth and possible()
 
 

@@ -346,8 +346,8 @@ class TrainConfig(Group):
     every worker.
 
     `graph` compiles nothing: a GPU replays all launches of a step as one CUDA graph. `auto` does
-    that on a GPU for models so small that launches may take most of a step, and compiles for others
-    if the trial is long enough to save more time than compiling takes.
+    that on a GPU for models so small that launches may take most of a step, and compiles, small
+    models as well, if the trial is long enough to save more time than compiling takes.
     """
     deterministic: bool = False
     """Use only kernels that give the same bits every time, so that a trial can be repeated exactly

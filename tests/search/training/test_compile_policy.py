@@ -25,7 +25,6 @@ from fathom.search.training.compile_policy import (
     launches_may_dominate,
     pays,
     possible,
-    uses_cuda_graphs,
 )
 from tests.support import training as small
 from tests.support.training import (
@@ -79,11 +78,15 @@ def test_the_launches_of_wide_layers_do_not() -> None:
     assert not launches_may_dominate(shape, tokens_per_step=32768, device_type="cuda")
 
 
-def test_only_small_models_on_a_gpu_are_cuda_graphs() -> None:
-    small, large = replace(SHAPE, depth=2), replace(SHAPE, depth=24)
-    assert uses_cuda_graphs(small, "cuda")
-    assert not uses_cuda_graphs(large, "cuda")
-    assert not uses_cuda_graphs(small, "cpu")
+def test_of_recorded_steps_compiling_saves_no_launches() -> None:
+    narrow = replace(SHAPE, d_model=64, d_ff=256, n_heads=1)
+    as_before, recorded = (
+        pays(narrow, steps=12_000, tokens_per_step=1024, device_type="cuda", recorded=recorded)
+        for recorded in (False, True)
+    )
+    assert as_before
+    assert not recorded
+    assert pays(narrow, steps=10**7, tokens_per_step=1024, device_type="cuda", recorded=True)
 
 
 def test_compiling_takes_no_longer_for_a_deeper_model_whose_blocks_are_compiled() -> None:

@@ -1,7 +1,6 @@
 """Micro-batches: the same losses in any number, and smaller ones where memory runs out."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -31,27 +30,6 @@ def test_a_step_that_runs_out_of_memory_is_begun_again_with_half_as_much() -> No
     lack_memory(training, "blocks.0.attention.into.weight", 8)
     assert losses_of(training) == pytest.approx(expected, rel=1e-5)
     assert training.micro_batches == 4
-
-
-def test_a_cuda_graph_is_a_step_in_one_piece_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    modes, calls = [], 0
-
-    def compile_nothing(function: Any, *, dynamic: bool, mode: str | None = None) -> Any:
-        def counted(*given: Any) -> Any:
-            nonlocal calls
-            calls += mode is not None
-            return function(*given)
-
-        modes.append(mode)
-        return counted
-
-    expected = losses_of(new_training(SHORT_PLAN))
-    monkeypatch.setattr(torch, "compile", compile_nothing)
-    training = new_training(replace(SHORT_PLAN, compiled=True, cuda_graphs=True))
-    lack_memory(training, "embedding.weight", 5)
-    assert losses_of(training) == pytest.approx(expected, rel=1e-5)
-    assert modes == [None, "reduce-overhead"]
-    assert calls == 5, "the next piece would overwrite the gradients of the one before"
 
 
 def test_single_sequences_are_not_halved() -> None:

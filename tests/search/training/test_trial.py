@@ -453,7 +453,7 @@ def test_a_short_trial_on_a_cpu_is_compiled_only_when_told(setting: str, compile
         ("{}", True),
         ("{compile: graph}", True),
         ("{compile: false}", False),
-        ("{compile: true}", False),
+        ("{compile: true}", True),
         ("{dropout: 0.1}", False),
         ("{optimizer: muon}", False),
     ],
