@@ -17,7 +17,7 @@ Source = Annotated[
     str,
     typer.Argument(
         help="CSV, TSV, JSON lines or parquet; a folder of logs or of TensorBoard's event files; a "
-        "run folder; MLflow's or Optuna's address.",
+        "run folder; MLflow's or Optuna's address; wandb:ENTITY/PROJECT.",
         metavar="SOURCE",
     ),
 ]

@@ -1,7 +1,8 @@
-"""Where the runs of `fathom analyse` come from: a file, a folder, MLflow or Optuna."""
+"""Where the runs of `fathom analyse` come from: a file, a folder, MLflow, Optuna or W&B."""
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from math import isfinite
 from operator import attrgetter
 from pathlib import Path
@@ -15,9 +16,11 @@ from fathom.search.study.store_uri import is_optuna, without_credentials
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.columns import parse_maps
 from fathom.search.tables.folders.finding import is_pattern
+from fathom.search.tables.folders.logged import keeper, table_of
 from fathom.search.tables.horizons import Horizon, parse_horizons
 from fathom.search.tables.read import KINDS, open_text, rows_of
 from fathom.search.tables.selecting import parse_where
+from fathom.search.tables.wandb_address import is_wandb
 from fathom.search.tables.wandb_chart import as_runs
 
 LARGEST_NOISE = 10.0
@@ -82,6 +85,8 @@ def answer_source(
     told = parse_maps(maps)
     if lines:
         _check_logs(source, experiment)
+    if is_wandb(source):
+        return _answer_project(source, told, question, experiment)
     if lines or is_pattern(source):
         return _answer_folder(source, told, question, lines)
     if is_optuna(source):
@@ -131,7 +136,7 @@ def _is_run_folder(path: Path) -> bool:
 def _check_logs(source: str, experiment: str | None) -> None:
     """Refuses `--line` for what has no lines to read."""
     path = Path(source)
-    if experiment is not None or is_optuna(source) or _is_run_folder(path):
+    if experiment is not None or is_optuna(source) or is_wandb(source) or _is_run_folder(path):
         raise ConfigError(
             f"`--line` is for a folder or pattern of logs, got {printable(source)}; drop it"
         )
@@ -140,6 +145,26 @@ def _check_logs(source: str, experiment: str | None) -> None:
             f"`--line` is for a folder or pattern of logs, got {printable(source)}, where there is "
             "nothing; check the path"
         )
+
+
+def _answer_project(
+    source: str, told: Mapping[str, str], question: TableQuestion, experiment: str | None
+) -> Analysis:
+    """The answers of a project of W&B."""
+    if experiment is not None:
+        raise ConfigError(
+            f"`--experiment` is for MLflow and Optuna, got {printable(experiment)} with W&B's "
+            f"{printable(source)}; drop it"
+        )
+    if find_spec("wandb") is None:
+        raise ConfigError(
+            f"{printable(source)} is read by W&B's own package, which is not installed; "
+            "`pip install wandb` comes first"
+        )
+    from fathom.search.tables.wandb_project import read_project
+
+    project = read_project(source, keeper(told, question.columns))
+    return analyse_table(table_of(project, told), told, question)
 
 
 def _answer_folder(

@@ -1,0 +1,9 @@
+"""Addresses of projects of W&B; imports nothing of it."""
+
+ADDRESS = "wandb:"
+"""Beginning of the address of a project."""
+
+
+def is_wandb(source: str) -> bool:
+    """True for the address of a project of W&B."""
+    return source.startswith(ADDRESS)
