@@ -160,22 +160,34 @@ def compare(
     runs: Annotated[
         list[Path], typer.Argument(help="Run folders, two or more.", metavar="RUN RUN...")
     ],
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Folder for a page with these tables and a figure of each study."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare studies, such as splits of layers between encoder and decoder, by their best losses.
+    """Compare studies of other data, training, tokens or splits: is the best depth the same?
 
-    They must agree in objective, data, tokens and training. Each pair has an interval for the
-    difference.
+    Each pair has the ratio of its best depths with an interval, what the depth of one costs in the
+    other, and, on the same data, the difference of the best losses.
     """
     from rich.console import Console
 
     from fathom.search.commands import compare as comparing
+    from fathom.search.conclusion.comparison import compare_runs
 
-    studies, pairs = comparing.compare_runs(runs)
+    found = compare_runs(runs)
+    place = None
+    if report is not None:
+        from fathom.search.report.comparison import write_comparison
+
+        place = write_comparison(found, report)
     if as_json:
-        print_reply(comparing.comparison_reply(studies, pairs))
-    else:
-        comparing.print_comparison(studies, pairs, Console())
+        print_reply(comparing.comparison_reply(found))
+        return
+    comparing.print_comparison(found, Console())
+    if place:
+        print(f"Report      {place}")
 
 
 def rungs(

@@ -400,12 +400,39 @@ class Difference(Part):
     """True where the interval leaves out 0."""
 
 
+class StatedDepthRatio(Part):
+    """The best depth of one study beside that of another, before rounding."""
+
+    budgets: tuple[int, ...]
+    """One; or several, over which the ratio is estimated as if it were the same."""
+    one: str
+    other: str
+    ratio: float | None = None
+    """The best depth of the other divided by that of the one; null where `why_not` has a reason."""
+    low: float | None = None
+    high: float | None = None
+    settled: bool
+    """True where the interval leaves out 1."""
+    costs: tuple[float | None, float | None] = (None, None)
+    """Nats that the best depth of the one costs in the other, and the other way round; null where
+    it was not tested there."""
+    cost_intervals: tuple[Interval | None, Interval | None] = (None, None)
+    why_not: str = ""
+    """Why there is no ratio; else empty."""
+
+
 class StudyComparison(Part):
-    """Studies beside each other; all intervals of a budget hold together with `confidence`."""
+    """Studies beside each other; all ratios of a budget hold together with `confidence`, and so do
+    all differences."""
 
     confidence: float
+    differing: dict[str, tuple[str, ...]]
+    """Key in which the studies differ -> its value in each of them."""
     best: tuple[StudyLoss, ...]
+    depths: tuple[StatedDepthRatio, ...]
     differences: tuple[Difference, ...]
+    no_differences: str
+    """Why best losses are not compared; else empty."""
 
 
 class AtCompute(Part):

@@ -99,7 +99,7 @@ def horizons_page(
     chart, data = depth_against_tokens(_optima(answers), law), FigureData()
     charts = [chart] if chart else []
     soundings = [
-        drawn_sounding(sounded, data, answer.text)
+        drawn_sounding(sounded, data, horizon=answer.text)
         for answer in answers
         if (sounded := sounding(answer.conclusion, key=f"sounding-{answer.label}"))
     ]

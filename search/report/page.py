@@ -183,9 +183,13 @@ def _render(
     )
 
 
-def drawn_sounding(sounded: SoundingValues, data: FigureData, horizon: str = "") -> dict[str, Any]:
-    """Returns a sounding as the templates take it; one of several has its horizon in words."""
-    return {"said": sounded, "figure": page_figure(sounded.chart, data), "horizon": horizon}
+def drawn_sounding(
+    sounded: SoundingValues, data: FigureData, *, horizon: str = "", study: str = ""
+) -> dict[str, Any]:
+    """Returns a sounding as the templates take it; one of several has its horizon in words, or the
+    name of its study."""
+    figure = page_figure(sounded.chart, data)
+    return {"said": sounded, "figure": figure, "horizon": horizon, "study": study}
 
 
 def trial_row(record: TrialRecord) -> dict[str, str | float | None]:
