@@ -42,7 +42,7 @@ COLUMNS = {
 
 
 @dataclass
-class Machine:
+class TrialOnSpot:
     """A trial on machines that come one after another, and its clock."""
 
     now: float = 0.0
@@ -77,7 +77,7 @@ class Machine:
 def a_day(
     generator: Generator,
     schedule: ReportSchedule,
-    machine: Machine,
+    machine: TrialOnSpot,
     mean_life: float,
     notice: float,
 ) -> None:
@@ -91,7 +91,7 @@ def a_day(
     trial_log.LEAVING.clear()
 
 
-def days(slots: int, mean_life: float, notice: float) -> Iterator[Machine]:
+def days(slots: int, mean_life: float, notice: float) -> Iterator[TrialOnSpot]:
     """Yields the trials of so many slots after a day, on machines with exponential lives of so many
     seconds in the mean."""
     config = parse(STUDY)
@@ -99,7 +99,7 @@ def days(slots: int, mean_life: float, notice: float) -> Iterator[Machine]:
     shape = feasible_shapes(config, budget, 256)[0]
     given = best_assignment(config, budget, shape, checkpoint=str(Path("nowhere") / "trial.pt"))
     for seed in range(slots):
-        machine = Machine()
+        machine = TrialOnSpot()
         clock = SimpleNamespace(monotonic=lambda machine=machine: machine.now)
         with patch.object(trial_log, "time", clock):
             a_day(np.random.default_rng(seed), ReportSchedule(given), machine, mean_life, notice)
