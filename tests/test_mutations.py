@@ -141,7 +141,8 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fathom.search.pipeline.prepare", lambda *_: objective)
     monkeypatch.setattr("fathom.search.cluster.session.ray_session.start_ray", lambda *_: None)
     monkeypatch.setattr("fathom.search.pipeline.start_ray", lambda *_: None)
-    monkeypatch.setattr("fathom.search.pipeline.Tracker", Nowhere)
+    for place in ("pipeline", "tracking.publishing"):
+        monkeypatch.setattr(f"fathom.search.{place}.Tracker", Nowhere)
     monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())
 
 

@@ -45,6 +45,7 @@ HEAVY = {"torch", "ray", "mlflow"}
 """They take a second or more to import, which `plan`, `predict` and `export` must not wait for."""
 
 LIGHT = (
+    "tracking.publishing",
     *(
         "study.keys.config",
         "study.planning.budget",

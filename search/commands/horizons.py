@@ -18,13 +18,13 @@ from fathom.search.commands.output import (
 from fathom.search.contract.horizons import horizons_reply
 from fathom.search.horizons.answers import answers_from
 from fathom.search.horizons.search import ReadyHorizons, check_horizons_ready, search_horizons
-from fathom.search.pipeline import RunResult
 from fathom.search.report.terminal.answer_tables import print_conclusion
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.terminal.tables import print_whole
 from fathom.search.run_folder import locked
 from fathom.search.scheduling.extend import waits, warnings
 from fathom.search.study.keys.config import StudyConfig, placed
+from fathom.search.tracking.publishing import RunResult
 
 
 def prepare_horizons(

@@ -9,10 +9,10 @@ from fathom.search.contract.horizons import horizons_reply
 from fathom.search.formatting import format_count, shell_command
 from fathom.search.horizons.answers import HorizonAnswers, answers_of, publish_answers
 from fathom.search.horizons.folders import read_horizons
-from fathom.search.pipeline import report_study
 from fathom.search.report.terminal.answer_tables import SHORTER, optimum_cells, print_next
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.study.preflight import load_folder
+from fathom.search.tracking.publishing import report_study
 
 COLUMNS = ("depth", "95 % interval", "verdict", "best shape")
 

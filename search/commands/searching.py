@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fathom.objectives.contract import Objective
-    from fathom.search.pipeline import RunResult
     from fathom.search.scheduling.optuna_studies import Studies
     from fathom.search.study.keys.config import StudyConfig
     from fathom.search.study.preflight import ReadyStudy
+    from fathom.search.tracking.publishing import RunResult
 
 
 def run(
@@ -199,12 +199,12 @@ def report(
 
     from fathom.search.contract.studies import study_reply
     from fathom.search.horizons.folders import read_horizons
-    from fathom.search.pipeline import report_study
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.equal_spend import print_equal_spends
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
     from fathom.search.scheduling.extend import warnings
+    from fathom.search.tracking.publishing import report_study
 
     if read_horizons(run_folder):
         from fathom.search.commands.horizons_report import report_horizons

@@ -13,7 +13,7 @@ from fathom.search.cluster.early_end import spent_seconds
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.horizons.answers import answers_from, publish_answers
 from fathom.search.horizons.folders import HorizonFolder, horizons_in
-from fathom.search.pipeline import RunResult, run_study
+from fathom.search.pipeline import run_study
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.study.keys.config import StudyConfig, dump
@@ -23,6 +23,7 @@ from fathom.search.study.preflight import (
     check_same_study,
     without_passwords,
 )
+from fathom.search.tracking.publishing import RunResult
 
 
 @dataclass(frozen=True, slots=True)

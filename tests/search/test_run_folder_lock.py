@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.pipeline import report_study
 from fathom.search.run_folder import InUseError, RunFolder, RunFolderError, locked
 from fathom.search.study.keys.config import dump
+from fathom.search.tracking.publishing import report_study
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.pipeline import report_study
 from fathom.search.study.keys.config import dump
+from fathom.search.tracking.publishing import report_study
 from tests.support.command_line import Done, fathom
 from tests.support.dry_run import Simulation, scheduler, study
 

@@ -68,7 +68,7 @@ def place(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     folder = RunFolder(shutil.copytree(whole, tmp_path / "runs" / CONFIG.study))
     # The page and MLflow take seconds, and read nothing but records and the store.
     monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())
-    monkeypatch.setattr("fathom.search.pipeline.Tracker", MagicMock())
+    monkeypatch.setattr("fathom.search.tracking.publishing.Tracker", MagicMock())
     here("report", folder.path)
     proof = tmp_path / "mine" / "OWNED"
     proof.parent.mkdir()

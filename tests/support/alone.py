@@ -20,6 +20,7 @@ from fathom.search.run_folder import RunFolder, locked
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import load
 from fathom.search.study.preflight import check_ready
+from fathom.search.tracking import publishing
 from fathom.search.training.saving.trial_log import ReportSchedule
 from tests.support.in_process import search_in_process
 from tests.support.toy import CPU
@@ -73,7 +74,7 @@ def alone(stop: Stop | None = None) -> Iterator[Steps]:
         patch.setattr(pipeline, "run_trials", trials)
         patch.setattr(pipeline, "start_ray", lambda *_: None)
         patch.setattr(pipeline, "Tracker", MagicMock())
-        patch.setattr(pipeline, "write_report", lambda *_: None)
+        patch.setattr(publishing, "write_report", lambda *_: None)
         patch.setattr(ReportSchedule, "interrupted", lambda _: stop.interrupted())
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # as a worker does

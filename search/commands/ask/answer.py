@@ -25,7 +25,6 @@ from fathom.search.contract.studies import study_answers
 from fathom.search.contract.trainings import sizes_of
 from fathom.search.export.best import entries_yaml, shape_entry
 from fathom.search.formatting import exact_count, format_count, rounded_count, shell_command
-from fathom.search.pipeline import RunResult
 from fathom.search.report.terminal.answer_tables import print_answers, print_next
 from fathom.search.report.text import (
     depths_not_ruled_out,
@@ -38,6 +37,7 @@ from fathom.search.run_folder import write_atomically
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
+from fathom.search.tracking.publishing import RunResult
 from fathom.search.words import both_ends, study_reason
 
 

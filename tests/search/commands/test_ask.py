@@ -28,13 +28,13 @@ from fathom.search.commands.ask.chosen_study import SpeedBySize, most_params, pr
 from fathom.search.commands.ask.question import Question, question
 from fathom.search.contract.reply import Reply, StatedAnswer, VerdictKind
 from fathom.search.export.best import read_best
-from fathom.search.pipeline import RunResult
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import load
 from fathom.search.study.keys.json_schema import modeline
+from fathom.search.tracking.publishing import RunResult
 from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler
 from tests.support.optima import verdict

@@ -9,11 +9,11 @@ from rich.console import Console
 
 from fathom.search.commands.searching import _print_run, report
 from fathom.search.conclusion.conclude import Conclusion
-from fathom.search.pipeline import RunResult
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.keys.config import parse
+from fathom.search.tracking.publishing import RunResult
 from tests.support.simulated import simulated_study
 
 CONFIG = parse("study: s\nobjective: language\nbudgets: [300k]\n")
@@ -50,7 +50,7 @@ def test_a_resumed_run_says_how_long_all_of_its_runs_took(
 def test_a_report_warns_of_early_stopping_as_the_run_did(
     result: RunResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fathom.search.pipeline.report_study", lambda *_, **__: result)
+    monkeypatch.setattr("fathom.search.tracking.publishing.report_study", lambda *_, **__: result)
     report(result.folder.path)
     said = " ".join(capsys.readouterr().out.split())
     assert "300k: stopping at" in said

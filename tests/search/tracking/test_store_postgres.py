@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from fathom.search.pipeline import report_study
 from fathom.search.run_folder import read_records
 from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import TrackingConfig
+from fathom.search.tracking.publishing import report_study
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.postgres_server import PASSWORD, Server, driver, running
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fathom.search.pipeline import report_study
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.study.keys.config import dump
 from fathom.search.study.planning.plan import plan_study
+from fathom.search.tracking.publishing import report_study
 from tests.support.browser import Browser, browser
 from tests.support.dry_run import MACHINE, Simulation, scheduler, study
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.pipeline import report_study
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.store_uri import TrackingError
 from fathom.search.tracking.artifacts import check_artifacts
 from fathom.search.tracking.messages import TrackedStudy
+from fathom.search.tracking.publishing import report_study
 from tests.support.dry_run import Simulation, scheduler, study
 
 
@@ -63,7 +63,7 @@ def test_a_store_whose_artifacts_go_elsewhere_is_left_alone_and_the_report_is_wr
             tracked.append(study)
             raise InterruptedError("it would be written")
 
-    monkeypatch.setattr("fathom.search.pipeline.Tracker", Tracked)
+    monkeypatch.setattr("fathom.search.tracking.publishing.Tracker", Tracked)
     store = run.path.parent / "mlflow.db"
     before = store.read_bytes()
     result = report_study(run.path)
