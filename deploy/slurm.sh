@@ -42,7 +42,13 @@ export PATH="$PWD/.venv/bin:$PATH"
 export RAY_AUTH_MODE=token
 (umask 077 && ray get-auth-token --generate > /dev/null)
 
-address=$(hostname -I | cut -d ' ' -f 1)
+# The address by which Slurm reaches this node, so the network that all of them share: a machine may
+# have several, and its own name often stands for 127.0.1.1 on it.
+address=$(scontrol show node "$SLURMD_NODENAME" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p')
+address=$(getent ahostsv4 "$address" | sed -n '/^127\./d; s/ .*//p' | head -n 1)
+address=${address:-$(hostname -I | cut -d ' ' -f 1)}
+# Ray opens a file for each connection between its processes.
+ulimit -n "$(ulimit -Hn)"
 # Ray opens its folder to every user of a node, so it lies in one that only this user can enter.
 private=$(mktemp -d /tmp/fathom-XXXXXXXX)
 ray start --head --block --node-ip-address="$address" --port=6379 --dashboard-host=127.0.0.1 \
@@ -54,12 +60,13 @@ export RAY_ADDRESS="$address:6379"
 if [ "$SLURM_JOB_NUM_NODES" -gt 1 ]; then
     # shellcheck disable=SC2016  # the shell of each node fills in what stands in single quotes
     srun --nodes="$((SLURM_JOB_NUM_NODES - 1))" --ntasks="$((SLURM_JOB_NUM_NODES - 1))" \
-        --exclude="$SLURMD_NODENAME" --kill-on-bad-exit=0 \
-        --cpus-per-task="$SLURM_CPUS_ON_NODE" --cpu-bind=none \
+        --exclude="$SLURMD_NODENAME" --kill-on-bad-exit=0 --cpu-bind=none \
         sh -c 'mkdir -m 700 "$0" || exit
             trap : TERM; trap "rm -rf \"$0\"" EXIT  # once Ray has ended
-            ray start --block "$@"' "$private" \
-        --address="$RAY_ADDRESS" --num-cpus="$SLURM_CPUS_ON_NODE" &
+            ulimit -n "$(ulimit -Hn)"
+            # Nodes of one job may differ, and Slurm tells each its own number of CPUs.
+            ray start --block --num-cpus="$SLURM_CPUS_ON_NODE" "$@"' "$private" \
+        --address="$RAY_ADDRESS" &
 fi
 
 # Fathom counts the trials that can run at once when the search starts, so all nodes must join first.

@@ -132,7 +132,7 @@ class Host:
     def run(self, command: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the shell there, as root at the console would."""
         enter = ["nsenter", f"--target={self.pid}", "--mount", "--pid", "--net", "--uts", "--ipc"]
-        home = {"HOME": _home(), "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+        home = {"HOME": home_folder(), "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         return subprocess.run(
             [*enter, "bash", "-c", command], env=home, capture_output=True, text=True, check=False
         )
@@ -208,7 +208,7 @@ def _furnish(home: Path) -> None:
     shutil.copy(FOLDER / "key.pub", home / ".ssh" / "authorized_keys")
     (home / ".config" / "pip").mkdir(parents=True)
     (home / ".config" / "pip" / "pip.conf").write_text(
-        f"[global]\nno-index = true\nfind-links = {_home()}/wheels\n", encoding="utf-8"
+        f"[global]\nno-index = true\nfind-links = {home_folder()}/wheels\n", encoding="utf-8"
     )
     shutil.copytree(FOLDER / "wheels", home / "wheels")
     (home / ".bashrc").write_text(
@@ -235,10 +235,10 @@ def _link(name: str) -> str:
 
 def _environment() -> tuple[str, str, str]:
     """Returns the home folder, the virtual environment, and the Python that it is made of."""
-    return _home(), sys.prefix, sys.base_prefix
+    return home_folder(), sys.prefix, sys.base_prefix
 
 
-def _home() -> str:
+def home_folder() -> str:
     return pwd.getpwuid(0).pw_dir
 
 
