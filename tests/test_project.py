@@ -85,9 +85,9 @@ def test_the_requirements_are_the_imported_packages() -> None:
     providers = packages_distributions()
     provided = {name: set(map(canonicalize_name, providers.get(name, ()))) for name in foreign}
 
-    # pydantic's own core, which holds the type of its errors, comes with it. An extra brings
-    # TensorBoard, and with it protobuf. W&B's package is there for who has a project of W&B.
-    others = {"pydantic_core", "tensorboard", "google", "wandb"}
+    # pydantic's own core, which holds the type of its errors, comes with it. Extras bring
+    # TensorBoard, and with it protobuf, and boto3. W&B's package is for who has a project of W&B.
+    others = {"pydantic_core", "tensorboard", "google", "wandb", "boto3", "botocore"}
     assert {name for name in foreign if not provided[name] & required} <= others
     assert required <= set().union(*provided.values())
 

@@ -77,6 +77,7 @@ HOMES = {
     "jinja2": ("search.report",),
     "matplotlib": ("search.report",),
     "tensorboard": ("search.tables.folders.events",),
+    "boto3": ("search.cluster.doctor.amazon",),
 }
 """Each framework -> the folders or modules that may name it."""
 

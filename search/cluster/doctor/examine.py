@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fathom.search.cluster.doctor.access import judge_storage, judge_tracking
 from fathom.search.cluster.doctor.checks import judge_cluster, judge_members
+from fathom.search.cluster.doctor.cloud_file import ask_cloud
 from fathom.search.cluster.doctor.facts import (
     ClusterFacts,
     Disk,
@@ -67,8 +68,8 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
         check_same_study(config, RunFolder(folder / config.study))
         folder = RunFolder(folder / config.study).checkpoint("any").parent
     uri = (config.tracking.uri if config else None) or default_tracking_uri(runs)
-    with ThreadPoolExecutor(1) as aside, planted(folder) as probe:
-        tracking = aside.submit(ask_tracking, uri)
+    with ThreadPoolExecutor(2) as aside, planted(folder) as probe:
+        tracking, cloud = aside.submit(ask_tracking, uri), aside.submit(ask_cloud)
         asks_torch = resources.gpus_per_trial not in (0, "auto")
         question = NodeQuestion(probe, secrets.token_hex(16), asks_torch, imports_of(config))
         cluster, members = _ask(question)
@@ -82,6 +83,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
             *judge_storage(probe, cluster, disk_for_checkpoints(folder), needs),
             tracking.result(),
             *ask_optuna(config, uri),
+            *cloud.result(),
         )
 
 

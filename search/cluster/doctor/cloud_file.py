@@ -1,0 +1,106 @@
+"""Reads what a cluster file asks of AWS, and has a process of its own ask the account for it."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fathom.search.cluster.doctor.facts import Finding, Severity, ok, warning
+from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
+from fathom.search.study.hardware.gpus import CLUSTER_FILES
+
+HEAD_FILE = CLUSTER_FILES[0]
+"""The cluster file on the head itself, whose credentials are those of its role."""
+ROLE = "ray-autoscaler-v1"
+"""Name of the role and of the instance profile that `ray up` makes for a head that names none."""
+PARAMETER = "resolve:ssm:"
+"""Beginning of an image that is named by a parameter."""
+AWS_SECONDS = 120.0
+"""Longest wait for all answers of AWS; each question has its own limits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudFile:
+    """What a cluster file asks of AWS."""
+
+    file: str
+    on_head: bool
+    """True on the head, where the credentials are its role's."""
+    region: str
+    profile: str
+    """Name or ARN of the head's instance profile."""
+    images: tuple[str, ...]
+    """Names of the parameters that name images."""
+    machine: str
+    """Type of the workers' machines."""
+    spot: bool
+    """True if the workers are spot machines."""
+    workers: int
+    """Largest number of workers."""
+
+
+def ask_cloud() -> tuple[Finding, ...]:
+    """Findings about the role, the images and the quota that the cluster file here needs on AWS;
+    none without such a file."""
+    asked = cloud_file()
+    if asked is None:
+        return ()
+    if importlib.util.find_spec("boto3") is None:
+        text = f"role and quota for {asked.file} not asked: boto3 is not installed here"
+        return (ok("AWS", text, "before `ray up`: `pip install boto3`"),)
+    command = [sys.executable, "-P", "-m", "fathom.search.cluster.doctor.amazon"]
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(asdict(asked)),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=AWS_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        text = f"role and quota for {asked.file} not asked: no answer in {AWS_SECONDS:g} s"
+        return (warning("AWS", text, "see that this machine reaches AWS"),)
+    found = json.loads(done.stdout.splitlines()[-1])
+    return tuple(Finding(**{**entry, "level": Severity(entry["level"])}) for entry in found)
+
+
+def cloud_file() -> CloudFile | None:
+    """What the cluster file of this head, or of this folder, asks of AWS; None without one, or if
+    it is for another place."""
+    for file in CLUSTER_FILES:
+        try:
+            return _read(parse_yaml(read_text(file.expanduser())), file)
+        except (YamlError, RuntimeError):  # the latter without a home
+            continue
+        except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
+            return None  # `ray up` says what is wrong with it
+    return None
+
+
+def _read(config: Any, file: Path) -> CloudFile | None:
+    if config["provider"]["type"] != "aws":
+        return None
+    types, head = config["available_node_types"], config["head_node_type"]
+    worker = next(node for name, node in types.items() if name != head)
+    nodes = [node["node_config"] for node in (types[head], worker)]
+    profile = nodes[0].get("IamInstanceProfile") or config.get("head_node", {}).get(
+        "IamInstanceProfile", {"Name": ROLE}
+    )
+    market = nodes[1].get("InstanceMarketOptions", {})
+    images = dict.fromkeys(str(node.get("ImageId", "")) for node in nodes)
+    return CloudFile(
+        file=str(file),
+        on_head=file == HEAD_FILE,
+        region=str(config["provider"]["region"]),
+        profile=str(profile.get("Arn") or profile["Name"]),
+        images=tuple(
+            image.removeprefix(PARAMETER) for image in images if image.startswith(PARAMETER)
+        ),
+        machine=str(nodes[1]["InstanceType"]),
+        spot=market.get("MarketType") == "spot",
+        workers=int(worker.get("max_workers", config.get("max_workers", 2))),
+    )
