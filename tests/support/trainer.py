@@ -12,15 +12,17 @@ import sys
 import time
 
 OTHER_DEFAULTS = {"fail": "", "pause": "0", "learning_rate": "1e-3", "every": "10", "seed": "0"}
-OTHER_DEFAULTS |= {"last": "yes", "end": "yes"}
-"""`last=no`: no evaluation at the end but by `every`; `end=no`: it trains on after its steps."""
+OTHER_DEFAULTS |= {"last": "yes", "end": "yes", "saves": "yes"}
+"""`last=no`: no evaluation at the end but by `every`; `end=no`: it trains on after its steps;
+`saves=no`: SIGTERM ends it at once."""
 
 
 def main() -> None:
     keys = OTHER_DEFAULTS | dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
     steps, fail, state = int(keys["steps"]), keys["fail"], os.path.join(keys["folder"], "state")
     ended: list[int] = []
-    signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+    if keys["saves"] == "yes":
+        signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
     step = 0
     if keys["resume"] == "1":
         with open(state, encoding="ascii") as file:

@@ -157,7 +157,8 @@ class CommandTrial:
         finally:
             process.stop()
         if not (self._interrupted or self._is_whole):
-            raise self._too_early(process.exit_status)
+            # One that went on beyond the horizon was ended here, by a signal or not.
+            raise self._too_early(0 if self._beyond else process.exit_status)
 
     def _evaluations(self, process: CommandProcess) -> Iterator[Evaluation]:
         """Yields each new evaluation up to the horizon, until the command ends or is interrupted.
@@ -217,7 +218,7 @@ class CommandTrial:
         last = self._last_text[-LAST_LINE:]
         if status is None or status < 0:
             return WorkerLostError(f"the command was killed by signal {-(status or 0)}; {last}")
-        interval = self._interval() if status == 0 or self._beyond else 0
+        interval = self._interval() if status == 0 else 0
         if interval and self._tokens + interval > self._most_tokens:
             steps = interval / self._budget.tokens_per_step
             return HorizonError(

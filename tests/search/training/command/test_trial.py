@@ -73,7 +73,7 @@ def test_the_loss_at_a_rung_lies_on_a_line_between_the_evaluations_around_it(
     assert at.loss == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("more", [(), ("--end=no",)])
+@pytest.mark.parametrize("more", [(), ("--end=no",), ("--end=no", "--saves=no", "--pause=0.02")])
 @pytest.mark.parametrize("every", [8, 70])
 def test_a_command_that_never_evaluates_at_the_horizon_is_told_the_nearest_multiple(
     every: int, more: tuple[str, ...], tmp_path: Path
