@@ -197,6 +197,27 @@ def test_the_autoscaler_asks_for_a_spot_worker_in_the_heads_network_without_its_
     assert subnet["MapPublicIpOnLaunch"], "the head reaches it, and it reaches the package index"
 
 
+def test_the_guides_command_finds_the_worker_and_makes_an_image_of_it(account: Account) -> None:
+    """With boto3, whose names are those of the `aws` command."""
+    ec2 = boto3.client("ec2", REGION)
+    filters = {
+        "tag:ray-cluster-name": CLUSTER["cluster_name"],
+        f"tag:{KIND}": "worker",
+        "instance-state-name": "running",
+    }
+    text = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+    for name, value in filters.items():
+        assert f"Name={name},Values={value}" in text
+
+    asked = [{"Name": name, "Values": [value]} for name, value in filters.items()]
+    (found,) = ec2.describe_instances(Filters=asked)["Reservations"]
+    (worker,) = found["Instances"]
+
+    assert [worker["InstanceId"]] == account.alive("worker")
+    made = ec2.create_image(InstanceId=worker["InstanceId"], Name="fathom-worker", NoReboot=True)
+    assert made["ImageId"].startswith("ami-")
+
+
 def test_the_head_knows_the_workers_resources_and_gives_none_of_its_own(account: Account) -> None:
     sent = yaml.safe_load((account.reached.folder / BOOTSTRAP).read_text(encoding="utf-8"))
     types = sent["available_node_types"]

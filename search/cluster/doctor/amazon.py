@@ -48,7 +48,7 @@ def ask_amazon(asked: CloudFile, session: Session) -> tuple[Finding, ...]:
         text = f"role and quota for {asked.file} not asked: no credentials of AWS are found here"
         return (ok("AWS", text, "before `ray up`: `aws configure`"),)
     questions = [("image", _images), ("quota", _quota)]
-    if not asked.on_head and asked.images:
+    if not asked.on_head and asked.worker_image:
         questions.insert(1, ("role", _role))
     return tuple(_answer(f"AWS {name}", ask, asked, session) for name, ask in questions)
 
@@ -106,9 +106,7 @@ def _role(subject: str, asked: CloudFile, session: Session) -> Finding:
     answers = iam.simulate_principal_policy(
         PolicySourceArn=role["Arn"],
         ActionNames=["ssm:GetParameters"],
-        ResourceArns=[
-            f"arn:{partition}:ssm:{asked.region}::parameter{image}" for image in asked.images
-        ],
+        ResourceArns=[f"arn:{partition}:ssm:{asked.region}::parameter{asked.worker_image}"],
     )["EvaluationResults"]
     if all(answer["EvalDecision"] == "allowed" for answer in answers):
         return ok(subject, f"{role['RoleName']} may find the workers' image")

@@ -34,6 +34,8 @@ class CloudFile:
     """Name or ARN of the head's instance profile."""
     images: tuple[str, ...]
     """Names of the parameters that name images."""
+    worker_image: str
+    """The one for the workers, which the head's role must read; empty if none names their image."""
     machine: str
     """Type of the workers' machines."""
     spot: bool
@@ -91,16 +93,20 @@ def _read(config: Any, file: Path) -> CloudFile | None:
         "IamInstanceProfile", {"Name": ROLE}
     )
     market = nodes[1].get("InstanceMarketOptions", {})
-    images = dict.fromkeys(str(node.get("ImageId", "")) for node in nodes)
+    images = [_parameter(str(node.get("ImageId", ""))) for node in nodes]
     return CloudFile(
         file=str(file),
         on_head=file == HEAD_FILE,
         region=str(config["provider"]["region"]),
         profile=str(profile.get("Arn") or profile["Name"]),
-        images=tuple(
-            image.removeprefix(PARAMETER) for image in images if image.startswith(PARAMETER)
-        ),
+        images=tuple(image for image in dict.fromkeys(images) if image),
+        worker_image=images[1],
         machine=str(nodes[1]["InstanceType"]),
         spot=market.get("MarketType") == "spot",
         workers=int(worker.get("max_workers", config.get("max_workers", 2))),
     )
+
+
+def _parameter(image: str) -> str:
+    """Name of the parameter that names an image; empty if the image is named by its own number."""
+    return image.removeprefix(PARAMETER) if image.startswith(PARAMETER) else ""

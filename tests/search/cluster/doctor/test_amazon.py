@@ -19,6 +19,7 @@ ASKED = CloudFile(
     region="us-east-1",
     profile="ray-autoscaler-v1",
     images=(IMAGE,),
+    worker_image=IMAGE,
     machine="g6.xlarge",
     spot=True,
     workers=8,
@@ -136,6 +137,15 @@ def test_a_role_that_may_not_read_the_image_is_told_with_the_command(
     assert role.level is Severity.WARNING
     assert "no worker would start" in role.message
     assert role.remedy == f"`{ATTACH}`"
+
+
+def test_an_image_of_ones_own_needs_no_right_of_the_head(aws: Amazon) -> None:
+    aws.quota_is(32)
+
+    found = aws.says(replace(ASKED, images=(), worker_image=""))
+
+    assert list(found) == ["AWS image", "AWS quota"]
+    assert {finding.level for finding in found.values()} == {Severity.OK}
 
 
 def test_before_the_first_ray_up_the_command_is_for_after_it(there: Amazon) -> None:

@@ -43,7 +43,20 @@ def test_the_file_says_role_images_machines_and_their_number(folder: Path) -> No
         *(True, 8),
     )
     assert len(asked.images) == 2
+    assert asked.worker_image == asked.images[1]
     assert all(image.startswith("/aws/service/") for image in asked.images)
+
+
+def test_an_image_with_a_number_of_its_own_is_no_parameter(folder: Path) -> None:
+    text = (folder / "cluster.yaml").read_text(encoding="utf-8")
+    (driver,) = (line.strip() for line in text.splitlines() if "nvidia-driver" in line)
+    edit(folder, driver, "ImageId: ami-0123456789abcdef0")
+
+    asked = cloud_file()
+
+    assert asked is not None
+    assert asked.worker_image == ""
+    assert len(asked.images) == 1
 
 
 def test_a_head_has_a_file_of_its_own_which_comes_first(folder: Path) -> None:
