@@ -20,8 +20,8 @@ from ray.autoscaler._private.util import hash_runtime_conf, prepare_config, vali
 
 from tests.support.command_line import run
 from tests.support.places import PACKAGE_FOLDERS, ROOT
+from tests.support.ray_program import RAY
 
-RAY = Path(sys.executable).with_name("ray")
 SHELLCHECK = str(Path(sys.executable).with_name("shellcheck"))
 FILES = ("cluster.yaml", "deploy/gcp.yaml", "deploy/local.yaml")
 CLOUDS = FILES[:2]

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import yaml
 
 from tests.support.command_line import Done, run
 from tests.support.places import ROOT
+from tests.support.ray_program import RAY
 
-RAY = Path(sys.executable).with_name("ray")
 CLUSTER: dict[str, Any] = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))
 SET_UP = CLUSTER["setup_commands"][0]
 START_LISTS = ("head_start_ray_commands", "worker_start_ray_commands")

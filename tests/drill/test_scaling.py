@@ -5,25 +5,21 @@ The machines are processes of this one, by Ray's fake provider.
 
 import json
 import os
-import shutil
-import socket
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from fathom.search.records import Outcome
 from fathom.search.run_folder import RunFolder, read_records
 from tests.support.command_line import run
 from tests.support.places import ROOT
+from tests.support.ports import free_port
+from tests.support.ray_program import RAY, ray_folder
 from tests.support.waiting import LONGEST_SECONDS, wait_until
 
-RAY = Path(sys.executable).with_name("ray")
 HEAD = "f" * 51 + "00000"
 """Id of the head, by which the fake provider knows it."""
 MOST = 2
@@ -83,20 +79,13 @@ def settings(port: int) -> dict[str, Any]:
     }
 
 
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def access() -> Iterator[dict[str, str]]:
     """The environment that joins a cluster of a head without cores, which may start workers."""
-    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # paths of sockets must be short
     port = free_port()
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789" * 4}
-    joins = os.environ | token | {"RAY_TMPDIR": folder, "PYTHONPATH": str(ROOT)}
+    options = ["--node-ip-address=127.0.0.1", "--num-cpus=0", "--include-dashboard=false"]
+    ports = [f"--port={port}", f"--ray-client-server-port={free_port()}", "--disable-usage-stats"]
     starts = {
         "RAY_FAKE_CLUSTER": "1",
         "AUTOSCALER_UPDATE_INTERVAL_S": "1",
@@ -104,11 +93,10 @@ def access() -> Iterator[dict[str, str]]:
         "RAY_CLOUD_INSTANCE_ID": HEAD,
         "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD,
     }
-    file = Path(folder, "autoscaler.json")
-    file.write_text(json.dumps(settings(port)), encoding="utf-8")
-    options = ["--node-ip-address=127.0.0.1", "--num-cpus=0", "--include-dashboard=false"]
-    ports = [f"--port={port}", f"--ray-client-server-port={free_port()}", "--disable-usage-stats"]
-    try:
+    with ray_folder() as folder:
+        joins = os.environ | token | {"RAY_TMPDIR": folder, "PYTHONPATH": str(ROOT)}
+        file = Path(folder, "autoscaler.json")
+        file.write_text(json.dumps(settings(port)), encoding="utf-8")
         started = run(
             *(RAY, "start", "--head", f"--autoscaling-config={file}", *options, *ports),
             env=joins | starts,
@@ -116,12 +104,6 @@ def access() -> Iterator[dict[str, str]]:
         )
         assert started.returncode == 0, started.stdout + started.stderr
         yield joins | {"RAY_ADDRESS": f"127.0.0.1:{port}"}
-    finally:
-        # `ray stop` would end every other Ray of this machine too.
-        for process in psutil.process_iter(["environ"]):
-            if (process.info["environ"] or {}).get("RAY_TMPDIR") == folder:
-                process.kill()
-        shutil.rmtree(folder)
 
 
 def nodes(access: dict[str, str]) -> dict[str, bool]:

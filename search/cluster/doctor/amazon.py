@@ -1,5 +1,5 @@
 """Asks AWS what a cluster file needs of an account: `python -P -m`, with what the file asks for as
-JSON on standard input.
+JSON in its argument.
 
 A process of its own, since only it needs boto3, and the network may let it wait.
 """
@@ -7,7 +7,7 @@ A process of its own, since only it needs boto3, and the network may let it wait
 import json
 import re
 import sys
-from dataclasses import asdict
+from collections.abc import Callable
 from typing import Any
 
 from boto3.session import Session
@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fathom.search.cluster.doctor.cloud_file import ROLE, CloudFile
 from fathom.search.cluster.doctor.facts import Finding, failure, ok, warning
+from fathom.search.record_json import from_values, to_values
 
 SPOT = {
     **dict.fromkeys(("g", "vt"), "L-3819A6DF"),
@@ -37,6 +38,9 @@ POLICY = "AmazonSSMReadOnlyAccess"
 DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
 """Codes of AWS for an action that its caller may not take."""
 
+Question = Callable[[str, CloudFile, Session], Finding]
+"""Asks AWS one thing; returns a finding with the given subject."""
+
 
 def ask_amazon(asked: CloudFile, session: Session) -> tuple[Finding, ...]:
     """A finding each about images, role and quota, and one alone where nobody may ask."""
@@ -53,10 +57,10 @@ def ask_amazon(asked: CloudFile, session: Session) -> tuple[Finding, ...]:
     return tuple(_answer(f"AWS {name}", ask, asked, session) for name, ask in questions)
 
 
-def _answer(subject: str, ask: Any, asked: CloudFile, session: Session) -> Finding:
+def _answer(subject: str, ask: Question, asked: CloudFile, session: Session) -> Finding:
     """The finding of a question, or that it could not be asked."""
     try:
-        return ask(subject, asked, session)  # type: ignore[no-any-return]
+        return ask(subject, asked, session)
     except (BotoCoreError, ClientError) as error:
         if asked.on_head and _denied(error):
             return ok(subject, "not asked: the head's role may not read it", "ask before `ray up`")
@@ -67,8 +71,8 @@ def _answer(subject: str, ask: Any, asked: CloudFile, session: Session) -> Findi
 
 
 def _images(subject: str, asked: CloudFile, session: Session) -> Finding:
-    """Whether the parameters that name the images are there, and on the head, whether its role may
-    read them, without which no worker starts."""
+    """Returns a failure if a parameter that names an image is not in the region, or on the head if
+    its role may not read it, without which no worker starts."""
     if not asked.images:
         return ok(subject, "each is named by its own number")
     try:
@@ -85,7 +89,8 @@ def _images(subject: str, asked: CloudFile, session: Session) -> Finding:
 
 
 def _role(subject: str, asked: CloudFile, session: Session) -> Finding:
-    """Whether the head's role may read the parameters that name the workers' image."""
+    """Returns a warning if there is no role for the head yet, or if it may not read the parameter
+    that names the workers' image."""
     iam = _client(session, "iam", asked)
     name = _name_of(asked.profile)
     try:
@@ -115,7 +120,8 @@ def _role(subject: str, asked: CloudFile, session: Session) -> Finding:
 
 
 def _quota(subject: str, asked: CloudFile, session: Session) -> Finding:
-    """Whether the account's quota of vCPUs has room for the workers, whatever else runs there."""
+    """Returns a warning if the account's quota of vCPUs is too small for all workers. What else
+    runs in the account is not counted."""
     code = quota_code(asked.machine, spot=asked.spot)
     kind = "spot" if asked.spot else "on demand"
     if code is None:
@@ -168,11 +174,9 @@ def _attach(role: str) -> str:
 
 
 def main() -> None:
-    """Asks what standard input says, and prints the findings as JSON."""
-    questions = json.load(sys.stdin)
-    asked = CloudFile(**{**questions, "images": tuple(questions["images"])})
-    found = ask_amazon(asked, Session())
-    print(json.dumps([asdict(finding) for finding in found]))
+    """Asks what the argument says, and prints the findings as JSON."""
+    found = ask_amazon(from_values(CloudFile, json.loads(sys.argv[1])), Session())
+    print(json.dumps([to_values(finding) for finding in found]))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
 import importlib.util
 import json
-import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.search.cluster.doctor.facts import Finding, Severity, ok, warning
+from fathom.search.cluster.doctor.facts import Finding, ok, warning
+from fathom.search.cluster.doctor.gather import output_of
+from fathom.search.record_json import from_values, to_values
 from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
 from fathom.search.study.hardware.gpus import CLUSTER_FILES
 
@@ -24,7 +25,7 @@ AWS_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudFile:
-    """What a cluster file asks of AWS."""
+    """The machines, images and rights that a cluster file needs on AWS."""
 
     file: str
     on_head: bool
@@ -54,25 +55,16 @@ def ask_cloud() -> tuple[Finding, ...]:
         text = f"role and quota for {asked.file} not asked: boto3 is not installed here"
         return (ok("AWS", text, "before `ray up`: `pip install boto3`"),)
     command = [sys.executable, "-P", "-m", "fathom.search.cluster.doctor.amazon"]
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(asdict(asked)),
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=AWS_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        text = f"role and quota for {asked.file} not asked: no answer in {AWS_SECONDS:g} s"
+    output, trouble = output_of([*command, json.dumps(to_values(asked))], AWS_SECONDS)
+    if trouble:
+        text = f"role and quota for {asked.file} not asked: {trouble}"
         return (warning("AWS", text, "see that this machine reaches AWS"),)
-    found = json.loads(done.stdout.splitlines()[-1])
-    return tuple(Finding(**{**entry, "level": Severity(entry["level"])}) for entry in found)
+    return tuple(from_values(Finding, entry) for entry in json.loads(output.splitlines()[-1]))
 
 
 def cloud_file() -> CloudFile | None:
-    """What the cluster file of this head, or of this folder, asks of AWS; None without one, or if
-    it is for another place."""
+    """Returns what a cluster file asks of AWS: that of the head, if this is one, else that of this
+    folder. None if neither is there, or if it is for another cloud."""
     for file in CLUSTER_FILES:
         try:
             return _read(parse_yaml(read_text(file.expanduser())), file)

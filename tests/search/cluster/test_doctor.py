@@ -2,11 +2,8 @@
 
 import json
 import os
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +11,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from fathom.search.cluster.doctor import examine
@@ -42,9 +38,10 @@ from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import load, parse
 from fathom.search.study.planning.plan import plan_study, search_disk
 from tests.support.places import ROOT
+from tests.support.ports import free_port
+from tests.support.ray_program import RAY, ray_folder
 
 TINY = ROOT / "configs" / "tiny.yaml"
-RAY = Path(sys.executable).with_name("ray")
 TOKEN = "a-token-that-nobody-may-see-0123456789"
 NO_PROBE = ClusterProbe("", "", "", trouble="none is asked")
 QUESTION = NodeQuestion(probe=NO_PROBE, salt="", asks_torch=False)
@@ -370,13 +367,6 @@ def test_a_broken_study_is_one_line_and_status_2(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["study.yaml"]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def test_an_address_without_a_listener_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -395,17 +385,15 @@ def test_an_address_without_a_listener_is_refused(
 @pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[dict[str, str]]:
     """A real cluster of two nodes on this machine with a token; the environment that joins it."""
-    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # paths of sockets must be short
     access = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-    environment = os.environ | access | {"RAY_TMPDIR": folder, "PYTHONPATH": str(ROOT)}
     port = free_port()
     address = f"127.0.0.1:{port}"
     head = ["--head", f"--port={port}", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
     # Ray's usual port may be taken by another cluster here.
     head += [f"--ray-client-server-port={free_port()}"]
-    starts = (head, [f"--address={address}"])
-    try:
-        for arguments in starts:
+    with ray_folder() as folder:
+        environment = os.environ | access | {"RAY_TMPDIR": folder, "PYTHONPATH": str(ROOT)}
+        for arguments in (head, [f"--address={address}"]):
             done = subprocess.run(
                 [RAY, "start", "--num-cpus=1", "--disable-usage-stats", *arguments],
                 env=environment,
@@ -416,12 +404,6 @@ def ray_cluster() -> Iterator[dict[str, str]]:
             )
             assert done.returncode == 0, done.stdout + done.stderr
         yield access | {"RAY_ADDRESS": address, "RAY_TMPDIR": folder}
-    finally:
-        # `ray stop` would end every other Ray of this machine too.
-        for process in psutil.process_iter(["environ"]):
-            if (process.info["environ"] or {}).get("RAY_TMPDIR") == folder:
-                process.kill()
-        shutil.rmtree(folder)
 
 
 @pytest.mark.drill

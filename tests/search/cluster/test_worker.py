@@ -1,7 +1,6 @@
 """A machine that is about to be taken away, on a real Ray: `search/cluster/worker.py`."""
 
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from fathom.search.training.assignment import Assignment
 from fathom.search.training.saving.trial_log import LEAVING
 from fathom.search.training.trial import RunningTrial
 from tests.support.ray_folder import cluster_of
+from tests.support.ray_program import RAY
 from tests.support.searches import new_search
 from tests.support.toy import Successor
 from tests.support.waiting import wait_until
@@ -37,7 +37,6 @@ resources: {gpus_per_trial: 0}
 """
 STEPS_BEFORE = 40
 """Steps of the node before it is drained."""
-RAY = Path(sys.executable).with_name("ray")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from fathom.search.records import Outcome
 from fathom.search.tracking import follower as module
+from tests.support.ports import free_port
 from tests.support.tracked import (
     TRIAL_RUN,
     UNANSWERED_SECONDS,
@@ -45,9 +46,7 @@ class MlflowServer:
     """MLflow's own web application on a port of its own; can be stopped and started again."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self._running: BaseWSGIServer | None = None
 
     def start(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fathom.search.study.store_uri import TrackingError
 from fathom.search.tracking.key import REFUSAL, Key
 from fathom.search.tracking.ui import open_ui, terminated_as_interrupted
+from tests.support.ports import free_port
 from tests.support.tracked import CONFIG, Place
 
 
@@ -27,9 +28,7 @@ def status(address: str, headers: dict[str, str]) -> tuple[int, str]:
 def test_the_page_is_served_on_loopback_to_who_has_the_key_until_ended(place: Place) -> None:
     key = Key()
     place.writer().write_study(CONFIG)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     said: list[str] = []
 
     def look_and_end(text: str) -> None:

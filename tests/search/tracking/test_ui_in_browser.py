@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from fathom.search.study.planning.plan import plan_study
 from fathom.search.tracking.publishing import report_study
 from tests.support.browser import Browser, browser
 from tests.support.dry_run import MACHINE, Simulation, scheduler, study
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.drill]
 STUDY = "simulated"
@@ -28,6 +28,7 @@ OWN_ERRORS = (
     # Of Chromium, when a chart has changed its size while it was drawn; it is drawn again.
     "ResizeObserver loop",
 )
+
 """What MLflow's page says to the console of an empty store as well."""
 
 
@@ -55,9 +56,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             progress._update_answers(all_budgets=True)
     search.folder.config.write_text(dump(config))
     largest = report_study(search.folder.path).conclusion.optima[-1]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "search", "ui", "--runs", str(runs), "--port", str(port)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:

@@ -1,4 +1,4 @@
-"""What `fathom doctor` asks AWS and says of the answers, both checked by botocore's models."""
+"""Questions of `fathom doctor` to AWS and its findings, both checked by botocore's models."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What `fathom doctor` reads in a cluster file for AWS, and what it says where it can't ask."""
+"""The cluster file that `fathom doctor` reads, and its findings where it can't ask AWS."""
 
 import importlib.util
 import subprocess
