@@ -34,7 +34,7 @@ class Ahead:
     @classmethod
     def nothing(cls, device: torch.device) -> "Ahead":
         """Returns the state before the first step."""
-        return cls(loss_sum=torch.zeros((), device=device))
+        return cls(loss_sum=torch.zeros((), device=device, dtype=torch.float64))
 
     def add_step(self, loss: Tensor, statistics: Tensor | None) -> None:
         """Adds the training loss of a step and its statistics, if there are any."""

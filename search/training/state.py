@@ -186,8 +186,9 @@ class Training:
         self.step = 0
         self.train_seconds = 0.0
         self.compile_seconds = 0.0
-        self.loss_sum = torch.zeros((), device=device)
-        """Sum of the training losses since the last evaluation."""
+        self.loss_sum = torch.zeros((), device=device, dtype=torch.float64)
+        """Sum of the training losses since the last evaluation. Double precision has no rounding
+        here, so that a sum of all ranks, kept at a save, does not change the last digit."""
         self.loss_steps = 0
         """Steps since the last evaluation."""
         self.step_statistics: list[Tensor] = []
