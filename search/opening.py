@@ -17,7 +17,7 @@ from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan
-from fathom.search.study.preflight import ReadyStudy
+from fathom.search.study.preflight import Cap, ReadyStudy
 from fathom.search.tracking.data_set import data_set
 from fathom.search.tracking.messages import DataSet, TrackedStudy
 
@@ -47,6 +47,8 @@ class OpenRun:
     """Time of the monotonic clock at which the run began, seconds."""
     max_hours: float | None
     """Hours after which the search ends, those of earlier runs included; None without a limit."""
+    cap: Cap | None
+    """Most that trials may cost, those of earlier runs included; None without a limit."""
 
 
 def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
@@ -84,4 +86,5 @@ def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
         began=ready.began,
         began_monotonic=ready.began_monotonic,
         max_hours=ready.max_hours,
+        cap=ready.cap,
     )

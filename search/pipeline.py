@@ -11,6 +11,7 @@ from rich.console import Console
 from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
+from fathom.search.cluster.cost_limit import CostLimit
 from fathom.search.cluster.early_end import DiskSpace, TimeLimit
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.memory_kills import MemoryKills
@@ -111,7 +112,7 @@ def _ends_when_deleted(folder: run_folder.RunFolder) -> Iterator[None]:
 def _search(
     scheduler: Scheduler, objective: Objective, run: OpenRun, console: Console
 ) -> BaseException | None:
-    """Runs trials until all are done or the hours are over.
+    """Runs trials until all are done, or the hours or the money are over.
 
     Returns None, or what ended the search before that: the user's interrupt or an error of the
     machine.
@@ -119,19 +120,26 @@ def _search(
     folder, interrupt = run.folder, Interrupt()
     with Progress(scheduler, run.plans, console) as progress:
         limit = TimeLimit(folder, run.max_hours, run.began_monotonic, interrupt)
+        if run.cap and not scheduler.done:
+            start_ray(run.config.resources, folder.resume_command, run.config.own_code)
+        cost = CostLimit(scheduler, run.cap, interrupt)
         space, memory = DiskSpace(folder, interrupt), MemoryKills(folder, interrupt)
 
         def tick() -> None:
             limit.tick(progress.print_line)
+            cost.tick(progress.print_line)
             for watch in (space, memory):
                 watch.tick(scheduler.live.values(), progress.print_line)
             progress.tick()
 
         with hidden(COPIED_BY_TUNE), interrupt.on_signals(folder.ending, progress.print_line):
-            if not limit.over:
+            if not (limit.over or cost.over):
                 run_trials(scheduler, objective, tick, interrupt)
         limit.keep()
-    if scheduler.done or limit.over or not interrupt.requested:
+        cost.keep()
+        if line := cost.sentence():
+            progress.print_line(line)
+    if scheduler.done or limit.over or cost.over or not interrupt.requested:
         return None
     progress.print_interruption(len(interrupt.saved))
     return interrupt.error or KeyboardInterrupt()
@@ -148,6 +156,7 @@ def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:
         unfinished=unfinished,
         resume=folder.resume_command,
         fingerprint=read_fingerprint(folder),
+        outlook=scheduler.tell_target(),
     )
     publish(folder, conclusion, tracker)
     scheduler.conclude(conclusion.optima)

@@ -84,6 +84,10 @@ class RunFolder:
     """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
     seconds = PathInside("state/seconds")
     """Seconds that all runs on the folder have taken together."""
+    device_seconds = PathInside("state/device_seconds")
+    """Seconds for which trials of all runs on the folder have held a GPU, or a core."""
+    target = PathInside("state/target.json")
+    """What is known at the target of a study, and what its next trainings would bring."""
     time_left = PathInside("state/time_left.json")
     """The time left as the search told it last."""
     trunks = PathInside("state/trunks")

@@ -24,6 +24,7 @@ from fathom.search.report.terminal.tables import print_whole
 from fathom.search.run_folder import locked
 from fathom.search.scheduling.extend import waits, warnings
 from fathom.search.study.keys.config import StudyConfig, placed
+from fathom.search.study.preflight import Cap
 from fathom.search.tracking.publishing import RunResult
 
 
@@ -37,7 +38,7 @@ def prepare_horizons(
 
 def run_horizons(
     ready: ReadyHorizons, console: Console, *, extend: bool, max_hours: float | None,
-    as_json: bool, exit_verdict: bool,
+    cap: Cap | None, as_json: bool, exit_verdict: bool,
 ) -> None:  # fmt: skip
     """Searches every horizon of a checked study and prints the answer of each; exits with status 1
     if no trial of one has finished, else by the verdict if that is asked for."""
@@ -49,7 +50,7 @@ def run_horizons(
             with ThreadPoolExecutor(1) as aside:  # torch takes seconds to import, Ray to start
                 aside.submit(import_module, "torch")
                 start_ray(ready.config.resources, command_again(), ready.config.own_code)
-        for result in search_horizons(ready, steps, extended=extend, max_hours=max_hours):
+        for result in search_horizons(ready, steps, extended=extend, max_hours=max_hours, cap=cap):
             found.append(result)
             print_conclusion(result.conclusion, console)
             for line in waits(result.conclusion.audits):

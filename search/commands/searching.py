@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fathom.objectives.contract import Objective
     from fathom.search.scheduling.optuna_studies import Studies
     from fathom.search.study.keys.config import StudyConfig
-    from fathom.search.study.preflight import ReadyStudy
+    from fathom.search.study.preflight import Cap, ReadyStudy
     from fathom.search.tracking.publishing import RunResult
 
 
@@ -51,6 +51,18 @@ def run(
         float | None,
         typer.Option(min=0, help="End after so many hours, those of earlier runs included."),
     ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(min=0, help="End before trials cost more, those of earlier runs included."),
+    ] = None,
+    price: Annotated[
+        float | None,
+        typer.Option(min=0, help="Cost of an hour of a GPU, or of a core without one."),
+    ] = None,
+    until_width: Annotated[
+        str | None,
+        typer.Option(help="End once the interval at the study's target is as narrow: 1.5."),
+    ] = None,
     as_json: Json = False,
     exit_verdict: ExitVerdict = False,
 ) -> None:
@@ -58,6 +70,9 @@ def run(
     from rich.console import Console
 
     console, began = Console(stderr=as_json), time.monotonic()
+    if until_width is not None:
+        overrides = [*(overrides or ()), f"target.until_width={until_width}"]
+    cap = _cap(max_cost, price)
     config = _read(study, overrides, console, trust=trust)
     if config.horizons:
         from fathom.search.commands.horizons import prepare_horizons, run_horizons
@@ -65,7 +80,7 @@ def run(
         prepared = prepare_horizons(config, study, overrides, runs, trust=trust)
         try:
             run_horizons(
-                prepared, console, extend=extend, max_hours=max_hours, as_json=as_json,
+                prepared, console, extend=extend, max_hours=max_hours, cap=cap, as_json=as_json,
                 exit_verdict=exit_verdict,
             )  # fmt: skip
         except KeyboardInterrupt as interrupt:
@@ -73,7 +88,8 @@ def run(
         return
     ready, studies = _prepare(config, study, overrides, runs, console, trust=trust)
     try:
-        result = _search(replace(ready, max_hours=max_hours), studies, console, extend=extend)
+        ready = replace(ready, max_hours=max_hours, cap=cap)
+        result = _search(ready, studies, console, extend=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     from fathom.search.contract.studies import study_reply
@@ -89,6 +105,22 @@ def run(
         sys.exit(1)
     if exit_verdict:
         exit_by_verdict(told())
+
+
+def _cap(cost: float | None, price: float | None) -> "Cap | None":
+    """The cap of what trials may cost; both numbers are given, or neither."""
+    from fathom.search.study.file.errors import ConfigError
+    from fathom.search.study.preflight import Cap
+
+    if cost is None and price is None:
+        return None
+    if cost is None or price is None:
+        missing = "--price" if price is None else "--max-cost"
+        raise ConfigError(
+            f"`{missing}` is missing: a cap is a cost and the price of an hour of a GPU (of a core "
+            "where trials have none); for example --max-cost 50 --price 2.5"
+        )
+    return Cap(cost, price)
 
 
 def _print_run(result: "RunResult", runs: Path, seconds: float, console: "Console") -> None:

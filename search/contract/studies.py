@@ -18,6 +18,7 @@ from fathom.search.contract.equal_spend import equal_spendings
 from fathom.search.contract.questions import planned_horizon, study_question
 from fathom.search.contract.reply import Reply, StatedAnswer
 from fathom.search.contract.table_answers import table_of
+from fathom.search.contract.target import target_answer
 from fathom.search.formatting import exact_count, shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import StudyConfig
@@ -55,7 +56,8 @@ def study_answers(
     horizon: str | None = None,
     noise: float | None = None,
 ) -> tuple[StatedAnswer, ...]:
-    """The answer of each budget of a study; one that has no trial yet is unfinished."""
+    """The answer of each budget of a study, one that has no trial yet is unfinished, and that of
+    its target."""
     config, found = conclusion.config, dict[int, StatedAnswer]()
     for optimum in conclusion.optima:
         question = study_question(optimum.budget, config, run, horizon_of(optimum, horizon))
@@ -67,7 +69,8 @@ def study_answers(
     for answer in not_begun(config, run, rest, conclusion.resume, horizon):
         assert answer.question.budget is not None
         found[int(answer.question.budget)] = answer
-    return tuple(found[budget] for budget in sorted(found))
+    of_target = target_answer(conclusion, run)
+    return (*(found[budget] for budget in sorted(found)), *filter(None, [of_target]))
 
 
 def not_begun(

@@ -9,6 +9,7 @@ from pathlib import Path
 from fathom.objectives.contract import Objective
 from fathom.objectives.durable import make_folder
 from fathom.objectives.prepare import prepare
+from fathom.search.cluster.cost_limit import spent_device_seconds
 from fathom.search.cluster.early_end import spent_seconds
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.horizons.answers import answers_from, publish_answers
@@ -18,6 +19,7 @@ from fathom.search.report.terminal.steps import Steps
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.preflight import (
+    Cap,
     ReadyStudy,
     check_ready,
     check_same_study,
@@ -63,9 +65,11 @@ def search_horizons(
     *,
     extended: bool = False,
     max_hours: float | None = None,
+    cap: Cap | None = None,
 ) -> Iterator[RunResult]:
     """Searches each horizon, yields its result and writes the answers so far; ends with the first
-    horizon that `max_hours` has cut short. The caller holds the lock of the study's folder.
+    horizon that `max_hours` or the `cap` of costs, both of all horizons together, has cut short.
+    The caller holds the lock of the study's folder.
 
     Raises:
         ValueError: before any trial of a horizon starts, if it can't be run.
@@ -78,8 +82,11 @@ def search_horizons(
     write_atomically(folder.config, dump(config))
     found = list[tuple[HorizonFolder, Conclusion]]()
     for each, study in zip(ready.horizons, ready.studies, strict=True):
-        hours = max_hours and max(0.0, max_hours - _other_hours(ready, each))
-        result = _search_one(each, replace(study, max_hours=hours), objective, steps, extended)
+        others = [other.folder for other in ready.horizons if other.label != each.label]
+        hours = max_hours and max(0.0, max_hours - sum(map(spent_seconds, others)) / 3600)
+        left = cap and cap.after(sum(map(spent_device_seconds, others)))
+        limited = replace(study, max_hours=hours, cap=left)
+        result = _search_one(each, limited, objective, steps, extended)
         found.append((each, result.conclusion))
         publish_answers(answers_from(folder, config, found))
         yield result
@@ -96,9 +103,3 @@ def _search_one(
         steps.end()
         steps.console.print(f"\nHorizon of {horizon.text}", style="bold", highlight=False)
         return run_study(study, steps, objective=objective, extended=extended)
-
-
-def _other_hours(ready: ReadyHorizons, horizon: HorizonFolder) -> float:
-    """Hours that the other horizons have taken."""
-    others = [each.folder for each in ready.horizons if each.label != horizon.label]
-    return sum(map(spent_seconds, others)) / 3600

@@ -164,6 +164,7 @@ def _render(
             optima=[_table_row(optimum) for optimum in optima],
             equal_rows=equal,
             equal_notes=[*equal_notes(conclusion), *([HOW_READ] if equal else [])],
+            target=text.target_text(conclusion.outlook) if conclusion.outlook else "",
             laws=[text.law_text(law) for law in conclusion.laws],
             null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
             predictions=_predictions(conclusion.laws, optima),

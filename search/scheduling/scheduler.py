@@ -7,7 +7,7 @@ decision is written down before it takes effect (`state/journal.jsonl` for trial
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from fathom.models.shape import Shape
@@ -34,7 +34,9 @@ from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past
 from fathom.search.scheduling.optuna_studies import Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
+from fathom.search.scheduling.outlook import Outlook, write_outlook
 from fathom.search.scheduling.sampler import ShapeSampler
+from fathom.search.scheduling.target import TargetLadder
 from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
@@ -72,7 +74,12 @@ class Scheduler:
         self.budgets = {
             budget.params: self._open(budget, shapes, past) for budget, shapes in spaces.items()
         }
+        self.ladder = TargetLadder(config, self.budgets) if config.target else None
+        self._bought = self.ladder is None
+        self.outlook: Outlook | None = None
+        """What is known at the target, as last told."""
         self._recover(past)
+        self._buy()
         for search in self.budgets.values():
             self._write_study(search)
 
@@ -83,20 +90,24 @@ class Scheduler:
 
     @property
     def done(self) -> bool:
-        """True if every budget is explored and confirmed."""
-        return all(search.done for search in self.budgets.values())
+        """True if every budget is explored and confirmed, and no further training is worth its
+        price."""
+        return self._bought and all(search.done for search in self.budgets.values())
 
     def next_trial(self) -> TrialSpec | None:
         """The next trial to start, or None when all that could start waits for running ones.
 
         The budget of which the smallest share has started comes first, so that none is left for
-        the end, when a cluster would stand idle.
+        the end, when a cluster would stand idle. With a target the smallest comes first, since
+        larger ones begin with what it has found.
         """
-        for search in sorted(self.budgets.values(), key=lambda search: search.share_started):
-            if spec := self._next_of(search):
-                self._begin(search, spec)
-                return spec
-        return None
+        while True:
+            for search in self._in_turn():
+                if spec := self._next_of(search):
+                    self._begin(search, spec)
+                    return spec
+            if not self._buy():
+                return None
 
     def report(self, trial: str, report: Report) -> bool:
         """Records a report and what follows from it; returns True if the trial continues.
@@ -154,6 +165,14 @@ class Scheduler:
         search.running.discard(trial)
         search.waiting.append(spec)
 
+    def tell_target(self) -> Outlook | None:
+        """What is known at the target, which is written down as well; None without a target."""
+        if self.ladder is None:
+            return None
+        self.outlook = self.ladder.outlook()
+        write_outlook(self.folder, self.outlook)
+        return self.outlook
+
     def conclude(self, optima: Iterable[Optimum]) -> None:
         """Writes the answers into Optuna's studies."""
         for optimum in optima:
@@ -178,7 +197,7 @@ class Scheduler:
             budget=budget,
             shapes=shapes,
             public_space=public_space(shapes),
-            planned=stage_trials(self.config, shapes),
+            planned=stage_trials(self.config, budget.params, shapes),
             rule=halving_rule(self.config.stopping, past.first_rungs.get(budget.params, 0)),
             sampler=ShapeSampler(
                 self.config,
@@ -190,6 +209,8 @@ class Scheduler:
     def _next_of(self, search: BudgetState) -> TrialSpec | None:
         if search.waiting:
             return search.waiting.popleft()
+        if self.ladder and not (search.confirmations or self.ladder.is_open(search)):
+            return None
         if search.started_in[Stage.EXPLORE] < search.planned[0]:
             return self._explore(search)
         if not (search.confirmations or search.running or search.settled):
@@ -203,6 +224,10 @@ class Scheduler:
             self._take_up(search, [paused])
             return search.waiting.popleft()
         return self._spec(search, Stage.CONFIRM, choice)
+
+    def _in_turn(self) -> list[BudgetState]:
+        searches = list(self.budgets.values())
+        return searches if self.ladder else sorted(searches, key=lambda s: s.share_started)
 
     def _explore(self, search: BudgetState) -> TrialSpec | None:
         """The next exploring trial; None while the trials of earlier rounds have not all reached
@@ -240,12 +265,31 @@ class Scheduler:
     def _plan_confirmations(self, search: BudgetState) -> None:
         """Plans the next batch of confirming trials, and journals it before any of them starts."""
         config, ended = self.config.confirm, in_order_of_names(search.ended)
-        if self.config.sampler is not Sampler.LADDER:
+        if self.ladder:
+            planned = self.ladder.needed(search)
+        elif self.config.sampler is not Sampler.LADDER:
             plain = self.config.plain_rates
             planned = next_confirmations(config, search.shapes, ended, plain_rates=plain)
         else:
             again = search.started_in[Stage.CONFIRM]
             planned = () if again else ladder_confirmations(config, ended)
+        self._plan(search, planned)
+
+    def _buy(self) -> bool:
+        """Plans the trainings that are worth most to a target, once nothing else is to be trained;
+        returns True if there are any."""
+        if self.ladder is None or self._bought or not all(s.done for s in self.budgets.values()):
+            return False
+        self.tell_target()
+        bought = self.ladder.purchases()[: self.config.confirm.together]
+        for params in dict.fromkeys(purchase.budget for purchase in bought):
+            choices = [purchase.choice for purchase in bought if purchase.budget == params]
+            self._plan(self.budgets[params], choices)
+        self._bought = not bought
+        return bool(bought)
+
+    def _plan(self, search: BudgetState, planned: Sequence[Choice]) -> None:
+        """Journals a batch of confirming trials; an empty one settles the budget."""
         search.confirmations = deque(planned)
         search.explored, search.settled = True, not planned
         append_line(

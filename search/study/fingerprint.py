@@ -22,8 +22,8 @@ from fathom.search.study.keys.config import StudyConfig
 
 log = logging.getLogger(__name__)
 
-FREE_TO_CHANGE = {"resources", "tracking"}
-"""Groups of a study file that may change between runs on a folder: no answer depends on them."""
+FREE_TO_CHANGE = {"resources", "tracking", "target"}
+"""Groups of a study file that may change between runs on a folder: no training depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

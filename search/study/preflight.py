@@ -41,6 +41,23 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True)
+class Cap:
+    """The most that the trials of a study may cost, and the price of an hour of a device: a GPU, or
+    a core where trials have no GPU."""
+
+    cost: float
+    price: float
+
+    def of(self, device_seconds: float) -> float:
+        """Cost of so many seconds of a device."""
+        return device_seconds / 3600 * self.price
+
+    def after(self, device_seconds: float) -> "Cap":
+        """The cap that is left after so many seconds of a device."""
+        return Cap(max(0.0, self.cost - self.of(device_seconds)), self.price)
+
+
+@dataclass(frozen=True, slots=True)
 class ReadyStudy:
     """A study that has passed every check which needs no framework, with its plan."""
 
@@ -58,6 +75,8 @@ class ReadyStudy:
     from it."""
     max_hours: float | None = None
     """Hours after which the search ends, those of earlier runs included; None without a limit."""
+    cap: Cap | None = None
+    """Most that trials may cost, those of earlier runs included; None without a limit."""
     trust: bool = False
     """True if the user trusts what the run folder and the store beside it name."""
 

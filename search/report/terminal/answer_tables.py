@@ -28,6 +28,7 @@ from fathom.search.report.text import (
     shape_elsewhere,
     short_interval,
     stalled_text,
+    target_text,
     unfinished_text,
 )
 from fathom.search.tables.analysis import Analysis
@@ -95,6 +96,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
     if stalled := stalled_text(conclusion):
         print_whole(f"Stalls: {stalled}", console)
     _print_law(conclusion, console)
+    if conclusion.outlook:
+        print_whole(f"target: {target_text(conclusion.outlook)}", console)
 
 
 def _print_law(found: Findings, console: Console, at: str = "") -> None:

@@ -146,7 +146,7 @@ def planned_sizes(config: StudyConfig, params: int, like: Shape) -> PlannedSizes
         counter=None,
     )
     shapes = shapes_of(space, budget)
-    exploring, confirming = stage_trials(config, shapes)
+    exploring, confirming = stage_trials(config, params, shapes)
     return PlannedSizes(
         depths=tuple(sorted({shape.depth for shape in shapes})),
         shapes=len(shapes),

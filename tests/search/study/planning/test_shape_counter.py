@@ -208,7 +208,7 @@ def test_without_roles_the_rates_of_all_depths_are_expected_to_be_bracketed() ->
 
     assert plain.model.plain_rates
     assert not with_roles.model.plain_rates
-    assert expected_confirming(plain, shapes) > expected_confirming(with_roles, shapes)
+    assert expected_confirming(plain, 0, shapes) > expected_confirming(with_roles, 0, shapes)
 
 
 @pytest.mark.parametrize(

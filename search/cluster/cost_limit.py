@@ -1,0 +1,112 @@
+"""Ends a search before its trials cost more than `--max-cost`, over all runs on its folder."""
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import ray
+
+from fathom.search.cluster.interrupt import Interrupt, seconds_to_save
+from fathom.search.cluster.session.ray_session import concurrent_trials, gpus_per_trial
+from fathom.search.run_folder import RunFolder, write_atomically
+from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.preflight import Cap
+
+AHEAD_SECONDS = 20.0
+"""Seconds for which the count in the run folder is ahead of the clock: a killed run has counted
+what its trials take until they have died as well."""
+LOOK_SECONDS = 1.0
+"""Seconds between two counts, each of which asks Ray what the cluster has."""
+KEEP_SECONDS = 10.0
+"""Seconds between two writes of the count; at most half of `AHEAD_SECONDS`."""
+
+
+class CostLimit:
+    """Counts the hours of the devices that trials hold in the run folder, and asks the search to
+    end before they cost more than the cap; without a cap it only counts."""
+
+    def __init__(
+        self, scheduler: Scheduler, cap: Cap | None, interrupt: Interrupt,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._scheduler, self._folder = scheduler, scheduler.folder
+        self._cap, self._interrupt, self._clock = cap, interrupt, clock
+        self._spent, self._idle = spent_device_seconds(self._folder), 0.0
+        self._counted_to = self._kept = self._next = clock()
+        self._running = self._kept_running = 0
+        self.over = self._would_pass()
+
+    def tick(self, say: Callable[[str], None]) -> None:
+        """Counts until now, writes it down ahead of the clock, and asks the search to end where
+        saving its trials would just fit under the cap."""
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + LOOK_SECONDS
+        each, there = _devices(self._scheduler.config.resources)
+        held, passed = each * self._running, now - self._counted_to
+        self._spent += held * passed
+        self._idle += max(0.0, there - held) * passed
+        self._counted_to = now
+        self._running = sum(len(search.running) for search in self._scheduler.budgets.values())
+        if now - self._kept >= KEEP_SECONDS or self._running > self._kept_running:
+            self._write(AHEAD_SECONDS * each * self._running)
+            self._kept, self._kept_running = now, self._running
+        if self._cap and not self.over and self._would_pass():
+            self.over = True
+            if not self._interrupt.requested:
+                say(f"The cost comes to {self._cap.cost:g} once trials under way have saved")
+                self._interrupt.request(self._folder.ending)
+
+    def keep(self) -> None:
+        """Writes down what the trials took, now that none runs."""
+        self._write(0.0)
+
+    def sentence(self) -> str:
+        """What the trials of all runs took and cost, and how long devices stood idle in this one;
+        empty without a cap."""
+        if self._cap is None:
+            return ""
+        unit = "GPU-hours" if gpus_per_trial(self._scheduler.config.resources) else "core-hours"
+        return (
+            f"Trials took {self._spent / 3600:.3g} {unit}, "
+            f"{self._cap.of(self._spent):.3g} of {self._cap.cost:g} at "
+            f"{self._cap.price:g} an hour; in this run "
+            f"{self._idle / 3600:.3g} {unit} stood idle"
+        )
+
+    def _write(self, ahead: float) -> None:
+        with suppress(OSError):  # of a full disk, which ends no search
+            write_atomically(self._folder.device_seconds, f"{self._spent + ahead:.1f}\n")
+
+    def _would_pass(self) -> bool:
+        """True if what was counted, and the time that as many trials as may run take to save, would
+        cost as much as the cap allows."""
+        if self._cap is None or self._scheduler.done:
+            return False
+        resources = self._scheduler.config.resources
+        each, _ = _devices(resources)
+        saving = each * concurrent_trials(resources)
+        saving *= seconds_to_save(self._scheduler.live.values())
+        return self._cap.of(self._spent + saving) >= self._cap.cost
+
+
+def _devices(resources: ResourcesConfig) -> tuple[float, float]:
+    """Devices that each trial holds, and those of the cluster: GPUs where trials have any, else
+    cores."""
+    there = ray.cluster_resources()
+    if of_trial := gpus_per_trial(resources):
+        return of_trial, there.get("GPU", 0.0)
+    return resources.cpus_per_trial * resources.processes_per_trial, there.get("CPU", 0.0)
+
+
+def spent_device_seconds(folder: RunFolder) -> float:
+    """Device-seconds that the trials of earlier runs on a folder took; 0 if the note is missing or
+    damaged."""
+    with suppress(OSError, ValueError):
+        seconds = float(folder.device_seconds.read_text(encoding="utf-8"))
+        if 0 <= seconds < math.inf:
+            return seconds
+    return 0.0

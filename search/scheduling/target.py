@@ -1,0 +1,200 @@
+"""A ladder that spends for one answer: the best depth at a size beyond its budgets.
+
+The two smallest budgets are searched in full. A larger one begins where a line through the two
+before it points, at three depths, and trains on until a law can be fitted to its answer. Once every
+budget has one, each training is bought for what it tells: the one that narrows the answer at the
+size asked for most by the operation, of any budget, depth and seed.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fathom.models.shape import Shape
+from fathom.search.analysis.depth_estimates import estimate_depths
+from fathom.search.analysis.optimum import Located, Optimum, find_optimum
+from fathom.search.analysis.target import AtTarget, at_target
+from fathom.search.records import Outcome, TrialRecord, in_order_of_names
+from fathom.search.scheduling.budget_state import BudgetState
+from fathom.search.scheduling.confirmation import next_confirmations
+from fathom.search.scheduling.outlook import Offer, Outlook, outlook_of
+from fathom.search.scheduling.trained_depths import (
+    FRESH_SEEDS_FROM,
+    STEP,
+    Choice,
+    TrainedDepths,
+    usual_ratio,
+)
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.plan import explores_less
+from fathom.search.study.planning.shapes import comparable_shape
+
+STEEPEST = 0.5
+"""Largest slope of ln depth over ln parameters at which a larger budget begins: width grows as
+well."""
+WORTH = 0.01
+"""Share of the variance at the target that a training must be expected to take away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchase:
+    """A training of a budget, and what it is expected to bring at the target."""
+
+    budget: int
+    choice: Choice
+    flops: float
+    """Operations of the training."""
+    gain: float
+    """Share of the variance of ln depth at the target that goes."""
+
+    @property
+    def value(self) -> float:
+        """Gain for each operation."""
+        return self.gain / self.flops
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the ended trials of a budget say, computed once for each state of them."""
+
+    trials: tuple[tuple[str, Outcome | None], ...]
+    optimum: Optimum
+    offers: Mapping[Choice, float] | None = None
+
+
+class TargetLadder:
+    """The trainings of a study that asks for the best depth at a target."""
+
+    def __init__(self, config: StudyConfig, budgets: Mapping[int, BudgetState]) -> None:
+        assert config.target is not None, "for a study with a target only"
+        self._config, self._target, self._budgets = config, config.target, budgets
+        self._known: dict[int, _Known] = {}
+
+    def is_open(self, search: BudgetState) -> bool:
+        """True if trainings of a budget may be chosen: it is one of the smallest, or every smaller
+        one has its answer."""
+        return not explores_less(self._config, search.budget.params) or all(
+            smaller.settled for smaller in self._smaller(search)
+        )
+
+    def needed(self, search: BudgetState) -> tuple[Choice, ...]:
+        """The next trainings of a budget, until a law can be fitted to its answer."""
+        ended, config = in_order_of_names(search.ended), self._config.confirm
+        if explores_less(self._config, search.budget.params):
+            if not ended:
+                return self._first(search)
+            # Rates carry over from the smallest budgets, where they cost least.
+            config = config.model_copy(update={"rates": (1.0,), "decays": (1.0,)})
+        return next_confirmations(
+            config, search.shapes, ended, plain_rates=self._config.plain_rates, for_a_law=True
+        )
+
+    def found(self) -> AtTarget | None:
+        """What all budgets say of the best depth at the target; None before they say anything."""
+        optima = [self._optimum(search) for search in self._budgets.values() if search.ended]
+        return at_target(optima, self._target.params)
+
+    def purchases(self) -> list[Purchase]:
+        """The trainings that are worth most, all of what may be trained, the best first; none once
+        the interval at the target is as narrow as the study asks for, or nothing narrows it."""
+        found = self.found()
+        if found is None or found.width <= self._target.until_width:
+            return []
+        offers = (
+            Purchase(
+                budget=params,
+                choice=choice,
+                flops=_flops(search, choice.shape),
+                gain=found.gain(params, left),
+            )
+            for params, search in self._budgets.items()
+            for choice, left in self._offers(search).items()
+        )
+        worth = [offer for offer in offers if offer.gain >= WORTH]
+        return sorted(worth, key=lambda offer: -offer.value)
+
+    def outlook(self) -> Outlook:
+        """What is known at the target, and what the next trainings would bring."""
+        offers = [
+            Offer(
+                budget=bought.budget,
+                shape=bought.choice.shape,
+                seed=bought.choice.seed,
+                tokens=self._budgets[bought.budget].budget.of_shape(bought.choice.shape).tokens,
+                flops=bought.flops,
+                seconds=bought.flops * _pace(self._budgets[bought.budget].ended),
+                gain=bought.gain,
+            )
+            for bought in self.purchases()
+        ]
+        return outlook_of(self._target.params, self._target.until_width, self.found(), offers)
+
+    def _offers(self, search: BudgetState) -> Mapping[Choice, float]:
+        if not search.ended:
+            return {}
+        known = self._of(search)
+        if known.offers is None:
+            ended = in_order_of_names(search.ended)
+            estimates = estimate_depths(ended)
+            trained = TrainedDepths(self._config.confirm, search.shapes, ended, estimates)
+            known.offers = trained.offers() if estimates.depths else {}
+        return known.offers
+
+    def _first(self, search: BudgetState) -> tuple[Choice, ...]:
+        """Half, once and twice the depth at which a larger budget is expected to be best."""
+        depth = self._expected_depth(search)
+        records = [record for smaller in self._smaller(search) for record in smaller.ended]
+        ratio = usual_ratio(records)
+        depths = (depth / STEP, depth, depth * STEP)
+        shapes = [comparable_shape(search.shapes, depth=d, ff_ratio=ratio) for d in depths]
+        return tuple(Choice(shape, FRESH_SEEDS_FROM) for shape in dict.fromkeys(shapes))
+
+    def _expected_depth(self, search: BudgetState) -> float:
+        """The depth by a line in ln depth over ln parameters through the two nearest smaller
+        budgets; the middle of the range where these have no answer."""
+        known = [
+            (math.log(smaller.budget.params), math.log(depth))
+            for smaller in self._smaller(search)
+            if smaller.ended and (depth := _best_depth(self._optimum(smaller)))
+        ][-2:]
+        if not known:
+            depths = [shape.depth for shape in search.shapes]
+            return math.sqrt(min(depths) * max(depths))
+        (x, y), (last_x, last_y) = known[0], known[-1]
+        slope = (last_y - y) / (last_x - x) if len(known) > 1 else 0.0
+        ahead = math.log(search.budget.params) - last_x
+        return math.exp(last_y + min(max(slope, 0.0), STEEPEST) * ahead)
+
+    def _optimum(self, search: BudgetState) -> Optimum:
+        """The answer of a budget, as a report has it."""
+        return self._of(search).optimum
+
+    def _of(self, search: BudgetState) -> _Known:
+        params = search.budget.params
+        trials = tuple(sorted((r.spec.trial, r.outcome) for r in search.ended))
+        if params not in self._known or self._known[params].trials != trials:
+            optimum = find_optimum(search.ended, seed=self._config.seed)
+            self._known[params] = _Known(trials, optimum)
+        return self._known[params]
+
+    def _place(self, search: BudgetState) -> int:
+        return list(self._budgets).index(search.budget.params)
+
+    def _smaller(self, search: BudgetState) -> list[BudgetState]:
+        return list(self._budgets.values())[: self._place(search)]
+
+
+def _best_depth(optimum: Optimum) -> float | None:
+    return optimum.curve_minimum if isinstance(optimum, Located) else optimum.lowest_depth
+
+
+def _pace(records: Sequence[TrialRecord]) -> float:
+    """Seconds of training for each operation; 0 where they are not known."""
+    trained = [record for record in records if record.step_seconds]
+    seconds = sum(record.curve[-1].train_seconds for record in trained)
+    return seconds / sum(record.train_flops for record in trained) if trained else 0.0
+
+
+def _flops(search: BudgetState, shape: Shape) -> float:
+    """Operations of a whole training of a shape."""
+    return shape.train_flops_per_token * search.budget.of_shape(shape).tokens

@@ -1,0 +1,105 @@
+"""The best depth at a target: a mixture of both laws, and what a better known budget brings."""
+
+from dataclasses import replace
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+
+from fathom.search.analysis.law import fit_laws
+from fathom.search.analysis.target import AtTarget, at_target
+from tests.support.optima import BUDGETS, optimum
+
+TARGET = 300_000_000
+
+
+def by_power(error: float = 0.1, slope: float = 0.25) -> list[AtTarget]:
+    optima = [
+        replace(
+            optimum(size, depth := 4 * (size / BUDGETS[0]) ** slope),
+            curve_minimum_interval=(depth * exp(-1.96 * error), depth * exp(1.96 * error)),
+        )
+        for size in BUDGETS
+    ]
+    found = at_target(optima, TARGET)
+    assert found is not None
+    return [found]
+
+
+@pytest.fixture
+def found() -> AtTarget:
+    return by_power()[0]
+
+
+def test_the_laws_have_probabilities(found: AtTarget) -> None:
+    assert sum(each.weight for each in found.laws) == pytest.approx(1)
+    assert {each.law.name for each in found.laws} == {"power", "logarithmic"}
+
+
+def test_a_law_that_fits_far_better_has_nearly_all_the_weight() -> None:
+    (sharp,) = by_power(error=0.01, slope=0.4)
+    weights = {each.law.name: each.weight for each in sharp.laws}
+    assert weights["power"] > 0.99
+
+
+def test_the_interval_holds_95_percent_of_draws_from_the_mixture(found: AtTarget) -> None:
+    generator = np.random.default_rng(0)
+    counts = generator.multinomial(200_000, [each.weight for each in found.laws])
+    draws = np.concatenate(
+        [
+            generator.normal(each.mean, sqrt(each.variance), count)
+            for each, count in zip(found.laws, counts, strict=True)
+        ]
+    )
+    low, high = found.interval
+    assert np.quantile(draws, [0.025, 0.5, 0.975]) == pytest.approx(
+        [log(low), log(found.depth), log(high)], abs=0.02
+    )
+    assert found.variance == pytest.approx(draws.var(), rel=0.03)
+
+
+def test_the_only_law_that_fits_has_its_own_interval() -> None:
+    optima = [optimum(size, 8 * (size / BUDGETS[0]) ** -0.1) for size in BUDGETS]
+    (law,) = fit_laws(optima)
+    found = at_target(optima, TARGET)
+    assert found is not None
+    assert found.interval == pytest.approx(law.predict(TARGET).interval, rel=1e-3)
+
+
+@pytest.mark.parametrize("budget", [BUDGETS[0], BUDGETS[-1]])
+def test_a_better_known_budget_brings_what_a_new_fit_says(budget: int) -> None:
+    """Where depths lie on the law, the fit stays when one of them is known better."""
+    error, left = 0.1, 0.3
+    before = by_power(error)[0]
+    optima = [
+        replace(
+            optimum(size, depth := 4 * (size / BUDGETS[0]) ** 0.25),
+            curve_minimum_interval=(depth * exp(-1.96 * own), depth * exp(1.96 * own)),
+        )
+        for size in BUDGETS
+        for own in [error * sqrt(left) if size == budget else error]
+    ]
+    after = at_target(optima, TARGET)
+    assert after is not None
+    powers = [
+        next(each.variance for each in found.laws if each.law.name == "power")
+        for found in (before, after)
+    ]
+    power = next(each for each in before.laws if each.law.name == "power")
+    alone = replace(before, laws=(replace(power, weight=1.0),))
+    assert alone.gain(budget, left) == pytest.approx(1 - powers[1] / powers[0], rel=1e-3)
+
+
+def test_nothing_known_better_brings_nothing(found: AtTarget) -> None:
+    assert found.gain(BUDGETS[0], 1.0) == pytest.approx(0, abs=1e-12)
+    assert found.gain(77_777, 0.1) == pytest.approx(0, abs=1e-12)
+
+
+def test_the_ends_of_the_ladder_bring_most(found: AtTarget) -> None:
+    gains = {budget: found.gain(budget, 0.5) for budget in BUDGETS}
+    assert max(gains, key=lambda budget: gains[budget]) == BUDGETS[-1]
+    assert all(gain > 0 for gain in gains.values())
+
+
+def test_two_budgets_say_nothing_of_a_third() -> None:
+    assert at_target([optimum(size, 4) for size in BUDGETS[:2]], TARGET) is None
