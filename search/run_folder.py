@@ -132,8 +132,9 @@ class RunFolder:
             )
 
     def results(self) -> list[Path]:
-        """The result files that exist: best shapes, report and figures."""
-        files = (self.best, self.report, *sorted(self.figures.glob("*")))
+        """The result files that exist: best shapes, report, card and figures."""
+        card = self.card, self.card_picture
+        files = (self.best, self.report, *card, *sorted(self.figures.glob("*")))
         return [path for path in files if path.exists()]
 
     def checkpoint(self, trial: str) -> Path:

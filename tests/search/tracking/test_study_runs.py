@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
@@ -169,6 +170,8 @@ def test_the_answer_is_in_the_descriptions_with_its_files(place: Place) -> None:
     figure.parent.mkdir(parents=True)
     figure.write_bytes(b"picture")
     best.write_text("depth: 6\n")
+    (place.folder / "card.md").write_text("# the card\n")
+    (place.folder / "card.png").write_bytes(b"its picture")
     place.writer().write_conclusion(answers(laws=(LAW,)))
 
     client = MlflowClient(place.uri)
@@ -179,7 +182,10 @@ def test_the_answer_is_in_the_descriptions_with_its_files(place: Place) -> None:
     assert "depth: 6" in note
     assert f"get-artifact?path=figures/loss_depth.png&run_uuid={study.info.run_id}" in note
     files = {file.path for file in client.list_artifacts(study.info.run_id)}
-    assert files == {"best.yaml", "optima.md", "figures"}
+    assert files == {"best.yaml", "card.md", "card.png", "optima.md", "figures"}
+    kept = client.download_artifacts(study.info.run_id, "card.md")
+    assert Path(kept).read_text() == "# the card\n"
+    assert f"[card.md](#/experiments/{study.info.experiment_id}/runs/" in note
     metrics = {
         "optimal_depth": 6,
         "interval_low": 5,
