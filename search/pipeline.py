@@ -134,7 +134,7 @@ def _search(
 
         with hidden(COPIED_BY_TUNE), interrupt.on_signals(folder.ending, progress.print_line):
             if not (limit.over or cost.over):
-                run_trials(scheduler, objective, tick, interrupt)
+                run_trials(scheduler, objective, tick, interrupt, progress.print_line)
         limit.keep()
         cost.keep()
         if line := cost.sentence():

@@ -90,6 +90,8 @@ class RunFolder:
     """What is known at the target of a study, and what its next trainings would bring."""
     time_left = PathInside("state/time_left.json")
     """The time left as the search told it last."""
+    auto_gpus = PathInside("state/auto_gpus")
+    """The GPUs of each trial that `gpus_per_trial: auto` took when the search began: 0 or 1."""
     trunks = PathInside("state/trunks")
     """States from which trainings of longer horizons continue."""
     ray = PathInside("state/ray")

@@ -20,6 +20,7 @@ from ray.tune.search import Searcher
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
+from fathom.search.cluster.auto_gpus import settled_resources
 from fathom.search.cluster.equal_failures import EqualFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
@@ -34,6 +35,7 @@ from fathom.search.cluster.worker_failures import SharedFailures, WorkerFailures
 from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import DeviceError
 from fathom.search.training.saving.checkpoint import DISK_FULL, DiskFullError
@@ -213,8 +215,12 @@ def run_trials(
     objective: Objective,
     tick: Callable[[], None] = lambda: None,
     interrupt: Interrupt | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run every trial the scheduler asks for, until an interrupt, by a user or for a full disk.
+
+    `say` gets the line that says which devices `gpus_per_trial: auto` takes, where there is a
+    choice.
 
     Raises:
         StorageError: when a node does not see the run's checkpoints.
@@ -234,9 +240,11 @@ def run_trials(
         logging.getLogger(f"ray.tune.{name}").setLevel(logging.CRITICAL)
     config, interrupt = scheduler.config, interrupt or Interrupt()
     ray_session.start_ray(config.resources, scheduler.folder.resume_command, config.own_code)
+    sizes = [(search.budget, search.shapes) for search in scheduler.budgets.values()]
+    resources = settled_resources(config, scheduler.folder, sizes, say)
     try:
         with memory_kills_as_deaths(), errors_kept_in_memory():
-            _tuner(scheduler, objective, tick, interrupt).fit()
+            _tuner(scheduler, objective, tick, interrupt, resources).fit()
     except TuneError as error:
         raise _origin(error) from None
     except OSError:
@@ -245,11 +253,16 @@ def run_trials(
 
 
 def _tuner(
-    scheduler: Scheduler, objective: Objective, tick: Callable[[], None], interrupt: Interrupt
+    scheduler: Scheduler,
+    objective: Objective,
+    tick: Callable[[], None],
+    interrupt: Interrupt,
+    resources: ResourcesConfig,
 ) -> tune.Tuner:
-    """Tune's loop, in which Fathom's scheduler decides what runs; Ray has started."""
-    config, folder = scheduler.config, scheduler.folder
-    actor, needs, actor_needs = _actor(config)
+    """Tune's loop, in which Fathom's scheduler decides what runs on these resources; Ray has
+    started."""
+    folder = scheduler.folder
+    actor, needs, actor_needs = _actor(scheduler.config, resources)
     failures = WorkerFailures(needs)
     shared = SharedFailures(folder, (*scheduler.records, *scheduler.live.values()))
     equal = EqualFailures(failures.able_hosts)
@@ -261,7 +274,7 @@ def _tuner(
             search_alg=SearcherAdapter(scheduler, failures, shared, equal, interrupt),
             scheduler=SchedulerAdapter(scheduler, failures, shared, equal, interrupt, tick),
             num_samples=-1,
-            max_concurrent_trials=ray_session.concurrent_trials(config.resources),
+            max_concurrent_trials=ray_session.concurrent_trials(resources),
             reuse_actors=True,
             trial_dirname_creator=_trial_name,
             trial_name_creator=_trial_name,
@@ -275,9 +288,10 @@ def _tuner(
     )
 
 
-def _actor(config: StudyConfig) -> tuple[type[TrialActor], dict[str, float], dict[str, float]]:
+def _actor(
+    config: StudyConfig, resources: ResourcesConfig
+) -> tuple[type[TrialActor], dict[str, float], dict[str, float]]:
     """The class of a trial's actor, the resources of a process that trains, and the actor's."""
-    resources = config.resources
     needs = {"CPU": resources.cpus_per_trial, "GPU": ray_session.gpus_per_trial(resources)}
     if config.train.command:
         return CommandActor, needs, needs

@@ -1,6 +1,7 @@
 """What machine a cluster of Ray is for a study, and how fast one of its workers trains."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import ray
@@ -35,7 +36,14 @@ def cluster_machine(config: StudyConfig, gpu: str | None = None) -> Machine | No
     """
     if cluster_address() is None or not (ray.is_initialized() or join_cluster()):
         return None
-    there, resources = ray.cluster_resources(), config.resources
+    return machine_there(config, ray.cluster_resources(), gpu)
+
+
+def machine_there(
+    config: StudyConfig, there: Mapping[str, float], gpu: str | None = None
+) -> Machine | None:
+    """The machine of a study on nodes with these resources of Ray; None where no trial can run."""
+    resources = config.resources
     gpus, cpus = there.get("GPU", 0), there.get("CPU", 0)
     share = resources.gpus_of_trial(gpus)
     if share > gpus or resources.cpus_per_trial * resources.processes_per_trial > cpus:

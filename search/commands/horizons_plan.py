@@ -13,6 +13,7 @@ from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.horizons import horizon_text
+from fathom.search.study.planning.devices import core_notes
 from fathom.search.study.planning.horizon_plan import HorizonPlan, horizons_disk, plan_horizons
 from fathom.search.study.planning.horizons import unshared_reason
 from fathom.search.study.planning.plan import study_notes, vocab_size_of
@@ -40,6 +41,7 @@ def show_plan(
         (
             *study_notes(plan.config),
             *machine.notes,
+            *core_notes(plan.config, plan.plans, machine),
             *sharing_notes(plan.config, plan.plans, machine, gpu),
         )
         for plan in plans

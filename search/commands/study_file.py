@@ -57,6 +57,7 @@ def plan(
     from fathom.search.formatting import shell_command
     from fathom.search.study.hardware.machine import this_machine
     from fathom.search.study.keys.config import load, placed
+    from fathom.search.study.planning.devices import core_notes, plans_of_auto
     from fathom.search.study.planning.plan import plan_study, study_notes, vocab_size_of
     from fathom.search.study.planning.shape_counter import try_own_model
     from fathom.search.study.planning.shape_space import ShapeSpace
@@ -81,8 +82,9 @@ def plan(
         vocab_size = vocab_size_of(config)
         plans = plan_study(config, vocab_size, machine)
         try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
-    sharing = sharing_notes(config, plans, machine, gpu)
-    machine = replace(machine, notes=(*study_notes(config), *machine.notes, *sharing))
+    plans, machine = plans_of_auto(config, plans, machine)
+    advice = (*core_notes(config, plans, machine), *sharing_notes(config, plans, machine, gpu))
+    machine = replace(machine, notes=(*study_notes(config), *machine.notes, *advice))
     if as_json:
         from fathom.search.contract.plans import Planned, plan_reply
 

@@ -32,6 +32,7 @@ from fathom.search.study import store_uri
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.planning.devices import core_notes
 from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.planning.memory_remedy import memory_remedy
 from fathom.search.study.planning.plan import (
@@ -91,7 +92,9 @@ def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[st
     """What a plan of the study warns of, on this machine."""
     if config is None:
         return []
-    return [*study_notes(config), *sharing_notes(config, plans, this_machine(config))]
+    machine = this_machine(config)
+    advice = (*core_notes(config, plans, machine), *sharing_notes(config, plans, machine))
+    return [*study_notes(config), *advice]
 
 
 def imports_of(config: StudyConfig | None) -> tuple[str, ...]:

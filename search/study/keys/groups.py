@@ -398,8 +398,11 @@ class ResourcesConfig(Group):
     """CPU cores per trial, or per GPU if it has several; also its number of threads (rounded down,
     at least one)."""
     gpus_per_trial: Real | Literal["auto"] = "auto"
-    """GPUs per trial; `auto` is 1 if the cluster has a GPU, else 0. 0.25 packs four trials on one
-    GPU; `fathom plan` says where that would pay.
+    """GPUs per trial; 0.25 packs four trials on one GPU, and `fathom plan` says where that would
+    pay.
+
+    `auto` is 0 without a GPU in the cluster. With GPUs it is 1, or 0 where the CPU cores would
+    train the study's trials sooner; a run that is resumed keeps what it began with.
 
     With 2 or more, each GPU trains its share of every batch, for shapes that are too slow on one.
     """

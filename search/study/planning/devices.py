@@ -1,0 +1,161 @@
+"""Whether CPU cores train a study sooner than GPUs. Imports no framework."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fathom.models.shape import Shape
+from fathom.search.formatting import format_seconds
+from fathom.search.study.file.errors import PlanError
+from fathom.search.study.hardware.machine import Machine, this_machine
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import Budget
+from fathom.search.study.planning.plan import BudgetPlan, plan_budget
+
+MOST_CORES = 16
+"""Most cores for each GPU that a plan takes a machine to have, if it is not here."""
+
+SOONER = "CPU cores train this study sooner"
+TAKE_CORES = "set `resources.gpus_per_trial: 0`"
+
+Size = tuple[Budget, Sequence[Shape]]
+"""A budget and its shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTimes:
+    """The time of a study's trials on CPU cores and on GPUs, without start and report."""
+
+    cores: Machine
+    core_hours: float
+    """Hours on the cores; infinite if a trial does not fit their memory."""
+    gpus: Machine
+    gpu_hours: float
+    """Hours on the GPUs; infinite if a trial does not fit one."""
+
+    @property
+    def cores_win(self) -> bool:
+        """True if the cores take less time."""
+        return self.core_hours < self.gpu_hours
+
+    @property
+    def times(self) -> str:
+        """Both times, the devices, and how their speeds are known, as text."""
+        cores = f"{_time(self.core_hours)} on {self.cores.description} ({_source(self.cores)})"
+        gpus = f"{_time(self.gpu_hours)} on {self.gpus.description} ({_source(self.gpus)})"
+        return f"{cores}, {gpus}"
+
+
+def given_gpus(config: StudyConfig, number: float) -> StudyConfig:
+    """Returns the study with so many GPUs for each trial."""
+    resources = config.resources.model_copy(update={"gpus_per_trial": number})
+    return config.model_copy(update={"resources": resources})
+
+
+def has_known_speed(config: StudyConfig) -> bool:
+    """True if the time of a study's steps can be predicted, as it can for Fathom's own training of
+    its own models."""
+    return not config.train.command and not config.model.build
+
+
+def compare_devices(
+    config: StudyConfig, sizes: Iterable[Size], *, cores: Machine, gpus: Machine
+) -> DeviceTimes:
+    """Returns the time of a study's trials on either machine."""
+    sizes = tuple(sizes)
+    alone = given_gpus(config, 0)
+    return DeviceTimes(cores, _hours(alone, sizes, cores), gpus, _hours(config, sizes, gpus))
+
+
+def core_notes(
+    config: StudyConfig, plans: Sequence[BudgetPlan], machine: Machine
+) -> tuple[str, ...]:
+    """A line if CPU cores would train the study sooner than the GPUs of its plan; none otherwise.
+
+    For GPUs of this machine its own cores count. For others, whose machines may have any number of
+    cores, the line says how many are enough.
+    """
+    if machine.device != "GPU" or not has_known_speed(config):
+        return ()
+    cores, sizes = this_machine(given_gpus(config, 0)), sizes_of(plans)
+    is_auto = config.resources.gpus_per_trial == "auto"
+    if machine.here:
+        found = compare_devices(config, sizes, cores=cores, gpus=machine)
+        text = choice_text(found) if is_auto else f"{SOONER}: {found.times}; {TAKE_CORES}"
+        return (text,) if cores.here and found.cores_win else ()
+    if (enough := _enough_cores(config, sizes, cores, machine)) is None:
+        return ()
+    then = "`gpus_per_trial: auto` takes them" if is_auto else TAKE_CORES
+    return (f"{SOONER}: {enough.times}; where machines have them, {then}",)
+
+
+def plans_of_auto(
+    config: StudyConfig, plans: Sequence[BudgetPlan], machine: Machine
+) -> tuple[tuple[BudgetPlan, ...], Machine]:
+    """Returns the plans and the machine of a search here: those of CPU cores where
+    `gpus_per_trial: auto` takes them instead of the GPUs that the plans are for."""
+    alone, cores = given_gpus(config, 0), this_machine(given_gpus(config, 0))
+    is_asked = config.resources.gpus_per_trial == "auto" and has_known_speed(config)
+    if machine.device != "GPU" or not (is_asked and machine.here and cores.here):
+        return tuple(plans), machine
+    found = compare_devices(config, sizes_of(plans), cores=cores, gpus=machine)
+    if not found.cores_win:
+        return tuple(plans), machine
+    anew = (
+        replace(plan_budget(alone, plan.budget, plan.shapes, cores), epochs=plan.epochs)
+        for plan in plans
+    )
+    return tuple(anew), replace(cores, notes=(*cores.notes, choice_text(found)))
+
+
+def choice_text(found: DeviceTimes) -> str:
+    """Returns what `gpus_per_trial: auto` takes, with the times of both devices and the key that
+    takes the other."""
+    taken, other = ("CPU cores", 1) if found.cores_win else ("GPUs", 0)
+    return (
+        f"`gpus_per_trial: auto` takes {taken}: {found.times}; for the others, set "
+        f"`resources.gpus_per_trial: {other}`"
+    )
+
+
+def sizes_of(plans: Iterable[BudgetPlan]) -> list[Size]:
+    """Returns the budget of each plan with its shapes."""
+    return [(plan.budget, plan.shapes) for plan in plans]
+
+
+def _enough_cores(
+    config: StudyConfig, sizes: Sequence[Size], cores: Machine, gpus: Machine
+) -> DeviceTimes | None:
+    """The comparison with the fewest cores that take less time than the GPUs; None if more than
+    `MOST_CORES` for each GPU would be needed."""
+    each = config.resources.cpus_per_trial
+    most = MOST_CORES * max(1, math.ceil(gpus.slots * gpus.devices))
+    for slots in range(1, int(most / each) + 1):
+        number = f"{slots * each:g} core{'' if slots * each == 1 else 's'}"
+        there = replace(cores, slots=slots, description=f"{number} such as this machine's")
+        found = compare_devices(config, sizes, cores=there, gpus=gpus)
+        if found.cores_win:
+            return found
+    return None
+
+
+def _hours(config: StudyConfig, sizes: Iterable[Size], machine: Machine) -> float:
+    """Hours of all trials on a machine; infinite if a step does not fit its memory."""
+    try:
+        plans = [plan_budget(config, budget, tuple(shapes), machine) for budget, shapes in sizes]
+    except PlanError:
+        return math.inf
+    return sum(plan.hours for plan in plans) if all(p.step.enough for p in plans) else math.inf
+
+
+def _time(hours: float) -> str:
+    if math.isinf(hours):
+        return "no time, as a trial does not fit,"
+    return f"about {format_seconds(3600 * hours)}"
+
+
+def _source(machine: Machine) -> str:
+    """How the speed of a machine is known, as text."""
+    if machine.speed.measured:
+        return "measured"
+    return "by its data sheet" if machine.device == "GPU" else "an estimate"
