@@ -54,6 +54,7 @@ class RunFolder:
     """The run folder of one study, `runs/NAME`."""
 
     path: Path
+    """Where it is; `.` and `..` become the whole path, which names the folder of all runs."""
     config = PathInside("config.yaml")
     """The study file with every default filled in."""
     fingerprint = PathInside("fingerprint.json")
@@ -100,6 +101,11 @@ class RunFolder:
     """A file beside the checkpoints; a node that sees it sees the checkpoints too."""
     ending = PathInside(f"state/checkpoints/{ENDING}")
     """A file beside the checkpoints that tells running trials to save and end."""
+
+    def __post_init__(self) -> None:
+        """Replaces a path whose parent is not the folder of all runs."""
+        if self.path.name in ("", ".."):
+            object.__setattr__(self, "path", Path(os.path.abspath(self.path)))
 
     @property
     def resume_command(self) -> str:

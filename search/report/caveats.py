@@ -70,8 +70,8 @@ def _verdict_limit(optimum: Optimum) -> str:
             return ""
         case Kind.IDENTIFIED | Kind.PLATEAU:
             return (
-                f"that depth {optimum.optimal_depth} is better by {PLATEAU_WIDTH} nats than depths"
-                f" {ranges(others)}; they can't be told apart."
+                f"that depth {optimum.optimal_depth} is better by {PLATEAU_WIDTH} nats than depth"
+                f"{'' if len(others) == 1 else 's'} {ranges(others)}; they can't be told apart."
             )
         case Kind.EDGE:
             return "that the best depth lies inside the range that was tried."

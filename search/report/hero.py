@@ -59,5 +59,6 @@ def next_commands(conclusion: Conclusion) -> dict[str, Any] | None:
             f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}"
             for name, value in shape_row(chosen.shape).items()
         ),
+        "latency": "" if conclusion.config.not_decoded else "fathom latency .\nfathom report .",
         "extend": "fathom run config.yaml --runs .. --extend",
     }

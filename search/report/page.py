@@ -302,7 +302,7 @@ def _audit_row(rung: RungAudit) -> dict[str, str]:
     }
 
 
-def provenance(conclusion: Findings) -> dict[str, str]:
+def provenance(conclusion: Conclusion) -> dict[str, str]:
     """Returns heading -> fact; a fact is empty where nothing is known."""
     records, optima = conclusion.records, conclusion.optima
     rules = dict.fromkeys(optimum.count.label for optimum in optima)
@@ -310,6 +310,7 @@ def provenance(conclusion: Findings) -> dict[str, str]:
     packages = {"python": platform.python_version(), **versions}
     return {
         "Source": f"records.jsonl, {text.counted(len(records), 'trial')}",
+        "Command": f"fathom run {conclusion.config.study}.yaml, with the study file on the card",
         "Horizon": "; ".join(f"{_whole(o)} at {format_count(o.budget)}" for o in optima),
         "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
         **_from_records(records),
@@ -342,8 +343,9 @@ def _from_records(records: Sequence[TrialRecord]) -> dict[str, str]:
 
 
 def _spanned(seeds: set[int]) -> str:
-    found = f"{len(seeds)} different, {min(seeds, default=0)} to {max(seeds, default=0)}"
-    return f"{found}; tables/trials.csv has each" if seeds else ""
+    if len(seeds) < 2:
+        return "".join(map(str, seeds))
+    return f"{len(seeds)} different, {min(seeds)} to {max(seeds)}; tables/trials.csv has each"
 
 
 def _moment(seconds: float) -> str:

@@ -43,13 +43,13 @@ def report_study(path: Path, *, trust: bool = False) -> RunResult:
     with ExitStack() as held:
         searched = not _held(held, folder)  # it then mirrors itself into MLflow
         past = read_run(folder, config)  # refused before MLflow sees any of it
-        tracker, untracked = None, _untracked(config, path.parent, trust=trust)
+        tracker, untracked = None, _untracked(config, folder.path.parent, trust=trust)
         if not searched and not untracked:
-            uri = config.tracking.uri or run_folder.default_tracking_uri(path.parent)
+            uri = config.tracking.uri or run_folder.default_tracking_uri(folder.path.parent)
             study = TrackedStudy(
                 uri=uri,
                 study=config.study,
-                folder=path,
+                folder=folder.path,
                 config_text=dump(without_passwords(config)),
                 trusted=True,
             )

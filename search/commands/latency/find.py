@@ -51,17 +51,11 @@ def check_decodes(config: StudyConfig) -> None:
     Raises:
         ConfigError: if they do not.
     """
-    for key, is_set in {
-        "train.command": config.train.command,
-        "model.build": config.model.build,
-        "model.bidirectional": config.model.bidirectional,
-        "space.split": config.space.split,
-    }.items():
-        if is_set:
-            raise ConfigError(
-                "`fathom latency` takes Fathom's own decoder, which adds a token at a time, and "
-                f"the study has `{key}`; time such a model where it is served"
-            )
+    if key := config.not_decoded:
+        raise ConfigError(
+            "`fathom latency` takes Fathom's own decoder, which adds a token at a time, and "
+            f"the study has `{key}`; time such a model where it is served"
+        )
 
 
 def request_of(context: int, batch: int, prompt: int | None, tokens: int | None) -> Request:

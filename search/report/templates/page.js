@@ -280,7 +280,7 @@
     setTimeout(() => { button.textContent = "Copy"; }, 1600);
   });
 
-  // A budget unfolds where a link leads into it, and for printing.
+  // A budget unfolds where a link leads into it; for printing also the values of the sounding, whose handles paper lacks.
   const unfold = () => {
     const place = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     const inside = place && (place.querySelector("details.budget") ?? place.closest("details.budget"));
@@ -289,6 +289,6 @@
   addEventListener("hashchange", unfold);
   unfold();
   let folded = [];
-  addEventListener("beforeprint", () => { folded = all("details.budget:not([open])"); folded.forEach((one) => { one.open = true; }); });
+  addEventListener("beforeprint", () => { folded = all("details:is(.budget, .sizes):not([open])"); folded.forEach((one) => { one.open = true; }); });
   addEventListener("afterprint", () => folded.forEach((one) => { one.open = false; }));
 })();

@@ -134,6 +134,18 @@ class StudyConfig(Group):
         return self.model.plain_rates or self.train.command is not None
 
     @property
+    def not_decoded(self) -> str:
+        """The key by which the study's models are not Fathom's own decoder, which adds a token at a
+        time; empty where they are."""
+        keys = {
+            "train.command": self.train.command,
+            "model.build": self.model.build,
+            "model.bidirectional": self.model.bidirectional,
+            "space.split": self.space.split,
+        }
+        return next((key for key, is_set in keys.items() if is_set), "")
+
+    @property
     def prunes(self) -> bool:
         """True if poor trials pause at rungs; with the sampler `ladder` none does."""
         return self.stopping.enabled and self.sampler is not Sampler.LADDER

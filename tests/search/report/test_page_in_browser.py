@@ -154,7 +154,10 @@ def test_a_link_unfolds_its_budget_and_printing_unfolds_all(chromium: Browser) -
     chromium.ask("document.querySelectorAll('details').forEach((one) => { one.open = false; })")
     chromium.ask(f"location.hash = 'budget-{BUDGETS[1]}'")
     assert chromium.wait_for(unfolded) == 1
+    values = "[...document.querySelectorAll('details.sizes')].every((one) => one.open)"
+    assert not chromium.ask(values)
     chromium.ask("dispatchEvent(new Event('beforeprint'))")
     assert chromium.ask(unfolded) == len(BUDGETS)
+    assert chromium.ask(values), "in place of the handles, which paper lacks"
     chromium.ask("dispatchEvent(new Event('afterprint'))")
     assert chromium.ask(unfolded) == 1

@@ -107,6 +107,9 @@ def test_depths_that_cannot_be_told_from_the_best_are_named(optima: Optima) -> N
     assert (
         "1M: that depth 5 is better by 0.005 nats than depths 3-4, 6; they can't be told apart."
     ) in limits_of(flat)
+    assert (
+        "1M: that depth 5 is better by 0.005 nats than depth 6; they can't be told apart."
+    ) in limits_of(replace(flat, plateau=(5, 6)))
     assert limits_of(replace(flat, optimal_depth=4, interval=(3, 5), plateau=(4,))) == []
 
 

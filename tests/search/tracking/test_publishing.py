@@ -76,6 +76,15 @@ def test_a_store_whose_artifacts_go_elsewhere_is_left_alone_and_the_report_is_wr
     assert [study.trusted for study in tracked] == [True]
 
 
+def test_a_run_is_reported_from_inside_its_folder(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run.path)
+    result = report_study(Path("."))
+    assert result.folder.report == run.report
+    assert f"delete {run.path.parent / 'mlflow.db'}" in result.untracked, "beside, not in it"
+
+
 def test_a_follower_refuses_such_a_store_too(run: RunFolder) -> None:
     uri = f"sqlite:///{run.path.parent / 'mlflow.db'}"
     study = TrackedStudy(uri=uri, study="simulated", folder=run.path, config_text="")
