@@ -54,7 +54,15 @@ def patient_start() -> Iterator[None]:
 
 @contextmanager
 def cluster_of(*nodes: dict[str, Any]) -> Iterator[str]:
-    """A cluster on this machine of nodes with these settings, the head first; yields its address.
+    """A cluster on this machine of nodes with these settings, the head first; yields its
+    address."""
+    with started_cluster(*nodes) as there:
+        yield there.address
+
+
+@contextmanager
+def started_cluster(*nodes: dict[str, Any]) -> Iterator[Cluster]:
+    """A cluster on this machine of nodes with these settings, the head first.
 
     It has a token, as Ray for this machine alone has: a process that has used one keeps asking for
     it, and a head without it then takes this process for dead and cancels the starts of its actors.
@@ -70,7 +78,7 @@ def cluster_of(*nodes: dict[str, Any]) -> Iterator[str]:
             with patient_start():
                 for settings in others:
                     there.add_node(**settings)
-            yield there.address
+            yield there
         finally:
             ray.shutdown()
             there.shutdown()

@@ -2,6 +2,7 @@
 
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import ray
 import torch
+from ray.cluster_utils import Cluster
 
 from fathom.objectives.contract import Batch
 from fathom.search.cluster.session.connect import QUIET
@@ -17,7 +19,7 @@ from fathom.search.records import Outcome
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.saving.trial_log import LEAVING
 from fathom.search.training.trial import RunningTrial
-from tests.support.ray_folder import cluster_of
+from tests.support.ray_folder import started_cluster
 from tests.support.ray_program import RAY
 from tests.support.searches import new_search
 from tests.support.toy import Successor
@@ -36,13 +38,20 @@ train: {batch_size: 4, evaluations: 4, learning_rate: 1e-2, diagnostics: false}
 resources: {gpus_per_trial: 0}
 """
 STEPS_BEFORE = 40
-"""Steps of the node before it is drained."""
+"""Steps of the node before it has its notice."""
+NOTICE_SECONDS = 60
+"""Seconds from the notice to the end of the machine."""
+GONE = "the machine is gone"
+"""Line of the note once the machine has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched(Successor):
-    """Steps that are noted with the node that takes them. On the node that is to be drained they
-    wait until its worker has heard of that, elsewhere until a trial runs there."""
+    """Steps that are noted with the node that takes them.
+
+    On the node that will be taken away they wait until its worker has heard of that. Elsewhere
+    they wait until a trial runs there, and later ones until the machine is gone.
+    """
 
     note: Path
     drained: str
@@ -50,7 +59,8 @@ class Watched(Successor):
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         node = ray.get_runtime_context().get_node_id()
         if node != self.drained:
-            wait_until(lambda: self.drained in self.note.read_text(), "no trial runs there")
+            awaited = GONE if step > STEPS_BEFORE else self.drained
+            wait_until(lambda: awaited in self.note.read_text(), f"never noted: {awaited}")
         with self.note.open("a") as file:
             file.write(f"{node} {step}\n")
         if node == self.drained and step > STEPS_BEFORE:
@@ -59,37 +69,46 @@ class Watched(Successor):
 
 
 @pytest.fixture
-def cluster() -> Iterator[str]:
-    """Address of a cluster: a head and another node, with a core each."""
-    with cluster_of({"num_cpus": 1}, {"num_cpus": 1}) as address:
-        ray.init(address=address, **QUIET)
-        yield address
+def cluster() -> Iterator[Cluster]:
+    """A cluster of a head and another node, with a core each."""
+    with started_cluster({"num_cpus": 1}, {"num_cpus": 1}) as there:
+        ray.init(address=there.address, **QUIET)
+        yield there
 
 
-def drain_when_it_trains(node: str, note: Path, address: str) -> None:
-    """Drains a node once it has taken some steps."""
+def take_away(node: str, note: Path, cluster: Cluster) -> None:
+    """Gives a node its notice once it has taken some steps, and ends it when the notice says."""
     wait_until(lambda: note.read_text().count(node) > STEPS_BEFORE, "no step")
+    deadline = time.monotonic() + NOTICE_SECONDS
     command = "drain-node --reason DRAIN_NODE_REASON_PREEMPTION --reason-message spot"
-    where = ["--node-id", node, "--address", address]
-    subprocess.run([RAY, *command.split(), *where], check=True)  # docs/clusters.md has it too
+    command += f" --deadline-remaining-seconds {NOTICE_SECONDS}"  # docs/clusters.md has it too
+    where = ["--node-id", node, "--address", cluster.address]
+    subprocess.run([RAY, *command.split(), *where], check=True)
+    time.sleep(max(0.0, deadline - time.monotonic()))
+    (machine,) = set(cluster.worker_nodes)
+    cluster.remove_node(machine, allow_graceful=False)
+    with note.open("a") as file:
+        file.write(f"{GONE}\n")
 
 
 @pytest.mark.drill
-def test_a_trial_on_a_node_that_is_drained_saves_and_goes_on_elsewhere_at_its_next_step(
-    cluster: str, tmp_path: Path
+def test_a_trial_on_a_machine_with_a_notice_saves_and_goes_on_elsewhere_as_if_undisturbed(
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     search, note = new_search(tmp_path / "run", STUDY, 8), tmp_path / "steps"
     head = ray.get_runtime_context().get_node_id()
     (node,) = {node["NodeID"] for node in ray.nodes()} - {head}
     note.touch()
     given = (node, note, cluster)
-    threading.Thread(target=drain_when_it_trains, args=given, daemon=True).start()
+    threading.Thread(target=take_away, args=given, daemon=True).start()
 
     run_trials(search, Watched(note=note, drained=node))
 
     assert search.done
     assert {record.outcome for record in search.records} == {Outcome.FINISHED}
-    places = [line.split()[0] for line in note.read_text().splitlines()]
+    noted = note.read_text().splitlines()
+    assert GONE in noted, "the search went on without the machine"
+    places = [line.split()[0] for line in noted if line != GONE]
     each = search.records[0].curve[-1].step
     assert len(places) == each * len(search.records), "no step was taken twice"
     assert places.count(node) % each, "a trial left the node before its end"
