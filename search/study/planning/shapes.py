@@ -219,6 +219,11 @@ def _explain(space: ShapeSpace, budget: Budget, shapes: tuple[Shape, ...]) -> st
             f" (the embedding of {space.vocab_size} tokens alone takes {format_count(outside)} "
             f"at d_model {smallest.d_model})"
         )
+    elif not space.limits.feed_forward and space.limits.d_model is None:
+        cause = (
+            f" (with `space.feed_forward: false` only d_model meets it, in steps of "
+            f"{space.width_step})"
+        )
     remedy = "; ".join(_remedies(space, budget)) or (
         "no budget near it has so many, nor does it with a wider `space.depth`, `space.ff_ratio` "
         "or `tolerance`; drop it"

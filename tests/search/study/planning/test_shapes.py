@@ -305,7 +305,11 @@ NO_BRANCH = "space: {feed_forward: false}"
             "1M",
             NO_BRANCH,
             VOCAB,
-            ("set `space.head_dim: 16` and `space.n_heads: 1`", "the nearest budget that works"),
+            (
+                "(with `space.feed_forward: false` only d_model meets it, in steps of 16)",
+                "set `space.head_dim: 16` and `space.n_heads: 1`",
+                "the nearest budget that works",
+            ),
         ),
         ("700k", "", 50_257, ("embedding of 50257 tokens alone takes",)),
         (
