@@ -122,12 +122,12 @@ def _search(
         limit = TimeLimit(folder, run.max_hours, run.began_monotonic, interrupt)
         if run.cap and not scheduler.done:
             start_ray(run.config.resources, folder.resume_command, run.config.own_code)
-        cost = CostLimit(scheduler, run.cap, interrupt)
+        cost = CostLimit(scheduler, run.cap, interrupt, progress.print_line)
         space, memory = DiskSpace(folder, interrupt), MemoryKills(folder, interrupt)
 
         def tick() -> None:
             limit.tick(progress.print_line)
-            cost.tick(progress.print_line)
+            cost.tick()
             for watch in (space, memory):
                 watch.tick(scheduler.live.values(), progress.print_line)
             progress.tick()

@@ -4,9 +4,11 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 
 import ray
 
+from fathom.search.cluster.auto_gpus import settled_resources
 from fathom.search.cluster.interrupt import Interrupt, seconds_to_save
 from fathom.search.cluster.session.ray_session import concurrent_trials, gpus_per_trial
 from fathom.search.run_folder import RunFolder, write_atomically
@@ -29,23 +31,23 @@ class CostLimit:
 
     def __init__(
         self, scheduler: Scheduler, cap: Cap | None, interrupt: Interrupt,
-        clock: Callable[[], float] = time.monotonic,
+        say: Callable[[str], None], clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._scheduler, self._folder = scheduler, scheduler.folder
-        self._cap, self._interrupt, self._clock = cap, interrupt, clock
+        self._cap, self._interrupt, self._say, self._clock = cap, interrupt, say, clock
         self._spent, self._idle = spent_device_seconds(self._folder), 0.0
         self._counted_to = self._kept = self._next = clock()
         self._running = self._kept_running = 0
         self.over = self._would_pass()
 
-    def tick(self, say: Callable[[str], None]) -> None:
+    def tick(self) -> None:
         """Counts until now, writes it down ahead of the clock, and asks the search to end where
         saving its trials would just fit under the cap."""
         now = self._clock()
         if now < self._next:
             return
         self._next = now + LOOK_SECONDS
-        each, there = _devices(self._scheduler.config.resources)
+        each, there = _devices(self._resources)
         held, passed = each * self._running, now - self._counted_to
         self._spent += held * passed
         self._idle += max(0.0, there - held) * passed
@@ -57,7 +59,7 @@ class CostLimit:
         if self._cap and not self.over and self._would_pass():
             self.over = True
             if not self._interrupt.requested:
-                say(f"The cost comes to {self._cap.cost:g} once trials under way have saved")
+                self._say(f"The cost comes to {self._cap.cost:g} once trials under way have saved")
                 self._interrupt.request(self._folder.ending)
 
     def keep(self) -> None:
@@ -69,13 +71,20 @@ class CostLimit:
         empty without a cap."""
         if self._cap is None:
             return ""
-        unit = "GPU-hours" if gpus_per_trial(self._scheduler.config.resources) else "core-hours"
+        unit = "GPU-hours" if gpus_per_trial(self._resources) else "core-hours"
         return (
             f"Trials took {self._spent / 3600:.3g} {unit}, "
             f"{self._cap.of(self._spent):.3g} of {self._cap.cost:g} at "
             f"{self._cap.price:g} an hour; in this run "
             f"{self._idle / 3600:.3g} {unit} stood idle"
         )
+
+    @cached_property
+    def _resources(self) -> ResourcesConfig:
+        """Resources of each trial, with the devices that `gpus_per_trial: auto` takes."""
+        budgets = self._scheduler.budgets.values()
+        sizes = [(search.budget, search.shapes) for search in budgets]
+        return settled_resources(self._scheduler.config, self._folder, sizes, self._say)
 
     def _write(self, ahead: float) -> None:
         with suppress(OSError):  # of a full disk, which ends no search
@@ -86,9 +95,8 @@ class CostLimit:
         cost as much as the cap allows."""
         if self._cap is None or self._scheduler.done:
             return False
-        resources = self._scheduler.config.resources
-        each, _ = _devices(resources)
-        saving = each * concurrent_trials(resources)
+        each, _ = _devices(self._resources)
+        saving = each * concurrent_trials(self._resources)
         saving *= seconds_to_save(self._scheduler.live.values())
         return self._cap.of(self._spent + saving) >= self._cap.cost
 

@@ -23,6 +23,7 @@ def _two_of_eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost_limit, "_devices", lambda _: (2.0, 8.0))
     monkeypatch.setattr(cost_limit, "gpus_per_trial", lambda _: 0.0)
     monkeypatch.setattr(cost_limit, "concurrent_trials", lambda _: 4)
+    monkeypatch.setattr(cost_limit, "settled_resources", lambda config, *_: config.resources)
 
 
 @pytest.fixture
@@ -41,9 +42,11 @@ class Clock:
         return self.now
 
 
-def limit_of(scheduler: Scheduler, cost: float, clock: Clock) -> tuple[CostLimit, Interrupt]:
-    interrupt = Interrupt()
-    return CostLimit(scheduler, Cap(cost, PRICE), interrupt, clock), interrupt
+def limit_of(
+    scheduler: Scheduler, cost: float, clock: Clock, said: list[str] | None = None
+) -> tuple[CostLimit, Interrupt]:
+    interrupt, said = Interrupt(), [] if said is None else said
+    return CostLimit(scheduler, Cap(cost, PRICE), interrupt, said.append, clock), interrupt
 
 
 def hold(scheduler: Scheduler, trials: int) -> None:
@@ -55,14 +58,14 @@ def test_a_search_is_asked_to_end_while_its_trials_can_still_save_under_the_cap(
     scheduler: Scheduler,
 ) -> None:
     clock, said = Clock(), list[str]()
-    limit, interrupt = limit_of(scheduler, 1000, clock)
+    limit, interrupt = limit_of(scheduler, 1000, clock, said)
     hold(scheduler, 3)
-    limit.tick(said.append)
+    limit.tick()
     seconds = 0
     while not interrupt.requested:
         clock.now += 1
         seconds += 1
-        limit.tick(said.append)
+        limit.tick()
 
     assert 6 * (seconds - 1) + 8 * LEAST_SECONDS < 1000 <= 6 * seconds + 8 * LEAST_SECONDS
     assert limit.over
@@ -77,7 +80,7 @@ def test_a_killed_run_has_counted_what_its_trials_took_until_they_died(
     limit, _ = limit_of(scheduler, 1e6, clock)
     hold(scheduler, 3)
     for _ in range(73):
-        limit.tick(print)
+        limit.tick()
         clock.now += 1
 
     assert 6 * 73 <= spent_device_seconds(scheduler.folder) <= 6 * (73 + 20)
@@ -89,12 +92,12 @@ def test_a_run_that_ends_by_itself_has_counted_just_what_its_trials_took(
     clock = Clock()
     limit, _ = limit_of(scheduler, 1e6, clock)
     hold(scheduler, 3)
-    limit.tick(print)
+    limit.tick()
     clock.now += 50
     hold(scheduler, 0)
-    limit.tick(print)
+    limit.tick()
     clock.now += 50
-    limit.tick(print)
+    limit.tick()
     limit.keep()
 
     assert spent_device_seconds(scheduler.folder) == 300
@@ -112,11 +115,11 @@ def test_no_trial_starts_where_it_could_not_save_under_the_cap(scheduler: Schedu
 
 def test_without_a_cap_hours_are_counted_for_a_later_one(scheduler: Scheduler) -> None:
     clock = Clock()
-    limit = CostLimit(scheduler, None, Interrupt(), clock)
+    limit = CostLimit(scheduler, None, Interrupt(), print, clock)
     hold(scheduler, 1)
-    limit.tick(print)
+    limit.tick()
     clock.now += 100
-    limit.tick(print)
+    limit.tick()
     limit.keep()
 
     assert limit.sentence() == ""
@@ -137,7 +140,7 @@ def test_trials_never_cost_more_than_the_cap_whenever_runs_are_killed(
         life = luck.choice([luck.uniform(0, 30), luck.uniform(0, 600)])
         while life > 0 and not interrupt.requested:
             hold(scheduler, luck.randint(1, 4))
-            limit.tick(print)
+            limit.tick()
             held = 2 * len(scheduler.budgets[20_000].running)
             clock.now += 1
             cost, life = cost + held, life - 1
