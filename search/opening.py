@@ -1,6 +1,6 @@
 """A run that is opened: what is read and worked out once, before a study is searched."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from fathom.models.shape import Shape
@@ -13,10 +13,12 @@ from fathom.search.study.fingerprint import (
     fingerprint_of,
     settled_fingerprint,
 )
+from fathom.search.study.hardware.machine import this_machine
+from fathom.search.study.hardware.step_times import MeasuredSteps, frozen_steps
 from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.budget import Budget
-from fathom.search.study.planning.plan import BudgetPlan
+from fathom.search.study.planning.plan import BudgetPlan, with_step_times
 from fathom.search.study.preflight import Cap, ReadyStudy
 from fathom.search.tracking.data_set import data_set
 from fathom.search.tracking.messages import DataSet, TrackedStudy
@@ -31,8 +33,11 @@ class OpenRun:
     folder: RunFolder
     plans: tuple[BudgetPlan, ...]
     """Plan of each budget, with its shapes, by ascending size."""
-    spaces: dict[Budget, tuple[Shape, ...]]
-    """The shapes of each budget, those of its plan."""
+    step_times: MeasuredSteps | None
+    """Step times that are frozen in the folder; None before they are measured, and for studies of
+    tokens or operations."""
+    measured_now: bool = False
+    """True if this start measured them."""
     tracked: TrackedStudy
     """The study as MLflow's follower is told of it, with the address and its password."""
     data: DataSet
@@ -50,6 +55,26 @@ class OpenRun:
     cap: Cap | None
     """Most that trials may cost, those of earlier runs included; None without a limit."""
 
+    @property
+    def spaces(self) -> dict[Budget, tuple[Shape, ...]]:
+        """The shapes of each budget, those of its plan."""
+        return {plan.budget: plan.shapes for plan in self.plans}
+
+    def timed(self, steps: MeasuredSteps) -> "OpenRun":
+        """The run with step times, from which its plans follow.
+
+        Raises:
+            PlanError: if `train_seconds` are too few for a shape.
+        """
+        plans = _timed(self.config, self.plans, steps)
+        return replace(self, step_times=steps, plans=plans, measured_now=True)
+
+
+def _timed(
+    config: StudyConfig, plans: tuple[BudgetPlan, ...], steps: MeasuredSteps
+) -> tuple[BudgetPlan, ...]:
+    return with_step_times(config, plans, steps.times, this_machine(config))
+
 
 def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
     """Returns the run of a checked study on its data.
@@ -59,19 +84,21 @@ def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
         DamagedFileError: if the folder holds records that can't be read or are of another study.
     """
     config, folder = ready.config, ready.folder
+    steps = frozen_steps(folder, config)
+    plans = _timed(config, ready.plans, steps) if steps else ready.plans
     data_digest = data_digest_of(objective)
     data = data_set(objective, config.objective, data_digest)
     every_byte = partial(content_digest_of, objective, lambda: False)
     now = fingerprint_of(config, data_digest)
     fingerprint = settled_fingerprint(folder, now, data.name, every_byte)
     check_settings(folder, config, fingerprint)
-    check = record_check(config, [plan.budget for plan in ready.plans], fingerprint.study)
+    check = record_check(config, [plan.budget for plan in plans], fingerprint.study)
     past = read_past(folder, check)
     return OpenRun(
         config=config,
         folder=folder,
-        plans=ready.plans,
-        spaces={plan.budget: plan.shapes for plan in ready.plans},
+        plans=plans,
+        step_times=steps,
         tracked=TrackedStudy(
             uri=ready.addresses.mlflow,
             study=config.study,

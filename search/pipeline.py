@@ -17,6 +17,7 @@ from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.memory_kills import MemoryKills
 from fathom.search.cluster.session.ray_session import cluster_address, start_ray
 from fathom.search.cluster.session.secrets import COPIED_BY_TUNE, hidden
+from fathom.search.cluster.step_times import device_of_worker, measure_steps, timed_tasks
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.opening import OpenRun, open_run
@@ -27,6 +28,7 @@ from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_d
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.fingerprint import content_read, read_fingerprint, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
+from fathom.search.study.hardware.step_times import freeze_steps
 from fathom.search.study.planning.trunks import trunks_of
 from fathom.search.study.preflight import ReadyStudy
 from fathom.search.tracking.publishing import RunResult, publish
@@ -61,6 +63,7 @@ def run_study(
     if extended or not ready.has_report:
         start_ray(config.resources, folder.resume_command, config.own_code)
     folder.create()
+    run = _with_steps_measured(run, objective, steps)
     unread = None if ready.has_report and fingerprint.content else objective
     read = partial(content_digest_of, unread)
     steps.begin("opening MLflow")
@@ -73,6 +76,8 @@ def run_study(
         tracker.data(run.data)
         run_folder.write_atomically(folder.config, run.tracked.config_text)
         write_fingerprint(folder, fingerprint)
+        if run.step_times:
+            freeze_steps(folder, run.step_times)
         if extended:
             _extend(run, steps.console)
         scheduler = Scheduler(
@@ -85,6 +90,7 @@ def run_study(
             fingerprint=fingerprint.study,
             trunks=trunks_of(config, folder, fingerprint.data),
         )
+        _check_device(scheduler, run, objective, steps)
         steps.end()
         with _ends_when_deleted(folder):
             if interruption := _search(scheduler, objective, run, steps.console):
@@ -94,6 +100,40 @@ def run_study(
             keep_content()  # before the verdict
             conclusion = _answer(scheduler, tracker, run.began)
     return RunResult(folder, conclusion)
+
+
+def _with_steps_measured(run: OpenRun, objective: Objective, steps: Steps) -> OpenRun:
+    """The run with step times if its trainings spend seconds and none are frozen yet; Ray has
+    started.
+
+    Raises:
+        ValueError: if they can't be measured, or the seconds are too few for a shape.
+    """
+    if run.config.train_seconds is None or run.step_times:
+        return run
+    shapes = len(timed_tasks(run.plans))
+    steps.begin(f"measuring training steps of {shapes} shapes, before the first trial")
+    return run.timed(measure_steps(run.config, run.plans, objective))
+
+
+def _check_device(scheduler: Scheduler, run: OpenRun, objective: Objective, steps: Steps) -> None:
+    """Checks that trials resume on the device on which the step times of the run were measured.
+
+    Raises:
+        RunFolderError: if a worker has another device.
+    """
+    frozen, config, folder = run.step_times, run.config, run.folder
+    if frozen is None or run.measured_now or scheduler.done:
+        return
+    steps.begin("asking a worker for its device")
+    start_ray(config.resources, folder.resume_command, config.own_code)
+    device = device_of_worker(config, objective)
+    if device != frozen.device:
+        raise run_folder.RunFolderError(
+            f"the step times of {folder.path} were measured on {frozen.device}, and a worker here "
+            f"has {device}, on which {config.train_seconds:g} s are other steps; resume it there, "
+            "or give the study another `study` name"
+        )
 
 
 @contextmanager

@@ -26,7 +26,7 @@ LARGEST_REAL = 3.5e38
 """Upper limit of every other number: what float32 holds."""
 LARGEST = 10**18
 """Upper limit of every count of a study: parameters, tokens and seeds."""
-OF_SPENDING = ("flops_to_spend", "shared_tokens")
+OF_SPENDING = ("flops_to_spend", "seconds_to_spend", "shared_tokens")
 """Fields of a trial's description that are written only if they are known."""
 OF_AN_ENCODER = ("encoder_depth", "source_vocab_size")
 """Fields of a shape that are written only if it has an encoder."""

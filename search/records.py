@@ -82,6 +82,9 @@ class TrialSpec:
     flops_to_spend: float | None = None
     """Operations that the training may spend, from which `horizon_tokens` follow; None if the study
     gives tokens."""
+    seconds_to_spend: float | None = None
+    """Seconds of training steps that the training may spend, from which `horizon_tokens` follow by
+    the step times of the run; None if the study gives tokens or operations."""
     shared_tokens: int | None = None
     """Tokens that stand for a whole training of any shape of the budget, by which rungs are named;
     None where these are `horizon_tokens`."""
@@ -89,6 +92,8 @@ class TrialSpec:
     @property
     def horizon_unit(self) -> str:
         """Unit of what all trials of the budget spend alike."""
+        if self.seconds_to_spend is not None:
+            return "seconds"
         return "tokens" if self.flops_to_spend is None else "FLOPs"
 
     @property

@@ -59,6 +59,9 @@ class RunFolder:
     """The study file with every default filled in."""
     fingerprint = PathInside("fingerprint.json")
     """Digests of the study's settings and data, as they were at the first start."""
+    step_times = PathInside("step_times.json")
+    """Seconds of a training step by shape, as the first start measured them; of studies with
+    `train_seconds`."""
     records = PathInside("records.jsonl")
     """Records of every trial that has ended: the source of truth."""
     token_law = PathInside("token_law.json")

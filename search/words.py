@@ -13,6 +13,7 @@ STUDY = {
     Advice.MORE_SHAPES: "raise `trials`",
     Advice.LARGER_OR_LONGER: "raise `budgets` or `tokens`",
     Advice.LARGER_OR_MORE_FLOPS: "raise `budgets` or `train_flops`",
+    Advice.LARGER_OR_MORE_SECONDS: "raise `budgets` or `train_seconds`",
     Advice.RESUME: "resume it",
 }
 """Advice -> what to change in a study."""
@@ -24,6 +25,7 @@ TABLE = {
     Advice.MORE_SHAPES: "compare shapes of one ratio of d_ff to d_model",
     Advice.LARGER_OR_LONGER: "compare larger models or longer trainings",
     Advice.LARGER_OR_MORE_FLOPS: "compare larger models or longer trainings",
+    Advice.LARGER_OR_MORE_SECONDS: "compare larger models or longer trainings",
     Advice.RESUME: "resume it",
 }
 """Advice -> which runs to add to a table."""

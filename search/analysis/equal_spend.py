@@ -148,10 +148,8 @@ def equal_spends(
     """
     if not isinstance(known, Located):
         return ()
-    first = Coin.FLOPS if known.flops_to_spend is None else Coin.TOKENS
-    return tuple(
-        _answer(records, schedule, coin, known.budget, seed) for coin in (first, Coin.SECONDS)
-    )
+    others = (coin for coin in Coin if coin.value != known.horizon_unit)
+    return tuple(_answer(records, schedule, coin, known.budget, seed) for coin in others)
 
 
 class _Refusal(Exception):
@@ -339,6 +337,7 @@ def _moved(
             record.spec,
             horizon_tokens=tokens,
             flops_to_spend=amount if coin is Coin.FLOPS else None,
+            seconds_to_spend=None,
             shared_tokens=None if coin is Coin.TOKENS else shared,
         )
         curve = tuple(p for p in record.curve if p.tokens < (1 - schedule.cooldown) * tokens)
@@ -346,4 +345,11 @@ def _moved(
             last = record.curve[-1]
             curve += (replace(last, tokens=tokens, loss=last.loss + reading.change),)
         moved.append(replace(record, spec=spec, curve=curve, rungs={}))
-    return moved
+    return _comparable(moved)
+
+
+def _comparable(moved: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Those that finished, and others that came as far as the first evaluation of every one: before
+    it, nothing says how far behind they are. Tokens of shapes may differ several times."""
+    first = max(record.shared(record.curve[0]) for record in moved if record.curve)
+    return [r for r in moved if r.loss is not None or r.shared_tokens >= first]

@@ -69,6 +69,9 @@ class BudgetAnswer:
     `shape`."""
     flops_to_spend: float | None = None
     """Operations of a trial that runs to the end, the same for all; None if tokens are the same."""
+    seconds_to_spend: float | None = None
+    """Seconds of training steps of a trial that runs to the end, the same for all; None if tokens
+    or operations are the same."""
     horizon_unit: str = "tokens"
     """Unit of `horizon`: a table may have steps, or nothing at all."""
     verdict: Verdict
@@ -89,7 +92,7 @@ class BudgetAnswer:
     @property
     def horizon(self) -> float:
         """What each trial that runs to the end has spent, in `horizon_unit`."""
-        return self.tokens if self.flops_to_spend is None else self.flops_to_spend
+        return self.flops_to_spend or self.seconds_to_spend or self.tokens
 
     @property
     def kind(self) -> Kind:
@@ -268,6 +271,7 @@ def _measured(records: Sequence[TrialRecord], estimates: DepthEstimates) -> dict
         "count": spec.count,
         "tokens": spec.horizon_tokens,
         "flops_to_spend": spec.flops_to_spend,
+        "seconds_to_spend": spec.seconds_to_spend,
         "horizon_unit": spec.horizon_unit,
         "depths": estimates.depths,
         "noise": estimates.noise,

@@ -258,6 +258,7 @@ class Advice(Enum):
     MORE_SHAPES = auto()
     LARGER_OR_LONGER = auto()
     LARGER_OR_MORE_FLOPS = auto()
+    LARGER_OR_MORE_SECONDS = auto()
     RESUME = auto()
 
 

@@ -80,9 +80,9 @@ def _stopping(plan: BudgetPlan) -> str:
 
 
 def _rung_text(plan: BudgetPlan, rung: Rung) -> str:
-    if plan.budget.train_flops is None:
+    if plan.budget.unit == "tokens":
         return f"{rounded_count(rung.tokens)} tokens"
-    return f"{100 * rung.tokens / plan.budget.tokens:.3g}% of the FLOPs"
+    return f"{100 * rung.tokens / plan.budget.tokens:.3g}% of the {plan.budget.unit}"
 
 
 def _tokens_each(plan: BudgetPlan) -> str:

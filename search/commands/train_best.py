@@ -131,7 +131,7 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
         changes["train"] = config.train.model_copy(update={"diagnostics": False})
     if tokens is not None:
         changes |= {"tokens": count_of("--tokens", tokens), "tokens_per_parameter": None}
-        changes |= {"train_flops": None, "horizon_of": None}
+        changes |= {"train_flops": None, "train_seconds": None, "horizon_of": None}
     if corpus is not None:
         if not isinstance(config.objective, LanguageConfig):
             raise ConfigError(

@@ -35,7 +35,7 @@ OPTIMUM_ROW = (
     *("loss", "trials", "reason", "lowest_depth", "shallowest_depth"),
     *("probabilities", "chance_of_cost", "curve_minimum", "curve_minimum_interval"),
     *("family_disagreement", "share_without_minimum", "noise", "params_slope", "best_ff_ratio"),
-    "flops_to_spend",
+    *("flops_to_spend", "seconds_to_spend"),
 )
 """Names of the values of an optimum, as tables and files list them; those of its interval and its
 curve are None unless it is located."""

@@ -1,12 +1,13 @@
 """Parts of an answer that a study and a table have alike, in the form that programs read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
 
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.spent_seconds import spent_seconds
 from fathom.search.conclusion.findings import Findings
 from fathom.search.contract.reply import (
     AskedHorizon,
@@ -19,12 +20,13 @@ from fathom.search.contract.reply import (
     Said,
     StatedAnswer,
     StatedCost,
+    StatedSeconds,
     StatedVerdict,
     TrialCounts,
     VerdictKind,
 )
 from fathom.search.contract.trainings import next_trainings, sizes_of
-from fathom.search.records import Outcome
+from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.words import cause_text
 
@@ -141,7 +143,15 @@ def _evidence(optimum: Optimum, findings: Findings) -> Evidence:
         power=located.curves.power if located else None,
         parabola=located.curves.parabola if located else None,
         rungs=findings.audits_of(optimum.budget),
+        seconds=_seconds(findings.records_of(optimum.budget)),
     )  # fmt: skip
+
+
+def _seconds(records: Sequence[TrialRecord]) -> StatedSeconds | None:
+    spent = spent_seconds(records)
+    if spent is None:
+        return None
+    return StatedSeconds(**asdict(spent), median_off=spent.median_off, worst_off=spent.worst_off)
 
 
 def background_of(

@@ -96,7 +96,7 @@ def budget_plans(
 ) -> Iterator[reply.PlannedBudget]:
     """Yields the plan of each budget."""
     for plan in plans:
-        tokens = plan.budget.tokens if plan.budget.train_flops is None else None
+        tokens = plan.budget.tokens if plan.budget.unit == "tokens" else None
         shapes = tuple(map(listed_sizes, plan.shapes))
         yield reply.PlannedBudget(
             horizon=horizon,
@@ -105,6 +105,7 @@ def budget_plans(
             tokens=tokens,
             tokens_each=plan.tokens_each,
             train_flops=plan.budget.train_flops,
+            train_seconds=plan.budget.train_seconds,
             epochs=plan.epochs,
             shapes=len(plan.shapes),
             depths=plan.depths,

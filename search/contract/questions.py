@@ -10,9 +10,7 @@ from fathom.search.study.planning.budget import Budget
 def planned_horizon(budget: Budget, name: str | None) -> AskedHorizon:
     """How long the trials of a budget that run to the end will train; `name` if a study has several
     horizons."""
-    if budget.train_flops is None:
-        return AskedHorizon(amount=budget.tokens, unit="tokens", name=name)
-    return AskedHorizon(amount=budget.train_flops, unit="FLOPs", name=name)
+    return AskedHorizon(amount=budget.horizon, unit=budget.unit, name=name)
 
 
 def study_question(

@@ -48,8 +48,8 @@ class AskedHorizon(Part):
 
     amount: Number
     unit: str
-    """`tokens`; `FLOPs`, where every shape spends the same; or `steps` of a table that has no
-    tokens."""
+    """`tokens`; `FLOPs` or `seconds`, where every shape spends the same of them; or `steps` of a
+    table that has no tokens."""
     name: str | None = None
     """Name of the horizon among several of a study, for `--horizon`: `20`, or `10M`."""
 
@@ -221,6 +221,21 @@ class DepthEvidence(Part):
     trials: int
 
 
+class StatedSeconds(Part):
+    """Seconds of training steps of the trials that trained to the end, of a study that gives
+    seconds."""
+
+    asked: float
+    devices: tuple[str, ...]
+    trials: int
+    median: float
+    worst: float
+    """Of the trial that was furthest off."""
+    median_off: float
+    """Relative difference of the median from what was asked."""
+    worst_off: float
+
+
 class Evidence(Part):
     """What the trainings of a budget show, in layers, nats and parameters."""
 
@@ -242,6 +257,8 @@ class Evidence(Part):
     parabola: Parabola | None
     rungs: tuple[RungAudit, ...]
     """Audit of early stopping at each rung."""
+    seconds: StatedSeconds | None
+    """Null for a study that gives no seconds, and where no trial was timed to the end."""
 
 
 class StatedAnswer(Part):
@@ -337,11 +354,13 @@ class PlannedBudget(Part):
     budget: int
     count: str
     tokens: int | None
-    """Of each training; null where every shape spends the same operations."""
+    """Of each training; null where every shape spends the same operations or seconds."""
     tokens_each: tuple[int, int]
-    """The fewest and the most tokens of a training."""
+    """The fewest and the most tokens of a training; estimates where these spend seconds."""
     train_flops: float | None
-    """Operations of each training, where they are the same; null where tokens are."""
+    """Operations of each training, where they are the same; else null."""
+    train_seconds: float | None
+    """Seconds of each training, where they are the same; else null."""
     epochs: float | None
     shapes: int
     depths: tuple[int, ...]

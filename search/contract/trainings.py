@@ -142,28 +142,38 @@ class Buying:
     def _tokens(self, shape: Shape | Sizes) -> int | None:
         """What a training of a shape takes; None where that depends on sizes which are unknown."""
         flops = self.optimum.flops_to_spend
+        if self.optimum.seconds_to_spend is not None:
+            return self._trained_tokens(shape)
         if flops is None:
             return self.optimum.tokens
         return round(flops / shape.train_flops_per_token) if isinstance(shape, Shape) else None
+
+    def _trained_tokens(self, shape: Shape | Sizes) -> int | None:
+        """Tokens of the trials of a shape; None where none trained."""
+        specs = (record.spec for record in self._records)
+        return next((spec.horizon_tokens for spec in specs if spec.shape == shape), None)
 
     def _flops(self, shape: Shape | Sizes) -> float | None:
         known = self.optimum
         if known.flops_to_spend is not None:
             return known.flops_to_spend
         if isinstance(shape, Shape):
-            return shape.train_flops_per_token * known.tokens
+            tokens = self._tokens(shape)
+            return None if tokens is None else shape.train_flops_per_token * tokens
         if known.count.of_parameters and known.horizon_unit == TOKENS:
             return FLOPS_OF_A_PARAMETER * known.budget * known.tokens
         return None
 
     def _seconds(self, depth: int) -> float | None:
-        """Seconds that finished trainings of a depth took, in the median."""
+        """Seconds that finished trainings of a depth took, in the median; else those that all
+        trainings spend."""
         took = [
             record.curve[-1].train_seconds
             for record in self._records
             if record.spec.shape.depth == depth and record.loss is not None and record.curve
         ]
-        return median(took) or None if took else None
+        spent = self.optimum.seconds_to_spend
+        return (median(took) or None) if took else spent
 
     def _seed(self, depth: int, seen: set[tuple[int, int]]) -> int:
         """The first seed above those with which a depth was trained."""

@@ -122,9 +122,19 @@ def read_best(path: Path, budget: str | None, horizon: str | None = None) -> Bes
         shape = shape_from_json(entry["shape"])
     except DAMAGE as error:
         raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
+    if config.train_seconds is not None:
+        config = _with_tokens(config, entry.get("tokens"), path)
     if entry["budget"] not in config.budgets:
         raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
     return BestShape(config, entry["budget"], shape)
+
+
+def _with_tokens(config: StudyConfig, tokens: object, path: Path) -> StudyConfig:
+    """A study of equal seconds as one of the tokens that its best shape trained on: step times are
+    those of the search's device, and another takes other seconds for them."""
+    if type(tokens) is not int or tokens < 1:
+        raise ConfigError(f"{path}: `tokens` of the best shape must be above 0, got {tokens!r}")
+    return config.model_copy(update={"train_seconds": None, "tokens": tokens})
 
 
 def doubts(source: Path, budget: str | None, horizon: str | None = None) -> list[str]:

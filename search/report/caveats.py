@@ -16,6 +16,7 @@ from fathom.search.report.text import (
     counted,
     decay_text,
     null_law_text,
+    seconds_text,
     shape_elsewhere,
     stalled_text,
 )
@@ -36,6 +37,10 @@ def unsupported(conclusion: Findings) -> list[str]:
         sentences.append(f"Weight decay: that depths rank alike at another one; {repeated}.")
     if stalled := stalled_text(conclusion):
         sentences.append(f"Stalls: how often a training on these data stalls; {stalled}.")
+    if seconds := seconds_text(conclusion):
+        sentences.append(
+            f"Seconds: the best depth at equal seconds on another device or load; {seconds}."
+        )
     return [*sentences, *_law_limits(conclusion)]
 
 

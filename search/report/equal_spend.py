@@ -27,7 +27,8 @@ HOW_READ = (
     "curve at the constant rate: between the tokens before its cool-down and the share of them "
     "that the amount pays for. This takes a cool-down to gain as much after a shorter training. "
     f"Intervals allow for an error of {100 * MISREAD:.0f} % of the difference. `Read from` is the "
-    "smallest of these shares. A study with `train_flops` measures at equal FLOPs."
+    "smallest of these shares. A study with `train_flops` measures at equal FLOPs, and one with "
+    "`train_seconds` at equal seconds."
 )
 """How they come about, for the page."""
 
@@ -68,7 +69,8 @@ def equal_notes(conclusion: Findings) -> list[str]:
 
 def why_not_text(answer: NotRead) -> str:
     """Returns why nothing was read, as half a sentence, with what helps."""
-    measure = "use `train_flops`, or " if answer.coin is Coin.FLOPS else ""
+    keys = {Coin.FLOPS: "`train_flops`", Coin.SECONDS: "`train_seconds`"}
+    measure = f"use {keys[answer.coin]}, or " if answer.coin in keys else ""
     value = _percent(answer.value or 0.0)
     return {
         WhyNot.NO_CONSTANT_RATE: (

@@ -162,6 +162,7 @@ def _render(
             hero=top,
             soundings=[drawn_sounding(sounded, data)] if sounded else [],
             optima=[_table_row(optimum) for optimum in optima],
+            seconds=text.seconds_text(conclusion),
             equal_rows=equal,
             equal_notes=[*equal_notes(conclusion), *([HOW_READ] if equal else [])],
             target=text.target_text(conclusion.outlook) if conclusion.outlook else "",
@@ -321,9 +322,9 @@ def provenance(conclusion: Conclusion) -> dict[str, str]:
 def _whole(optimum: Optimum) -> str:
     """The horizon of an answer in full."""
     tokens = f"{optimum.tokens:,} tokens"
-    if optimum.flops_to_spend is None:
+    if optimum.horizon_unit == "tokens":
         return tokens
-    return f"{optimum.flops_to_spend:.6g} FLOPs ({tokens} of the best shape)"
+    return f"{optimum.horizon:.6g} {optimum.horizon_unit} ({tokens} of the best shape)"
 
 
 def _from_records(records: Sequence[TrialRecord]) -> dict[str, str]:

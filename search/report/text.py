@@ -8,6 +8,7 @@ from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.spent_seconds import spent_seconds
 from fathom.search.analysis.stalls import stalled_by_depth
 from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.verdict import Kind
@@ -190,6 +191,27 @@ def stalled_text(conclusion: Findings) -> str:
         ).items()
     ]
     return f"{joined(parts)} stalled; the answer leaves them out" if parts else ""
+
+
+def seconds_text(conclusion: Findings) -> str:
+    """Returns where trials spent the seconds that a study gives, and how far they were off; empty
+    for another study."""
+    spent = [
+        (format_count(optimum.budget), found)
+        for optimum in conclusion.optima
+        if (found := spent_seconds(conclusion.records_of(optimum.budget)))
+    ]
+    if not spent:
+        return ""
+    devices = list(dict.fromkeys(name for _, found in spent for name in found.devices))
+    off = (
+        f"{counted(found.trials, 'whole training')} of {budget} took {found.median:.3g} s in the"
+        f" median ({100 * found.median_off:+.1f} %), the furthest off {found.worst:.3g} s"
+        f" ({100 * found.worst_off:+.1f} %)"
+        for budget, found in spent
+    )
+    where = joined(devices) if devices else "a device without a name"
+    return f"{spent[0][1].asked:g} s of training steps on {where}; {'; '.join(off)}"
 
 
 def next_steps(conclusion: Findings, source: str) -> list[str]:

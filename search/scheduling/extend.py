@@ -34,8 +34,7 @@ class Extension:
     @property
     def _place(self) -> str:
         """Where the first rung is, as text."""
-        unit = "tokens" if self.budget.train_flops is None else "FLOPs"
-        return rung_place(self.first_rung, self.budget.tokens, unit)
+        return rung_place(self.first_rung, self.budget.tokens, self.budget.unit)
 
     @property
     def sentence(self) -> str:

@@ -183,11 +183,12 @@ class Scheduler:
         """Writes the ended and paused trials into Optuna's study."""
         budget, path = search.budget, self.folder.path.resolve()
         about = {"run_folder": str(path), "budget": budget.params, "count": self.config.count}
+        length = "train_seconds" if budget.unit == "seconds" else "tokens"
         contents = StudyContents(
             space=search.public_space,
             records=tuple(search.ended),
             done=search.done,
-            attributes={**about, "tokens": budget.tokens, **(answer or {})},
+            attributes={**about, length: budget.train_seconds or budget.tokens, **(answer or {})},
         )
         # Every budget has a study of its own: one name for all would mix their losses.
         self._studies.update(f"{self.config.study}/{budget.label}", contents)

@@ -152,6 +152,8 @@ def budget_params(spec: TrialSpec) -> dict[str, str]:
     horizon = {"horizon_tokens": str(spec.horizon_tokens)}
     if spec.flops_to_spend is not None:
         horizon = {"train_flops": f"{spec.flops_to_spend:g}"}
+    if spec.seconds_to_spend is not None:
+        horizon = {"train_seconds": f"{spec.seconds_to_spend:g}"}
     return {
         "budget": str(spec.budget),
         "count": spec.count.value,

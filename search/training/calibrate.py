@@ -20,16 +20,25 @@ from fathom.search.study.hardware.machine import CPU_SPEED, device_name
 from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
+from fathom.search.study.planning.shape_counter import recipe_of
 from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 from fathom.search.training.assignment import standalone_spec
-from fathom.search.training.device import local_device
-from fathom.search.training.loop import advance, record_step
+from fathom.search.training.device import (
+    fitted,
+    local_device,
+    use_deterministic,
+    use_one_attention,
+)
+from fathom.search.training.loop import advance, prepare_steps
+from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS
 from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
 
 MEASURED_SECONDS, BLOCK_SECONDS = 0.7, 0.1
 """Duration in seconds of a measurement of training steps, which begins after three; and of steps
 after which the device is waited for, as a training does only before evaluations."""
+ENDLESS = 10**9
+"""Steps of a training that is measured and never ends."""
 DEAREST_STEP_SECONDS = 0.5
 """Longest training step that is measured, in seconds by the estimate; if the budget's batch takes
 longer, a smaller one is measured."""
@@ -78,16 +87,32 @@ def measured_rate(
         torch.set_num_threads(threads)
 
 
-def _seconds_per_step(training: Training, objective: Objective) -> float:
+def measured_step(
+    config: StudyConfig, budget: Budget, shape: Shape, objective: Objective,
+    device: torch.device, *, seconds: float,
+) -> float:  # fmt: skip
+    """Mean seconds of a training step of a shape as a trial takes it, measured for `seconds`."""
+    use_deterministic(config.train.deterministic)
+    use_one_attention(heads_differ=config.space.heads_differ)
+    endless = replace(budget, steps=ENDLESS)
+    spec = standalone_spec("steps", config, budget, shape)
+    plan = train_plan(config, endless, spec, device.type)
+    plan = fitted(plan, config, shape, device, SINGLE_PROCESS)
+    training = Training(shape, recipe_of(config.model), plan, seed=0, device=device)
+    return _seconds_per_step(training, objective, seconds)
+
+
+def _seconds_per_step(
+    training: Training, objective: Objective, seconds: float = MEASURED_SECONDS
+) -> float:
     """Mean seconds per training step."""
-    if training.plan.recorded:
-        record_step(training, objective)
+    prepare_steps(training, objective)
     advance(training, objective, goal=2)
     began = time.perf_counter()
     advance(training, objective, goal=3)
     block = max(1, round(BLOCK_SECONDS / (time.perf_counter() - began)))
     began = time.perf_counter()
-    while (passed := time.perf_counter() - began) < MEASURED_SECONDS:
+    while (passed := time.perf_counter() - began) < seconds:
         advance(training, objective, goal=training.step + block)
     return passed / (training.step - 3)
 

@@ -59,6 +59,12 @@ def pays(
     return steps * step_seconds * SAVED > COMPILE_SECONDS
 
 
+def pays_in(seconds: float, device_type: str) -> bool:
+    """True if compiling is estimated to save more time than it takes, of a training that spends so
+    many seconds for each kind of batch."""
+    return device_type == "cuda" and seconds * SAVED > COMPILE_SECONDS
+
+
 def launches_may_dominate(shape: Shape, *, tokens_per_step: int, device_type: str) -> bool:
     """True if a slow host takes longer for the launches of a step than a GPU for its operations, so
     that the step is to be recorded as a CUDA graph.

@@ -65,15 +65,7 @@ def train(
     plan = training.plan
     if training.ended:
         return
-    if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
-        first = objective.batch(seed=training.seed, step=0, batch_size=plan.batch_size)
-        profile(training.transformer, *first.read)
-    if plan.compiled and training.step < plan.steps:
-        began = time.perf_counter()
-        compile_step(training, objective)
-        training.compile_seconds = time.perf_counter() - began
-    if plan.recorded and training.recorded is None:
-        record_step(training, objective)
+    prepare_steps(training, objective)
     for goal in plan.remaining_stops(training.step):
         train_loss = advance(training, objective, goal=goal, interrupted=interrupted)
         if training.step < goal:
@@ -89,6 +81,21 @@ def train(
         if goal == plan.trunk_step:
             keep_trunk()
             training.ahead = {}
+
+
+def prepare_steps(training: Training, objective: Objective) -> None:
+    """Does what comes before the first step of a training or of one that was resumed: it profiles
+    the model for `residual: admin`, and compiles or records a step, as the plan says."""
+    plan = training.plan
+    if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
+        first = objective.batch(seed=training.seed, step=0, batch_size=plan.batch_size)
+        profile(training.transformer, *first.read)
+    if plan.compiled and training.step < plan.steps:
+        began = time.perf_counter()
+        compile_step(training, objective)
+        training.compile_seconds = time.perf_counter() - began
+    if plan.recorded and training.recorded is None:
+        record_step(training, objective)
 
 
 def until_over(

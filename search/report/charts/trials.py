@@ -75,8 +75,10 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
 def _spent(record: TrialRecord, tokens: float) -> float:
     """What a trial has spent after these tokens, in the unit in which the trials of its budget
     spend alike."""
-    in_flops = record.spec.flops_to_spend is not None
-    return tokens * (record.spec.shape.train_flops_per_token if in_flops else 1)
+    spec = record.spec
+    if spec.seconds_to_spend is not None:
+        return tokens / spec.horizon_tokens * spec.seconds_to_spend
+    return tokens * (spec.shape.train_flops_per_token if spec.flops_to_spend is not None else 1)
 
 
 def _rung_places(records: Sequence[TrialRecord], optimum: Optimum) -> list[float]:

@@ -25,6 +25,7 @@ from fathom.search.report.text import (
     law_formula,
     layers_text,
     null_law_text,
+    seconds_text,
     shape_elsewhere,
     short_interval,
     stalled_text,
@@ -60,7 +61,8 @@ def print_conclusion(conclusion: Findings, console: Console) -> None:
 def _spent(conclusion: Findings) -> str:
     """What each training could spend, if it was not tokens."""
     first = next(iter(conclusion.optima), None)
-    return f", {conclusion.horizon_text}" if first and first.flops_to_spend is not None else ""
+    spends = first is not None and (first.flops_to_spend or first.seconds_to_spend)
+    return f", {conclusion.horizon_text}" if spends else ""
 
 
 def print_answers(conclusion: Findings, console: Console) -> None:
@@ -89,6 +91,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
             console.print(f"{label}: {elsewhere}", highlight=False)
         if costs := other_depths(conclusion, optimum):
             console.print(f"{label}, {costs}", highlight=False)
+    if seconds := seconds_text(conclusion):
+        print_whole(f"Seconds: {seconds}", console)
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
     if repeated := decay_text(conclusion):

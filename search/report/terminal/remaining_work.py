@@ -216,14 +216,17 @@ class SearchPace:
 
 
 def _training_seconds(records: Iterable[TrialRecord], began: float, half: float) -> float | None:
-    """Returns the seconds of a training token, the mean over the depths that trained since the Unix
-    time `half`, each as fast as its last trial; None where none did since `began`."""
+    """Returns the seconds of a training token, counted as `TrialRecord.shared_tokens` are: the mean
+    over the depths that trained since the Unix time `half`, each as fast as its last trial; None
+    where none did since `began`."""
     rates: dict[int, tuple[float, float]] = {}
     for record in records:
         here = spent_since([record], began)
         if here.flops and here.train_seconds:
-            rate = here.train_seconds / here.flops * record.spec.shape.train_flops_per_token
-            depth = record.spec.shape.depth
+            spec = record.spec
+            rate = here.train_seconds / here.flops * spec.shape.train_flops_per_token
+            rate *= spec.horizon_tokens / spec.shared_horizon
+            depth = spec.shape.depth
             rates[depth] = max(rates.get(depth, (0.0, 0.0)), (record.curve[-1].time, rate))
     lately = [rate for at, rate in rates.values() if at > half]
     known = lately or [rate for _, rate in rates.values()]

@@ -62,7 +62,7 @@ class Speed:
             return estimate
         sizes = [math.log(size) for size, _ in self.measured]
         ratios = [math.log(rate / self._estimate(size)) for size, rate in self.measured]
-        return estimate * math.exp(_interpolated(math.log(layer_flops), sizes, ratios))
+        return estimate * math.exp(interpolated(math.log(layer_flops), sizes, ratios))
 
     def step_seconds(self, shape: Shape, tokens: int) -> float:
         """Seconds of a training step of a shape on so many tokens."""
@@ -83,7 +83,7 @@ def memory_traffic(shape: Shape, tokens: int) -> float:
     return tokens * each + WEIGHT_TRAFFIC * shape.params_total
 
 
-def _interpolated(at: float, places: Sequence[float], values: Sequence[float]) -> float:
+def interpolated(at: float, places: Sequence[float], values: Sequence[float]) -> float:
     """The value at a place, linear between places and constant beyond them."""
     right = bisect(places, at)
     if right in (0, len(places)):

@@ -47,7 +47,11 @@ from fathom.search.study.keys.groups import (
 from fathom.search.study.keys.horizons import check_horizon_of, check_horizons
 from fathom.search.study.keys.model_group import ModelConfig
 from fathom.search.study.keys.objective_choice import ObjectiveChoice
-from fathom.search.study.keys.spending import check_one_amount, check_train_flops
+from fathom.search.study.keys.spending import (
+    check_one_amount,
+    check_train_flops,
+    check_train_seconds,
+)
 from fathom.search.study.keys.target import check_target
 
 
@@ -82,6 +86,10 @@ class StudyConfig(Group):
     """Floating-point operations that a training may spend, for every shape, in place of `tokens`.
     Each shape takes the most whole steps that they pay for, so that cheaper shapes see more tokens;
     trials compare at rungs after equal shares of them. Evaluations are not counted."""
+    train_seconds: Real | None = Field(None, ge=1.0, le=1e8, exclude_if=not_, examples=[600])
+    """Seconds of training steps of a trial on its device, for every shape, in place of `tokens`.
+    `fathom run` measures the steps of each depth before its first trial; tokens follow. Evaluations
+    and compiling are not counted."""
     horizons: tuple[Horizon, ...] | None = Field(
         None, min_length=2, max_length=8, exclude_if=not_, examples=[[5, 20, 80]]
     )
@@ -125,7 +133,7 @@ class StudyConfig(Group):
     @property
     def length_key(self) -> str:
         """The key that says how long a training is; `tokens` where none does."""
-        keys = ("tokens_per_parameter", "train_flops")
+        keys = ("tokens_per_parameter", "train_flops", "train_seconds")
         return next((key for key in keys if getattr(self, key) is not None), "tokens")
 
     @property
@@ -154,9 +162,10 @@ class StudyConfig(Group):
     def _check_budgets(self) -> Self:
         if list(self.budgets) != sorted(set(self.budgets)):
             raise RuleError("budgets", f"must ascend without repeats, got {list(self.budgets)}")
-        amounts = ("tokens", "tokens_per_parameter", "train_flops")
+        amounts = ("tokens", "tokens_per_parameter", "train_flops", "train_seconds")
         check_one_amount({name: getattr(self, name) for name in amounts})
-        if not self.count.of_parameters and not (self.tokens or self.train_flops or self.horizons):
+        given = self.tokens or self.train_flops or self.train_seconds or self.horizons
+        if not (self.count.of_parameters or given):
             raise RuleError(
                 "tokens",
                 f"is required with `count: {self.count}`, whose budgets are not "
@@ -175,7 +184,10 @@ class StudyConfig(Group):
     def _check_horizons(self) -> Self:
         own = self.tokens if self.tokens is not None else self.tokens_per_parameter
         if self.horizons:
-            others = ("tokens", "tokens_per_parameter", "train_flops", "horizon_of")
+            others = (
+                *("tokens", "tokens_per_parameter", "train_flops", "train_seconds"),
+                "horizon_of",
+            )
             check_horizons(
                 self.study,
                 self.horizons,
@@ -205,6 +217,17 @@ class StudyConfig(Group):
                 self.count,
                 command=self.train.command is not None,
                 pretrains=self.objective.pretraining_tokens > 0,
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_train_seconds(self) -> Self:
+        if self.train_seconds is not None:
+            check_train_seconds(
+                batch_size=self.train.batch_size,
+                command=self.train.command is not None,
+                pretrains=self.objective.pretraining_tokens > 0,
+                processes=self.resources.processes_per_trial,
             )
         return self
 

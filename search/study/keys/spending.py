@@ -1,4 +1,4 @@
-"""The rules of what a training may spend: tokens, or operations."""
+"""The rules of what a training may spend: tokens, operations, or seconds."""
 
 from collections.abc import Mapping
 
@@ -43,4 +43,39 @@ def check_train_flops(count: Count, *, command: bool, pretrains: bool) -> None:
             "train_flops",
             "can't be combined with `objective.pretraining`, whose tokens would be another share "
             "of each training; use `tokens`",
+        )
+
+
+def check_train_seconds(
+    *, batch_size: int | str, command: bool, pretrains: bool, processes: int
+) -> None:
+    """Checks the settings of a study whose trainings may spend a number of seconds.
+
+    Raises:
+        RuleError: for those whose steps are not measured before the search, or whose batch would
+            depend on it; the message is one line.
+    """
+    if command:
+        raise RuleError(
+            "train_seconds",
+            "can't be combined with `train.command`, whose steps Fathom does not measure; "
+            "use `tokens` or `tokens_per_parameter`",
+        )
+    if pretrains:
+        raise RuleError(
+            "train_seconds",
+            "can't be combined with `objective.pretraining`, whose tokens would be another share "
+            "of each training; use `tokens`",
+        )
+    if processes > 1:
+        raise RuleError(
+            "train_seconds",
+            "can't be combined with several GPUs a trial, whose steps are not measured before the "
+            f"search, got `resources.gpus_per_trial: {processes}`; use 1, or `train_flops`",
+        )
+    if batch_size == "auto":
+        raise RuleError(
+            "train.batch_size",
+            "must be a number with `train_seconds`, since `auto` follows from tokens, which are "
+            "known only once a step of this batch is measured, got auto; for example 32",
         )

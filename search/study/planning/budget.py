@@ -1,7 +1,7 @@
 """Budgets as values: size, unit and training tokens; and the steps of rungs and evaluations."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from fathom.models.shape import Count, Shape
 from fathom.search.analysis.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.hardware.step_times import NO_TIMES, StepTimes
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import (
     FEWEST_STEPS,
@@ -19,7 +20,9 @@ from fathom.search.study.keys.groups import (
 from fathom.search.study.keys.horizons import counts_tokens
 
 LEAST_STEPS = 20
-"""Fewest steps that the operations of a budget must pay for."""
+"""Fewest steps that the operations or seconds of a budget must pay for."""
+SHARED_STEPS = 1000
+"""Steps that stand for a whole training of any shape where trainings spend equal seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,12 @@ class Budget:
     """Operations that a training may spend; None if every shape takes the same steps. `steps` are
     then those of a shape with six operations for each parameter and token, and `of_shape` has
     those of a real one."""
+    train_seconds: float | None = None
+    """Seconds of training steps that a training may spend; None if every shape takes the same steps
+    or operations. `steps` are then `SHARED_STEPS`, and `of_shape` has those of a real one."""
+    step_times: StepTimes | None = None
+    """Seconds of a step by shape, from which the steps of `train_seconds` follow; None where they
+    are not known."""
     shared_steps: int | None = None
     """Of a budget of one shape, the steps of the budget that all shapes share: its rungs are named
     by them. None where these are `steps`."""
@@ -55,11 +64,25 @@ class Budget:
 
     def of_shape(self, shape: Shape) -> "Budget":
         """The budget with the steps of a shape: as many whole ones as it may spend, at least 1."""
-        if self.train_flops is None or self.shared_steps:
+        if self.unit == "tokens" or self.shared_steps:
             return self
-        of_a_step = shape.train_flops_per_token * self.tokens_per_step
-        steps = max(1, int(self.train_flops // of_a_step))
-        return replace(self, steps=steps, shared_steps=self.steps)
+        return replace(self, steps=max(1, self.paid_steps(shape)), shared_steps=self.steps)
+
+    def paid_steps(self, shape: Shape) -> int:
+        """Steps of a shape that a training pays for: the most whole steps within its operations, or
+        the number that is nearest to its seconds."""
+        steps = self.horizon / self.step_cost(shape)
+        return int(steps) if self.train_seconds is None else round(steps)
+
+    def step_cost(self, shape: Shape) -> float:
+        """Operations, seconds or tokens of a step of a shape, whichever all trainings spend
+        alike."""
+        if self.train_flops is not None:
+            return shape.train_flops_per_token * self.tokens_per_step
+        if self.train_seconds is None:
+            return self.tokens_per_step
+        assert self.step_times is not None, "steps follow from step times"
+        return self.step_times.seconds(shape)
 
     def length_of(self, shape: Shape) -> dict[str, Any]:
         """Returns the fields of a trial's description that say how long its shape trains."""
@@ -67,7 +90,21 @@ class Budget:
         fields: dict[str, Any] = {"horizon_tokens": own.tokens}
         if self.train_flops is not None:
             fields |= {"flops_to_spend": self.train_flops, "shared_tokens": own.shared_tokens}
+        if self.train_seconds is not None:
+            fields |= {"seconds_to_spend": self.train_seconds, "shared_tokens": own.shared_tokens}
         return fields
+
+    @property
+    def horizon(self) -> float:
+        """What a training to the end spends, the same for all shapes, in `unit`."""
+        return self.train_flops or self.train_seconds or self.tokens
+
+    @property
+    def unit(self) -> str:
+        """Unit of what all trainings of the budget spend alike."""
+        if self.train_seconds is not None:
+            return "seconds"
+        return "tokens" if self.train_flops is None else "FLOPs"
 
     def count_error(self, shape: Shape) -> float:
         """Relative difference between a shape's size and the budget, with its sign."""
@@ -79,12 +116,19 @@ class Budget:
         return exact_count(self.params)
 
 
-def expand_budgets(config: StudyConfig) -> tuple[Budget, ...]:
-    """The budgets of a study, ascending; training tokens are rounded up to whole steps."""
-    return tuple(_budget(config, params) for params in config.budgets)
+def expand_budgets(
+    config: StudyConfig, times: Mapping[int, StepTimes] = NO_TIMES
+) -> tuple[Budget, ...]:
+    """The budgets of a study, ascending; training tokens are rounded up to whole steps. `times` are
+    the step times of budgets whose trainings spend seconds, if they are known."""
+    return tuple(
+        replace(_budget(config, params), step_times=times.get(params)) for params in config.budgets
+    )
 
 
 def _budget(config: StudyConfig, params: int) -> Budget:
+    if config.train_seconds is not None:
+        return _budget_of_seconds(config, params)
     tokens = _tokens_of(config, params)
     context = config.objective.context
     if config.train.batch_size == "auto":
@@ -123,6 +167,20 @@ def _budget(config: StudyConfig, params: int) -> Budget:
         steps=math.ceil(tokens / tokens_per_step),
         tokens_per_step=tokens_per_step,
         train_flops=config.train_flops,
+    )
+
+
+def _budget_of_seconds(config: StudyConfig, params: int) -> Budget:
+    batch_size = config.train.batch_size
+    assert batch_size != "auto", "which is refused with `train_seconds`"
+    return Budget(
+        params=params,
+        count=config.count,
+        tolerance=config.tolerance,
+        batch_size=batch_size,
+        steps=SHARED_STEPS,
+        tokens_per_step=batch_size * config.objective.context,
+        train_seconds=config.train_seconds,
     )
 
 
@@ -176,8 +234,8 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     """Steps of the rungs, ascending, all before the cool-down; empty if nothing is pruned.
 
     Each is `eta` times the one before. At a rung every trial of a budget has seen the same tokens
-    at the same constant rate, so losses compare. Of a budget that gives operations, it has spent
-    the same share of them.
+    at the same constant rate, so losses compare. Of a budget that gives operations or seconds, it
+    has spent the same share of them.
     """
     return tuple(rungs_by_step(config, budget))
 
@@ -204,26 +262,25 @@ def _shared_rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
 
 
 def check_steps(config: StudyConfig, budget: Budget, shapes: Sequence[Shape]) -> None:
-    """Checks that the operations of a budget suffice for every shape, and to tell rungs apart.
+    """Checks that the operations or seconds of a budget suffice for every shape, and to tell rungs
+    apart. Seconds are checked once steps are measured: an estimate may be several times off.
 
     Raises:
         PlanError: if they do not.
     """
-    if budget.train_flops is None:
+    if budget.unit == "tokens" or (budget.step_times and not budget.step_times.measured):
         return
-    dearest = max(shapes, key=lambda shape: shape.train_flops_per_token)
-    own = budget.of_shape(dearest)
-    of_a_step = dearest.train_flops_per_token * budget.tokens_per_step
-    paid = int(budget.train_flops // of_a_step)
-    told_apart = len(rungs_by_step(config, own)) == len(rung_steps(config, budget))
-    if paid >= LEAST_STEPS and told_apart:
+    dearest = max(shapes, key=budget.step_cost)
+    paid, rungs = budget.paid_steps(dearest), rungs_by_step(config, budget.of_shape(dearest))
+    if paid >= LEAST_STEPS and len(rungs) == len(rung_steps(config, budget)):
         return
-    enough = max(1.1 * LEAST_STEPS * of_a_step, 2 * budget.train_flops)
+    key = config.length_key
+    enough = max(1.1 * LEAST_STEPS * budget.step_cost(dearest), 2 * budget.horizon)
     raise PlanError(
-        f"`train_flops` must pay for {LEAST_STEPS} steps of every shape, and for some between "
-        f"rungs, got {budget.train_flops:g}, which pays for {paid} of depth {dearest.depth} at "
+        f"`{key}` must pay for {LEAST_STEPS} steps of every shape, and for some between "
+        f"rungs, got {budget.horizon:g}, which pays for {paid} of depth {dearest.depth} at "
         f"budget {budget.label}; raise it to {enough:.2g}, or lower `train.batch_size`",
-        key="train_flops",
+        key=key,
     )
 
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -15,6 +15,7 @@ from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.hardware.fit import StepFit, execution, fit_step, may_shard
 from fathom.search.study.hardware.machine import Machine
+from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.affordable import MOST_EPOCHS
@@ -126,16 +127,40 @@ def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[
         plan_budget(config, budget, feasible_shapes(config, budget, vocab_size), machine)
         for budget in expand_budgets(config)
     )
-    epoch = config.objective.train_tokens()
+    return tuple(_with_epochs(config, plan) for plan in plans)
+
+
+def with_step_times(
+    config: StudyConfig, plans: Sequence[BudgetPlan], times: Mapping[int, StepTimes],
+    machine: Machine,
+) -> tuple[BudgetPlan, ...]:  # fmt: skip
+    """The plans of trainings that spend seconds, with the step times of each budget in place of
+    estimates.
+
+    Raises:
+        PlanError: if the seconds are too few for a shape.
+    """
+    timed = (replace(plan.budget, step_times=times[plan.budget.params]) for plan in plans)
     return tuple(
-        replace(plan, epochs=plan.tokens_each[1] / epoch if epoch else None) for plan in plans
+        _with_epochs(config, plan_budget(config, budget, plan.shapes, machine))
+        for budget, plan in zip(timed, plans, strict=True)
     )
+
+
+def _with_epochs(config: StudyConfig, plan: BudgetPlan) -> BudgetPlan:
+    epoch = config.objective.train_tokens()
+    return replace(plan, epochs=plan.tokens_each[1] / epoch if epoch else None)
 
 
 def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
-    """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does."""
+    """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does.
+    Seconds of steps that are not measured yet are those of the machine's speed."""
+    known = budget.step_times is not None and budget.step_times.measured
+    if budget.train_seconds is not None and not known:
+        estimate = estimated_times(shapes, budget.tokens_per_step, machine.speed)
+        budget = replace(budget, step_times=estimate)
     check_steps(config, budget, shapes)
     exploring, confirming = stage_trials(config, budget.params, shapes)
     expected = expected_confirming(config, budget.params, shapes)
@@ -253,6 +278,11 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
     """Warnings about settings that are probably not meant, a line each."""
     rate = config.train.learning_rate
     notes = [config.objective.data_note(), _epochs_note(config)]
+    if config.train_seconds is not None:
+        notes.append(
+            "tokens are estimates for the speed of this plan; `fathom run` measures the steps of "
+            f"each depth before its first trial, and gives each {config.train_seconds:g} s of them"
+        )
     if config.train.command:
         notes.append(
             "time and disk are those of Fathom's own training: what `train.command` takes of them, "
@@ -281,6 +311,8 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
 def _epochs_note(config: StudyConfig) -> str:
     """A line where a training repeats its data too often; empty where none does, or it is not
     known."""
+    if config.train_seconds is not None:
+        return ""  # tokens follow from step times
     tokens = max(budget.tokens for budget in expand_budgets(config))
     epochs = epochs_at_least(config, tokens)
     if epochs is None or epochs <= MOST_EPOCHS:

@@ -26,6 +26,8 @@ def sharing_notes(
     """
     if machine.device != "GPU" or machine.devices != 1 or config.train.command:
         return ()
+    if config.train_seconds is not None:
+        return ()  # trials that share a GPU take the same time, and train on fewer tokens
     hours = {trials: _hours(config, plans, gpu, trials) for trials in (1, *TRIALS)}
     best = min(hours, key=lambda trials: hours[trials])
     if hours[best] > WORTH * hours[1]:

@@ -1,0 +1,55 @@
+"""How far trials were off the seconds that each was to spend, where a study gives seconds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from fathom.search.records import SEVERAL, TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentSeconds:
+    """Seconds of training steps that the finished trials of a budget took."""
+
+    asked: float
+    """Seconds that each was to take."""
+    devices: tuple[str, ...]
+    """Devices that trained them, in the order of their names; several where trials differ."""
+    trials: int
+    median: float
+    """Median of their seconds."""
+    worst: float
+    """Seconds of the trial that was furthest off."""
+
+    @property
+    def median_off(self) -> float:
+        """Relative difference of the median from what was asked."""
+        return self.median / self.asked - 1
+
+    @property
+    def worst_off(self) -> float:
+        """Relative difference of the furthest trial from what was asked."""
+        return self.worst / self.asked - 1
+
+
+def spent_seconds(records: Sequence[TrialRecord]) -> SpentSeconds | None:
+    """What the trials of a budget that trained to the end took; None where the study gives no
+    seconds, or no such trial was timed."""
+    took = [
+        (record.curve[-1].train_seconds, record)
+        for record in records
+        if record.loss is not None and record.tokens == record.spec.horizon_tokens
+    ]
+    asked = next((record.spec.seconds_to_spend for _, record in took), None)
+    if asked is None:
+        return None
+    seconds = [time for time, _ in took]
+    return SpentSeconds(
+        asked=asked,
+        devices=tuple(
+            sorted({name for _, record in took for name in record.device.split(SEVERAL) if name})
+        ),
+        trials=len(seconds),
+        median=median(seconds),
+        worst=max(seconds, key=lambda time: abs(time - asked)),
+    )

@@ -1,0 +1,99 @@
+"""Timing steps on workers: `search/cluster/step_times.py`, in part on a real cluster of Ray."""
+
+from collections.abc import Iterator
+
+import pytest
+import ray
+
+from fathom.search.cluster.step_times import (
+    LEAST_SECONDS,
+    MOST_SECONDS,
+    SHARE,
+    device_of_worker,
+    measure_steps,
+    measured_steps,
+    seconds_each,
+    timed_tasks,
+)
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.hardware.machine import processor
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.planning.plan import BudgetPlan, plan_study
+from tests.support.dry_run import MACHINE
+from tests.support.ray_folder import cluster_of
+from tests.support.toy import Successor
+
+STUDY = """
+study: timed
+objective: {name: language, context: 6}
+budgets: [8k, 10k]
+count: non_embedding
+train_seconds: 10
+space: {depth: [1, 3], n_heads: 2}
+train: {batch_size: 4}
+resources: {gpus_per_trial: 0}
+"""
+CONFIG: StudyConfig = parse(STUDY)
+DEVICE = f"{processor()}, 1 thread"
+
+
+def plans() -> tuple[BudgetPlan, ...]:
+    return plan_study(CONFIG, 8, MACHINE)
+
+
+def test_the_median_of_the_workers_counts() -> None:
+    tasks = timed_tasks(plans())
+    results = [[factor * (1.0 + place) for place in range(len(tasks))] for factor in (1, 2, 9)]
+    found = measured_steps(plans(), ["a core"] * 3, results)
+    assert (found.device, found.at_once) == ("a core", 3)
+    for place, (budget, shape) in enumerate(tasks):
+        seconds = found.times[budget.params].seconds(shape)
+        assert seconds == pytest.approx(2 * (1.0 + place))
+
+
+def test_a_shape_that_can_not_be_measured_is_left_out_and_a_whole_budget_is_refused() -> None:
+    tasks = timed_tasks(plans())
+    small = plans()[0].budget.params
+    some = [1.0 if place else "RuntimeError: too wide" for place in range(len(tasks))]
+    assert (
+        len(measured_steps(plans(), ["a core"], [some]).budgets[small])
+        == len([task for task in tasks if task[0].params == small]) - 1
+    )
+    none = ["RuntimeError: too wide" if budget.params == small else 1.0 for budget, _ in tasks]
+    with pytest.raises(ConfigError, match=r"budget 8k can't be measured: RuntimeError: too wide"):
+        measured_steps(plans(), ["a core"], [none])
+
+
+def test_workers_with_devices_of_several_kinds_are_refused() -> None:
+    results = [[1.0] * len(timed_tasks(plans()))] * 2
+    with pytest.raises(ConfigError, match=r"devices of one kind, got workers on a GPU and a core"):
+        measured_steps(plans(), ["a GPU", "a core"], results)
+
+
+def test_measuring_takes_a_share_of_a_trial_within_limits() -> None:
+    def each(seconds: float) -> float:
+        return seconds_each(CONFIG.model_copy(update={"train_seconds": seconds}), 10)
+
+    assert each(1) == LEAST_SECONDS
+    assert each(100) == pytest.approx(SHARE * 10)
+    assert each(1e6) == MOST_SECONDS
+
+
+@pytest.fixture(scope="module")
+def _cluster() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch, cluster_of({"num_cpus": 2}) as address:
+        patch.setenv("RAY_ADDRESS", address)
+        yield
+
+
+@pytest.mark.drill
+@pytest.mark.usefixtures("_cluster")
+def test_as_many_workers_as_train_measure_at_once_and_free_their_devices() -> None:
+    found = measure_steps(CONFIG, plans(), Successor())
+    assert (found.device, found.at_once) == (DEVICE, 2)
+    assert list(found.budgets) == list(CONFIG.budgets)
+    for timed in found.budgets.values():
+        assert {shape.depth for shape in timed} == {1, 2, 3}
+        assert all(0 < shape.seconds < 10 for shape in timed)
+    assert ray.get(ray.remote(num_cpus=2)(lambda: 1).remote(), timeout=60) == 1, "they are free"
+    assert device_of_worker(CONFIG, Successor()) == DEVICE

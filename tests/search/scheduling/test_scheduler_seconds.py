@@ -1,0 +1,183 @@
+"""A search whose trainings spend equal seconds, without Ray and without training."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fathom.search.analysis.equal_spend import Coin
+from fathom.search.analysis.optimum import Located
+from fathom.search.conclusion.conclude import Conclusion, conclude
+from fathom.search.conclusion.findings import optimum_row
+from fathom.search.contract.studies import study_answers
+from fathom.search.export.best import best_yaml, read_best
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.report.charts.trials import learning_curves
+from fathom.search.report.page import page
+from fathom.search.report.terminal.answer_tables import print_answers
+from fathom.search.report.text import horizon_text
+from fathom.search.run_folder import RunFolder
+from fathom.search.scheduling.audit import audit_stopping
+from fathom.search.scheduling.halving import halving_rule
+from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
+from fathom.search.study.hardware.step_times import freeze_steps, frozen_steps
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.own_records import read_records
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.tracking.metrics import budget_params
+from tests.support.dry_run import Simulation, study
+from tests.support.reporting import visible
+from tests.support.timed import seconds_of, timed_scheduler, times_of
+
+SECONDS = 60.0
+CONFIG: StudyConfig = study(
+    tokens=None, tokens_per_parameter=None, train_seconds=SECONDS, trials=12
+)
+
+
+def begun(path: Path) -> RunFolder:
+    """A run folder whose step times are measured."""
+    folder = RunFolder(path)
+    folder.create()
+    write_fingerprint(folder, fingerprint_of(CONFIG, data="a text"))
+    spaces = {b.params: feasible_shapes(CONFIG, b, 256) for b in expand_budgets(CONFIG)}
+    freeze_steps(folder, times_of(spaces))
+    return folder
+
+
+def simulation(folder: RunFolder) -> Simulation:
+    search = Simulation(timed_scheduler(CONFIG, folder.path))
+    search.step_seconds = lambda spec: seconds_of(spec.shape)
+    return search
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = begun(tmp_path_factory.mktemp("seconds"))
+    simulation(folder).run()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(folder: RunFolder) -> Conclusion:
+    return conclude(read_records(folder, CONFIG), CONFIG)
+
+
+def of_first_budget(found: Conclusion) -> list[TrialRecord]:
+    return list(found.records_of(found.optima[0].budget))
+
+
+def test_finished_trials_have_spent_the_seconds_on_tokens_of_their_own(found: Conclusion) -> None:
+    finished = [record for record in found.records if record.outcome is Outcome.FINISHED]
+    assert len({record.tokens for record in finished}) > 3
+    for record in finished:
+        assert record.curve[-1].train_seconds == pytest.approx(SECONDS, rel=0.05)
+        assert record.spec.seconds_to_spend == SECONDS
+
+
+def test_paused_trials_have_spent_the_share_of_their_rung(found: Conclusion) -> None:
+    paused = [record for record in found.records if record.outcome is Outcome.STOPPED]
+    assert paused
+    for record in paused:
+        share = max(record.rungs) / record.spec.shared_horizon
+        assert record.tokens / record.spec.horizon_tokens == pytest.approx(share, rel=0.02)
+        assert record.curve[-1].train_seconds == pytest.approx(share * SECONDS, rel=0.05)
+
+
+def test_a_search_that_is_cut_off_goes_on_with_the_frozen_times(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    again = begun(tmp_path)
+    first = simulation(again)
+    first.run(events=60)
+    rest = simulation(again)
+    rest.evaluations = first.evaluations
+    rest.run()
+
+    def results(folder: RunFolder) -> dict[str, object]:
+        records = read_records(folder, CONFIG)
+        return {r.spec.trial: (r.spec, r.outcome, r.rungs, r.loss) for r in records}
+
+    assert results(again) == results(folder)
+
+
+def test_records_of_other_step_times_are_refused(folder: RunFolder, tmp_path: Path) -> None:
+    other = begun(tmp_path)
+    other.records.write_bytes(folder.records.read_bytes())
+    assert read_records(other, CONFIG)
+    steps = frozen_steps(other, CONFIG)
+    assert steps
+    halved = {
+        size: tuple(type(shape)(shape.depth, shape.ln_ff_ratio, shape.seconds / 2) for shape in of)
+        for size, of in steps.budgets.items()
+    }
+    freeze_steps(other, type(steps)(device=steps.device, at_once=1, budgets=halved))
+    with pytest.raises(ValueError, match="with horizon_tokens"):
+        read_records(other, CONFIG)
+
+
+def test_the_answer_says_seconds_and_the_tokens_of_its_shape(found: Conclusion) -> None:
+    for optimum in found.optima:
+        assert isinstance(optimum, Located)
+        assert horizon_text(optimum) == "60 seconds"
+        row = optimum_row(optimum)
+        assert (row["seconds_to_spend"], row["flops_to_spend"]) == (SECONDS, None)
+        assert optimum.shape is not None
+        steps = row["tokens"] / (8 * 32)
+        assert steps * seconds_of(optimum.shape) == pytest.approx(SECONDS, rel=0.05)
+
+
+def test_terminal_page_and_program_are_told_how_far_trials_were_off(found: Conclusion) -> None:
+    terminal = Console(file=io.StringIO(), width=300)
+    print_answers(found, terminal)
+    assert isinstance(terminal.file, io.StringIO)
+    for text in (terminal.file.getvalue(), visible(page(found, ()))):
+        assert "60 s of training steps on " in text
+        assert "in the median (" in text
+    for answer in study_answers(found, Path("runs/s")):
+        assert answer.evidence
+        told = answer.evidence.seconds
+        assert told
+        assert (told.asked, told.trials > 3) == (SECONDS, True)
+        assert abs(told.median_off) <= abs(told.worst_off) < 0.05
+        assert answer.question.horizon
+        assert (answer.question.horizon.amount, answer.question.horizon.unit) == (60.0, "seconds")
+
+
+def test_learning_curves_are_over_the_seconds_with_one_line_a_rung(found: Conclusion) -> None:
+    records, optimum = of_first_budget(found), found.optima[0]
+    chart = learning_curves(records, optimum)
+    assert chart is not None
+    assert chart.x.label == "training seconds"
+    rungs = {rung for record in records for rung in record.rungs}
+    assert sum(mark.name == "rung" for mark in chart.marks) == len(rungs)
+
+
+def test_an_audit_names_a_rung_by_its_share(found: Conclusion) -> None:
+    for audit in audit_stopping(of_first_budget(found), halving_rule(CONFIG.stopping)):
+        assert audit.place.endswith("% of the seconds")
+
+
+def test_what_is_read_off_the_curves_are_the_other_coins(found: Conclusion) -> None:
+    assert {answer.coin for answer in found.equal_spends} == {Coin.TOKENS, Coin.FLOPS}
+
+
+def test_trials_of_a_budget_have_the_same_parameters_in_mlflow(found: Conclusion) -> None:
+    specs = [record.spec for record in of_first_budget(found)]
+    assert {tuple(budget_params(spec).items()) for spec in specs} == {
+        (("budget", "20000"), ("count", specs[0].count.value), ("train_seconds", "60"))
+    }
+
+
+def test_an_exported_shape_is_trained_on_the_tokens_that_it_had(
+    found: Conclusion, tmp_path: Path
+) -> None:
+    path = tmp_path / "best.yaml"
+    path.write_text(best_yaml(found))
+    for optimum in found.optima:
+        best = read_best(path, str(optimum.budget))
+        assert (best.config.train_seconds, best.config.tokens) == (None, optimum.tokens)
+        (own,) = (b for b in expand_budgets(best.config) if b.params == optimum.budget)
+        assert own.of_shape(best.shape).tokens == optimum.tokens
