@@ -18,7 +18,7 @@ from fathom.search.commands.train_best import train_best
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.conclusion.findings import best_law
 from fathom.search.contract.plans import budget_plans
-from fathom.search.export.best import BestShape, best_yaml
+from fathom.search.export.best import BestShape, best_yaml, shape_to_train
 from fathom.search.formatting import format_count
 from fathom.search.horizons.search import check_horizons_ready, search_horizons
 from fathom.search.pipeline import run_study
@@ -194,7 +194,7 @@ class Study:
         assert optimum.shape is not None
         # As in best.yaml: where the search was tracked does not matter to a training.
         config = self.config.model_copy(update={"tracking": TrackingConfig()})
-        return BestShape(config, optimum.budget, optimum.shape)
+        return shape_to_train(config, optimum.budget, optimum.shape, optimum.tokens)
 
     def _optimum(self, budget: str | int) -> Optimum:
         found = {optimum.budget: optimum for optimum in self.conclusion.optima if optimum.shape}

@@ -122,19 +122,20 @@ def read_best(path: Path, budget: str | None, horizon: str | None = None) -> Bes
         shape = shape_from_json(entry["shape"])
     except DAMAGE as error:
         raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
-    if config.train_seconds is not None:
-        config = _with_tokens(config, entry.get("tokens"), path)
+    tokens = entry.get("tokens")
+    if config.train_seconds is not None and (type(tokens) is not int or tokens < 1):
+        raise ConfigError(f"{path}: `tokens` of the best shape must be above 0, got {tokens!r}")
     if entry["budget"] not in config.budgets:
         raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
-    return BestShape(config, entry["budget"], shape)
+    return shape_to_train(config, entry["budget"], shape, tokens)
 
 
-def _with_tokens(config: StudyConfig, tokens: object, path: Path) -> StudyConfig:
-    """A study of equal seconds as one of the tokens that its best shape trained on: step times are
-    those of the search's device, and another takes other seconds for them."""
-    if type(tokens) is not int or tokens < 1:
-        raise ConfigError(f"{path}: `tokens` of the best shape must be above 0, got {tokens!r}")
-    return config.model_copy(update={"train_seconds": None, "tokens": tokens})
+def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
+    """A best shape with the study that trains it. One of equal seconds becomes one of the `tokens`
+    that the shape trained on: its step times are those of the search's device alone."""
+    if config.train_seconds is not None:
+        config = config.model_copy(update={"train_seconds": None, "tokens": tokens})
+    return BestShape(config, budget, shape)
 
 
 def doubts(source: Path, budget: str | None, horizon: str | None = None) -> list[str]:

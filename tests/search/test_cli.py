@@ -204,7 +204,7 @@ def test_predict_and_plan_print_the_contracts_json() -> None:
     assert priced["cost"] == pytest.approx(2.5 * priced["device_hours"])
     keys = {"budget", "count", "tokens", "shapes", "depths", "worst_count_error", "trials"}
     keys |= {"horizon", "epochs", "rungs", "flops", "hours", "step", "shape_list"}
-    keys |= {"train_flops", "tokens_each"}
+    keys |= {"train_flops", "train_seconds", "tokens_each"}
     for entry in plan["budgets"]:
         assert set(entry) == keys
         assert entry["step"]["memory"] > 0

@@ -1,6 +1,7 @@
 """A search whose trainings spend equal seconds, without Ray and without training."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from fathom.search.report.text import horizon_text
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.hardware.step_times import freeze_steps, frozen_steps
 from fathom.search.study.keys.config import StudyConfig
@@ -181,3 +183,6 @@ def test_an_exported_shape_is_trained_on_the_tokens_that_it_had(
         assert (best.config.train_seconds, best.config.tokens) == (None, optimum.tokens)
         (own,) = (b for b in expand_budgets(best.config) if b.params == optimum.budget)
         assert own.of_shape(best.shape).tokens == optimum.tokens
+    path.write_text(re.sub(r"^  tokens: \d+", "  tokens: many", best_yaml(found), flags=re.MULTILINE))
+    with pytest.raises(ConfigError, match="must be above 0, got 'many'"):
+        read_best(path, "20k")
