@@ -183,6 +183,7 @@ def test_an_exported_shape_is_trained_on_the_tokens_that_it_had(
         assert (best.config.train_seconds, best.config.tokens) == (None, optimum.tokens)
         (own,) = (b for b in expand_budgets(best.config) if b.params == optimum.budget)
         assert own.of_shape(best.shape).tokens == optimum.tokens
-    path.write_text(re.sub(r"^  tokens: \d+", "  tokens: many", best_yaml(found), flags=re.MULTILINE))
+    damaged = re.sub(r"^  tokens: \d+", "  tokens: many", best_yaml(found), flags=re.MULTILINE)
+    path.write_text(damaged)
     with pytest.raises(ConfigError, match="must be above 0, got 'many'"):
         read_best(path, "20k")
