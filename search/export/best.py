@@ -122,11 +122,13 @@ def read_best(path: Path, budget: str | None, horizon: str | None = None) -> Bes
         shape = shape_from_json(entry["shape"])
     except DAMAGE as error:
         raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
-    tokens = entry.get("tokens")
-    if config.train_seconds is not None and (type(tokens) is not int or tokens < 1):
-        raise ConfigError(f"{path}: `tokens` of the best shape must be above 0, got {tokens!r}")
     if entry["budget"] not in config.budgets:
         raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
+    if config.train_seconds is None:
+        return BestShape(config, entry["budget"], shape)
+    tokens = entry.get("tokens")
+    if type(tokens) is not int or tokens < 1:
+        raise ConfigError(f"{path}: `tokens` of the best shape must be above 0, got {tokens!r}")
     return shape_to_train(config, entry["budget"], shape, tokens)
 
 
