@@ -345,11 +345,4 @@ def _moved(
             last = record.curve[-1]
             curve += (replace(last, tokens=tokens, loss=last.loss + reading.change),)
         moved.append(replace(record, spec=spec, curve=curve, rungs={}))
-    return _comparable(moved)
-
-
-def _comparable(moved: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Those that finished, and others that came as far as the first evaluation of every one: before
-    it, nothing says how far behind they are. Tokens of shapes may differ several times."""
-    first = max(record.shared(record.curve[0]) for record in moved if record.curve)
-    return [r for r in moved if r.loss is not None or r.shared_tokens >= first]
+    return moved

@@ -174,7 +174,8 @@ class _Line:
     ) -> None:
         came = [trial for trial in trials if trial.tokens >= tokens]
         gains = [(t.x, gain) for t in came if (gain := t.gain_at(tokens)) is not None]
-        drops = [(t.x, t.loss_at(tokens) - end) for t, end in ends]
+        # Where trainings spend the same, the first evaluations of shapes are some steps apart.
+        drops = [(t.x, t.loss_at(tokens) - end) for t, end in ends if t.times[0] <= tokens]
         known = drops or gains
         # With nothing to go by, the rest of the way may be as long as the way so far.
         rest = statistics.fmean(y for _, y in known) if known else came[0].losses[-1]

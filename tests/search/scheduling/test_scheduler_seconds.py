@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from fathom.search.analysis.equal_spend import Coin
+from fathom.search.analysis.joint_curve import incumbent_depth
 from fathom.search.analysis.optimum import Located
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import optimum_row
@@ -103,6 +104,14 @@ def test_a_search_that_is_cut_off_goes_on_with_the_frozen_times(
         return {r.spec.trial: (r.spec, r.outcome, r.rungs, r.loss) for r in records}
 
     assert results(again) == results(folder)
+
+
+def test_trials_that_evaluate_one_after_the_other_are_forecast_together(tmp_path: Path) -> None:
+    search = simulation(begun(tmp_path))
+    for _ in range(20):
+        search.run(events=1)
+        assert any(record.curve for record in search.scheduler.live.values())
+        assert incumbent_depth([*search.scheduler.records, *search.scheduler.live.values()])
 
 
 def test_records_of_other_step_times_are_refused(folder: RunFolder, tmp_path: Path) -> None:
