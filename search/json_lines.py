@@ -88,7 +88,7 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
                     raise ValueError("its checksum can't be read")
                 value = convert(without_checksums(values))
             except DAMAGE as error:
-                raise _damaged(path, number, problem_of(error)) from error
+                raise damaged_line(path, number, problem_of(error)) from error
             yield value
 
 
@@ -124,7 +124,16 @@ def truncate_torn_line(path: Path) -> None:
             file.truncate(file.seek(end + len(rest)))
             file.write(b"\n")
         else:
-            raise _damaged(path, content.count(b"\n") + 1, "it is not JSON")
+            raise damaged_line(path, content.count(b"\n") + 1, "it is not JSON")
+
+
+def damaged_line(path: Path, number: int, problem: str) -> DamagedFileError:
+    """The error for a line, counted from 1, that is not what was written; its text names the
+    remedy."""
+    kept = f"keep its first {number - 1} line{'s' * (number > 2)}" if number > 1 else "delete it"
+    return DamagedFileError(
+        f"{path}:{number}: {problem}; restore the file, or {kept}: what the rest held is done again"
+    )
 
 
 def _sealed(text: bytes, before: bytes) -> bytes:
@@ -165,13 +174,6 @@ def _checksum_after(line: bytes, before: bytes, *, checked: bool) -> tuple[bytes
     if seal[1] != before:
         raise ValueError(ASTRAY)
     return seal[2], True
-
-
-def _damaged(path: Path, number: int, problem: str) -> DamagedFileError:
-    kept = f"keep its first {number - 1} line{'s' * (number > 2)}" if number > 1 else "delete it"
-    return DamagedFileError(
-        f"{path}:{number}: {problem}; restore the file, or {kept}: what the rest held is done again"
-    )
 
 
 def _is_torn(text: bytes) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fathom.search.json_lines import read_as, truncate_torn_line
+from fathom.search.json_lines import damaged_line, read_as, truncate_torn_line
 from fathom.search.record_json import (
     EVENT,
     check_keys,
@@ -51,6 +51,10 @@ class RunningTrials:
             self.records[trial] = with_report(self.records[trial], report_from_json(line))
         return self.records.get(trial)
 
+    def starts_less_ends(self, trial: str) -> int:
+        """Number of starts of a trial in the lines so far, less that of its ends."""
+        return self._attempts[trial]
+
 
 @dataclass(slots=True)
 class Past:
@@ -65,6 +69,8 @@ class Past:
     first_rungs: dict[int, int] = field(default_factory=dict)
     """Budget -> tokens of the first rung that still stops trials, where it was extended."""
     has_journal: bool = False
+    at_rest: bool = False
+    """True if no search writes to the files while they are read: then both must fit together."""
 
     @property
     def latest(self) -> list[TrialRecord]:
@@ -86,7 +92,13 @@ class Past:
         return frozenset(budgets) - (settled - live)
 
     def take(self, line: dict[str, Any]) -> None:
-        """Updates the state with the next line of the journal."""
+        """Updates the state with the next line of the journal.
+
+        Raises:
+            ValueError: when the line is damaged, or follows an end that the records lack.
+        """
+        if self.at_rest:
+            self._check_ends(line)
         match line["event"]:
             case "started" | "resumed" | "report":
                 if record := self.running.take(line):
@@ -104,16 +116,49 @@ class Past:
             case event:
                 raise ValueError(f"this version knows no event {str(event)[:40]!r}")
 
+    def _check_ends(self, line: dict[str, Any]) -> None:
+        """Refuses a line of the journal that was written only after ends which the records lack."""
+        match line:
+            case {"event": "started" | "resumed", "trial": trial}:
+                lacking = [trial] if trial in self.running.records else []
+            case {"event": "confirmations", "budget": budget}:
+                running = self.running.records.items()
+                lacking = [trial for trial, record in running if record.spec.budget == budget]
+            case _:
+                return
+        if lacking:
+            raise ValueError(f"`records.jsonl` lacks an end of {lacking[0]} that came before it")
+
 
 def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
     """Reads the records and the journal, whose torn last lines are truncated first.
 
+    Each line was on the disk before the next was written to either file. So a file that was cut
+    shorter than any kill or power cut leaves it is told by the other.
+
     Raises:
-        DamagedFileError: at a line that can't be read, or that `check` refuses.
+        DamagedFileError: at a line that can't be read, that `check` refuses, or that was written
+            only after lines which the other file lacks.
     """
     truncate_torn_line(folder.records)
     truncate_torn_line(folder.journal)
-    return past_of(folder, check)
+    past = _past_of(folder, check, at_rest=True)
+    if past.has_journal:
+        _check_starts(folder, past)
+    return past
+
+
+def _check_starts(folder: RunFolder, past: Past) -> None:
+    """Refuses the first end of a trial whose start the journal lacks."""
+    trials = [record.spec.trial for record in past.attempts]
+    starts = Counter(trials)
+    for trial in starts:
+        starts[trial] += past.running.starts_less_ends(trial)
+    for number, trial in enumerate(trials, 1):
+        starts[trial] -= 1
+        if starts[trial] < 0:
+            problem = f"the journal beside it lacks the beginning of {trial}, so its end is lost"
+            raise damaged_line(folder.records, number, problem)
 
 
 def past_of(folder: RunFolder, check: Check = lambda record: record) -> Past:
@@ -122,7 +167,12 @@ def past_of(folder: RunFolder, check: Check = lambda record: record) -> Past:
     Raises:
         DamagedFileError: at a line that can't be read, or that `check` refuses.
     """
-    past = Past(read_attempts(folder.records, check), check, has_journal=folder.journal.exists())
+    return _past_of(folder, check, at_rest=False)
+
+
+def _past_of(folder: RunFolder, check: Check, *, at_rest: bool) -> Past:
+    attempts = read_attempts(folder.records, check)
+    past = Past(attempts, check, has_journal=folder.journal.exists(), at_rest=at_rest)
     for record in past.attempts:
         past.running.end(record.spec.trial)
     for _ in read_as(folder.journal, past.take):

@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from fathom.search.json_lines import (
 )
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.scheduling.journal import read_past, read_run
+from fathom.search.scheduling.journal import Past, read_past, read_run
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, scheduler, study
@@ -88,12 +90,23 @@ def truncated(content: bytes, rng: random.Random) -> bytes:
     return content[: rng.randrange(len(content))]
 
 
+def cut_out(content: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(content))
+    return content[:at] + content[at + rng.randint(1, 600) :]
+
+
+def zeroed(content: bytes, rng: random.Random) -> bytes:
+    """A block that a disk has lost."""
+    at = rng.randrange(len(content)) // 512 * 512
+    return content[:at] + bytes(len(content[at : at + 512])) + content[at + 512 :]
+
+
 def other_ends(content: bytes, rng: random.Random) -> bytes:
     return content.replace(b"\n", rng.choice((b"\r", b"\r\n", b"\n\n", b"")))
 
 
 DAMAGES: Sequence[Damage] = (
-    *(flipped, flipped, truncated, other_ends),
+    *(flipped, truncated, cut_out, zeroed, other_ends),
     *map(_of_lines, (repeated, reordered, turned_round, lost)),
 )
 
@@ -108,32 +121,44 @@ DAMAGES: Sequence[Damage] = (
     ],
     ids=len,
 )
-def test_damaged_lines_give_the_same_answer_or_a_refusal_or_an_unfinished_search(
+def test_damaged_lines_are_refused_in_one_line_or_those_before_them_are_read(
     folder: RunFolder, seeds: range
 ) -> None:
-    """What is cut off at its end is as if the search had been killed earlier."""
-    before = answer_of(folder)
-    assert not before.unfinished
-    refused = same = 0
+    """What is cut off at its end is as if the search had been killed earlier: none of its answers
+    is called finished. What is read is the same or less, and so is the answer."""
+    before = read_run(folder, CONFIG)
+    found = Counter[str]()
     for seed in seeds:
-        rng = random.Random(seed)
-        path, damage = rng.choice((folder.records, folder.journal)), rng.choice(DAMAGES)
+        rng, damage = random.Random(seed), DAMAGES[seed % len(DAMAGES)]
+        path = (folder.records, folder.journal)[seed // len(DAMAGES) % 2]
         content = path.read_bytes()
         changed = damage(content, rng)
         path.write_bytes(changed)
         try:
-            after = answer_of(folder)
+            after = read_run(folder, CONFIG)
         except DamagedFileError as error:
-            refused += str(error).startswith(f"{path}:")
+            refusal = str(error)
+            assert is_refusal(refusal, path), (seed, refusal)
+            found[f"{damage.__name__}: refused"] += 1
         else:
-            same += after == before
-            assert after == before or after.unfinished, (seed, damage.__name__)
-            if changed != content:
-                assert content.startswith(changed), (seed, damage.__name__)
+            assert content.startswith(changed.rstrip(b"\0")), (seed, damage.__name__)
+            is_same = come_to(after) == come_to(before)
+            assert is_same or after.unfinished(CONFIG.budgets), (seed, damage.__name__)
+            found[f"{damage.__name__}: {'the same' if is_same else 'cut off'}"] += 1
         path.write_bytes(content)
-    print(f"{len(seeds)} damages: {refused} refused, {same} with the same answer, others cut off")
-    assert refused > len(seeds) / 2
-    assert refused + same < len(seeds), "some were cut off"
+    print(f"{len(seeds)} damages: {dict(sorted(found.items()))}")
+    assert {key.split(":")[0] for key in found} == {damage.__name__ for damage in DAMAGES}
+    assert sum(times for key, times in found.items() if "refused" in key) > len(seeds) / 2
+
+
+def is_refusal(text: str, path: Path) -> bool:
+    """True for one line that names the file, the line and the remedy."""
+    return bool(re.fullmatch(rf"{re.escape(str(path))}:\d+: .+; restore the file, or .+", text))
+
+
+def come_to(past: Past) -> tuple[object, ...]:
+    """What the answer follows from."""
+    return past.attempts, past.confirmations, past.running.records
 
 
 def test_a_flipped_bit_of_any_byte_of_a_line_is_refused(folder: RunFolder) -> None:
@@ -214,14 +239,31 @@ def test_no_trial_goes_back(folder: RunFolder, write: Callable[..., None]) -> No
         read_records(folder.records)
 
 
-def test_records_cut_short_are_resumed_and_every_reader_calls_them_unfinished(
+def test_every_reader_calls_records_cut_short_unfinished_and_a_search_asks_for_what_followed_them(
     folder: RunFolder,
 ) -> None:
     lines = folder.records.read_bytes().splitlines(keepends=True)
     folder.records.write_bytes(b"".join(lines[:-5]))
     assert answer_of(folder).unfinished == (20_000,)
     assert read_run(folder, CONFIG).unfinished(CONFIG.budgets) == {20_000}
+    lacks = r"journal\.jsonl:(\d+): `records\.jsonl` lacks an end of 20k-\S+ that came before it; "
+    with pytest.raises(DamagedFileError, match=lacks) as refusal:
+        read_past(folder)
+    journal = folder.journal.read_bytes().splitlines(keepends=True)
+    refused = re.search(lacks, str(refusal.value))
+    assert refused
+    folder.journal.write_bytes(b"".join(journal[: int(refused[1]) - 1]))
     assert read_past(folder).running.records
     folder.records.unlink()
     assert answer_of(folder).unfinished == (20_000,)
     assert not answer_of(folder).optima
+
+
+def test_a_search_is_not_resumed_by_a_journal_that_lacks_how_its_records_came_about(
+    folder: RunFolder,
+) -> None:
+    lines = folder.journal.read_bytes().splitlines(keepends=True)
+    folder.journal.write_bytes(b"".join(lines[: len(lines) // 2]))
+    assert answer_of(folder).unfinished == (20_000,), "who only looks is told this much"
+    with pytest.raises(DamagedFileError, match=r"records\.jsonl:\d+: the journal beside it lacks "):
+        read_past(folder)
