@@ -369,13 +369,16 @@ def _more_trainings(outlook: Outlook, width: float) -> str:
     after = narrowed(width, [first.gain])
     taking = f", about {format_seconds(first.seconds)}" if first.seconds else ""
     told = (
-        f"Next is {format_count(first.budget)} with {first.shape.depth} layers{taking}, which is "
-        f"expected to bring the factor to {after:.3g}"
+        f"Next is {format_count(first.budget)} with {counted(first.shape.depth, 'layer')}{taking}, "
+        f"which is expected to bring the factor to {after:.3g}"
     )
     if outlook.hour is None:
         return f"{told}."
     trainings = counted(outlook.hour.trainings, "training")
-    return f"{told}; another hour of one trial at a time, {trainings}, to {outlook.hour.width:.3g}."
+    width = f"{outlook.hour.width:.3g}"
+    return (
+        f"{told}; what is worth it within an hour of one trial at a time, {trainings}, to {width}."
+    )
 
 
 def token_law_text(law: TokenLaw) -> str:
