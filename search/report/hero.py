@@ -17,7 +17,8 @@ from fathom.search.report.depth_standing import depth_standings, ruled_out_text
 def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
     """Returns the sentence and a card for each budget."""
     cards = [_card(conclusion, optimum, data) for optimum in conclusion.optima]
-    return {"summary": text.summary(conclusion.optima), "cards": cards}
+    target = text.target_text(conclusion.outlook) if conclusion.outlook else ""
+    return {"summary": text.summary(conclusion.optima), "target": target, "cards": cards}
 
 
 def strip_charts(conclusion: Findings) -> list[Chart | None]:

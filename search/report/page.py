@@ -165,7 +165,6 @@ def _render(
             seconds=text.seconds_text(conclusion),
             equal_rows=equal,
             equal_notes=[*equal_notes(conclusion), *([HOW_READ] if equal else [])],
-            target=text.target_text(conclusion.outlook) if conclusion.outlook else "",
             laws=[text.law_text(law) for law in conclusion.laws],
             null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
             predictions=_predictions(conclusion.laws, optima),
