@@ -280,7 +280,7 @@
     setTimeout(() => { button.textContent = "Copy"; }, 1600);
   });
 
-  // A budget unfolds where a link leads into it; for printing also the values of the sounding, whose handles paper lacks.
+  // A budget unfolds where a link leads into it; for printing also the table in place of handles, which paper lacks.
   const unfold = () => {
     const place = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     const inside = place && (place.querySelector("details.budget") ?? place.closest("details.budget"));
