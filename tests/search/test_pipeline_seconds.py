@@ -1,6 +1,5 @@
 """Searches whose trainings spend seconds: steps are measured once, and frozen in the run folder."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,6 @@ from fathom.search.study.keys.config import StudyConfig, load
 from fathom.search.study.own_records import read_records
 from fathom.search.study.planning.plan import BudgetPlan
 from tests.support.alone import Stop, run_alone
-from tests.support.command_line import fathom
-from tests.support.contract import valid
 
 STUDY = """
 study: timed
@@ -143,25 +140,3 @@ def test_too_few_seconds_by_the_measured_steps_are_refused_before_the_first_tria
     folder = RunFolder(study.parent / "runs" / "timed")
     assert not folder.step_times.exists(), "the next start measures anew"
     assert not folder.began
-
-
-@pytest.mark.drill
-def test_a_study_of_seconds_says_where_they_were_spent_and_how_far_trials_were_off(
-    tmp_path: Path,
-) -> None:
-    study = tmp_path / "seconds.yaml"
-    study.write_text(
-        "{study: seconds, objective: {name: language, corpus: stdlib}, budgets: [20k], "
-        "train_seconds: 4, train: {batch_size: 4}, trials: 3, "
-        "confirm: {depths: 3, seeds: 1, rates: [1]}, resources: {gpus_per_trial: 0}}"
-    )
-    done = fathom("run", study, "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "measuring training steps of 7 shapes" in done.stderr
-    [answer] = valid(json.loads(done.stdout))["answers"]
-    told = answer["evidence"]["seconds"]
-    assert (told["asked"], told["devices"]) == (4, [processor()])
-    assert told["trials"] >= 3
-    assert -1 < told["median_off"] < 100  # other programs decide how long a step takes
-    done = fathom("report", "runs/seconds", cwd=tmp_path)
-    assert f"4 s of training steps on {processor()}" in " ".join(done.stdout.split())

@@ -1,27 +1,19 @@
-"""Timing steps on workers: `search/cluster/step_times.py`, in part on a real cluster of Ray."""
-
-from collections.abc import Iterator
+"""Timing steps on workers: `search/cluster/step_times.py`."""
 
 import pytest
-import ray
 
 from fathom.search.cluster.step_times import (
     LEAST_SECONDS,
     MOST_SECONDS,
     SHARE,
-    device_of_worker,
-    measure_steps,
     measured_steps,
     seconds_each,
     timed_tasks,
 )
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.hardware.machine import processor
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.plan import BudgetPlan, plan_study
 from tests.support.dry_run import MACHINE
-from tests.support.ray_folder import cluster_of
-from tests.support.toy import Successor
 
 STUDY = """
 study: timed
@@ -34,7 +26,6 @@ train: {batch_size: 4}
 resources: {gpus_per_trial: 0}
 """
 CONFIG: StudyConfig = parse(STUDY)
-DEVICE = f"{processor()}, 1 thread"
 
 
 def plans() -> tuple[BudgetPlan, ...]:
@@ -77,23 +68,3 @@ def test_measuring_takes_a_share_of_a_trial_within_limits() -> None:
     assert each(1) == LEAST_SECONDS
     assert each(100) == pytest.approx(SHARE * 10)
     assert each(1e6) == MOST_SECONDS
-
-
-@pytest.fixture(scope="module")
-def _cluster() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch, cluster_of({"num_cpus": 2}) as address:
-        patch.setenv("RAY_ADDRESS", address)
-        yield
-
-
-@pytest.mark.drill
-@pytest.mark.usefixtures("_cluster")
-def test_as_many_workers_as_train_measure_at_once_and_free_their_devices() -> None:
-    found = measure_steps(CONFIG, plans(), Successor())
-    assert (found.device, found.at_once) == (DEVICE, 2)
-    assert list(found.budgets) == list(CONFIG.budgets)
-    for timed in found.budgets.values():
-        assert {shape.depth for shape in timed} == {1, 2, 3}
-        assert all(0 < shape.seconds < 10 for shape in timed)
-    assert ray.get(ray.remote(num_cpus=2)(lambda: 1).remote(), timeout=60) == 1, "they are free"
-    assert device_of_worker(CONFIG, Successor()) == DEVICE
