@@ -375,10 +375,8 @@ def _more_trainings(outlook: Outlook, width: float) -> str:
     if outlook.hour is None:
         return f"{told}."
     trainings = counted(outlook.hour.trainings, "training")
-    width = f"{outlook.hour.width:.3g}"
-    return (
-        f"{told}; what is worth it within an hour of one trial at a time, {trainings}, to {width}."
-    )
+    bought = f"what is worth it within an hour of one trial at a time, {trainings}"
+    return f"{told}; {bought}, to {outlook.hour.width:.3g}."
 
 
 def token_law_text(law: TokenLaw) -> str:
