@@ -38,6 +38,7 @@ class CostLimit:
         self._spent, self._idle = spent_device_seconds(self._folder), 0.0
         self._counted_to = self._kept = self._next = clock()
         self._running = self._kept_running = 0
+        self._has_ended = scheduler.done
         self.over = self._would_pass()
 
     def tick(self) -> None:
@@ -68,8 +69,8 @@ class CostLimit:
 
     def sentence(self) -> str:
         """What the trials of all runs took and cost, and how long devices stood idle in this one;
-        empty without a cap."""
-        if self._cap is None:
+        empty without a cap, and where nothing was left to train, for which Ray has not started."""
+        if self._cap is None or self._has_ended:
             return ""
         unit = "GPU-hours" if gpus_per_trial(self._resources) else "core-hours"
         return (

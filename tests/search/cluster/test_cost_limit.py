@@ -152,6 +152,17 @@ def test_trials_never_cost_more_than_the_cap_whenever_runs_are_killed(
     assert cost <= cap
 
 
+def test_a_search_that_has_ended_before_has_no_sentence_and_asks_nothing_of_ray(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # without Ray, as where nothing is left to train
+    monkeypatch.setattr(Scheduler, "done", True)
+    limit, _ = limit_of(scheduler, 1000, Clock())
+
+    limit.keep()
+    assert (limit.over, limit.sentence()) == (False, "")
+
+
 def test_a_damaged_count_is_taken_for_none(scheduler: Scheduler) -> None:
     for text in ("", "nan", "-3", "inf", "x"):
         scheduler.folder.device_seconds.write_text(text)
