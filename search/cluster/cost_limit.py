@@ -1,6 +1,5 @@
 """Ends a search before its trials cost more than `--max-cost`, over all runs on its folder."""
 
-import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +8,7 @@ from functools import cached_property
 import ray
 
 from fathom.search.cluster.auto_gpus import settled_resources
+from fathom.search.cluster.early_end import noted_seconds
 from fathom.search.cluster.interrupt import Interrupt, seconds_to_save
 from fathom.search.cluster.session.ray_session import concurrent_trials, gpus_per_trial
 from fathom.search.run_folder import RunFolder, write_atomically
@@ -114,8 +114,4 @@ def _devices(resources: ResourcesConfig) -> tuple[float, float]:
 def spent_device_seconds(folder: RunFolder) -> float:
     """Device-seconds that the trials of earlier runs on a folder took; 0 if the note is missing or
     damaged."""
-    with suppress(OSError, ValueError):
-        seconds = float(folder.device_seconds.read_text(encoding="utf-8"))
-        if 0 <= seconds < math.inf:
-            return seconds
-    return 0.0
+    return noted_seconds(folder.device_seconds)

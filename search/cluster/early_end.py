@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.formatting import format_bytes, format_hours
@@ -58,8 +59,13 @@ class TimeLimit:
 
 def spent_seconds(folder: RunFolder) -> float:
     """Seconds that earlier runs on a folder have taken; 0 if the note is missing or damaged."""
+    return noted_seconds(folder.seconds)
+
+
+def noted_seconds(file: Path) -> float:
+    """The seconds that a file of a run folder holds; 0 if it is missing or damaged."""
     with suppress(OSError, ValueError):
-        seconds = float(folder.seconds.read_text(encoding="utf-8"))
+        seconds = float(file.read_text(encoding="utf-8"))
         if 0 <= seconds < math.inf:
             return seconds
     return 0.0

@@ -36,7 +36,7 @@ from fathom.search.scheduling.optuna_studies import Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
 from fathom.search.scheduling.outlook import Outlook, write_outlook
 from fathom.search.scheduling.sampler import ShapeSampler
-from fathom.search.scheduling.target import TargetLadder
+from fathom.search.scheduling.target import Purchase, TargetLadder
 from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
@@ -167,11 +167,13 @@ class Scheduler:
 
     def tell_target(self) -> Outlook | None:
         """What is known at the target, which is written down as well; None without a target."""
-        if self.ladder is None:
-            return None
-        self.outlook = self.ladder.outlook()
-        write_outlook(self.folder, self.outlook)
+        if self.ladder is not None:
+            self._tell(self.ladder, self.ladder.purchases())
         return self.outlook
+
+    def _tell(self, ladder: TargetLadder, purchases: Sequence[Purchase]) -> None:
+        self.outlook = ladder.outlook(purchases)
+        write_outlook(self.folder, self.outlook)
 
     def conclude(self, optima: Iterable[Optimum]) -> None:
         """Writes the answers into Optuna's studies."""
@@ -281,8 +283,9 @@ class Scheduler:
         returns True if there are any."""
         if self.ladder is None or self._bought or not all(s.done for s in self.budgets.values()):
             return False
-        self.tell_target()
-        bought = self.ladder.purchases()[: self.config.confirm.together]
+        worth = self.ladder.purchases()
+        self._tell(self.ladder, worth)
+        bought = worth[: self.config.confirm.together]
         for params in dict.fromkeys(purchase.budget for purchase in bought):
             choices = [purchase.choice for purchase in bought if purchase.budget == params]
             self._plan(self.budgets[params], choices)

@@ -113,8 +113,8 @@ class TargetLadder:
         worth = [offer for offer in offers if offer.gain >= WORTH]
         return sorted(worth, key=lambda offer: -offer.value)
 
-    def outlook(self) -> Outlook:
-        """What is known at the target, and what the next trainings would bring."""
+    def outlook(self, purchases: Sequence[Purchase]) -> Outlook:
+        """What is known at the target, and what these next trainings would bring."""
         offers = [
             Offer(
                 budget=bought.budget,
@@ -125,7 +125,7 @@ class TargetLadder:
                 seconds=bought.flops * _pace(self._budgets[bought.budget].ended),
                 gain=bought.gain,
             )
-            for bought in self.purchases()
+            for bought in purchases
         ]
         return outlook_of(self._target.params, self._target.until_width, self.found(), offers)
 
