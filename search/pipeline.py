@@ -11,6 +11,7 @@ from rich.console import Console
 from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
+from fathom.search.cluster.auto_gpus import settled_resources
 from fathom.search.cluster.cost_limit import CostLimit
 from fathom.search.cluster.early_end import DiskSpace, TimeLimit
 from fathom.search.cluster.interrupt import Interrupt
@@ -29,6 +30,7 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.fingerprint import content_read, read_fingerprint, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.step_times import freeze_steps
+from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.trunks import trunks_of
 from fathom.search.study.preflight import ReadyStudy
 from fathom.search.tracking.publishing import RunResult, publish
@@ -160,9 +162,8 @@ def _search(
     folder, interrupt = run.folder, Interrupt()
     with Progress(scheduler, run.plans, console) as progress:
         limit = TimeLimit(folder, run.max_hours, run.began_monotonic, interrupt)
-        if run.cap and not scheduler.done:
-            start_ray(run.config.resources, folder.resume_command, run.config.own_code)
-        cost = CostLimit(scheduler, run.cap, interrupt, progress.print_line)
+        resources = _resources(scheduler, progress)
+        cost = CostLimit(scheduler, resources, run.cap, interrupt, progress.print_line)
         space, memory = DiskSpace(folder, interrupt), MemoryKills(folder, interrupt)
 
         def tick() -> None:
@@ -174,7 +175,7 @@ def _search(
 
         with hidden(COPIED_BY_TUNE), interrupt.on_signals(folder.ending, progress.print_line):
             if not (limit.over or cost.over):
-                run_trials(scheduler, objective, tick, interrupt, progress.print_line)
+                run_trials(scheduler, objective, tick, interrupt, resources)
         limit.keep()
         cost.keep()
         if line := cost.sentence():
@@ -183,6 +184,17 @@ def _search(
         return None
     progress.print_interruption(len(interrupt.saved))
     return interrupt.error or KeyboardInterrupt()
+
+
+def _resources(scheduler: Scheduler, progress: Progress) -> ResourcesConfig:
+    """Starts Ray if trials are left to train, and returns the resources of each, with the devices
+    that `gpus_per_trial: auto` takes."""
+    config, folder = scheduler.config, scheduler.folder
+    if scheduler.done:
+        return config.resources
+    start_ray(config.resources, folder.resume_command, config.own_code)
+    sizes = [(search.budget, search.shapes) for search in scheduler.budgets.values()]
+    return settled_resources(config, folder, sizes, progress.print_line)
 
 
 def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:

@@ -3,11 +3,9 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
 
 import ray
 
-from fathom.search.cluster.auto_gpus import settled_resources
 from fathom.search.cluster.early_end import noted_seconds
 from fathom.search.cluster.interrupt import Interrupt, seconds_to_save
 from fathom.search.cluster.session.ray_session import concurrent_trials, gpus_per_trial
@@ -27,13 +25,15 @@ KEEP_SECONDS = 10.0
 
 class CostLimit:
     """Counts the hours of the devices that trials hold in the run folder, and asks the search to
-    end before they cost more than the cap; without a cap it only counts."""
+    end before they cost more than the cap; without a cap it only counts. `resources` are those of
+    each trial."""
 
     def __init__(
-        self, scheduler: Scheduler, cap: Cap | None, interrupt: Interrupt,
-        say: Callable[[str], None], clock: Callable[[], float] = time.monotonic,
+        self, scheduler: Scheduler, resources: ResourcesConfig, cap: Cap | None,
+        interrupt: Interrupt, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._scheduler, self._folder = scheduler, scheduler.folder
+        self._resources = resources
         self._cap, self._interrupt, self._say, self._clock = cap, interrupt, say, clock
         self._spent, self._idle = spent_device_seconds(self._folder), 0.0
         self._counted_to = self._kept = self._next = clock()
@@ -79,13 +79,6 @@ class CostLimit:
             f"{self._cap.price:g} an hour; in this run "
             f"{self._idle / 3600:.3g} {unit} stood idle"
         )
-
-    @cached_property
-    def _resources(self) -> ResourcesConfig:
-        """Resources of each trial, with the devices that `gpus_per_trial: auto` takes."""
-        budgets = self._scheduler.budgets.values()
-        sizes = [(search.budget, search.shapes) for search in budgets]
-        return settled_resources(self._scheduler.config, self._folder, sizes, self._say)
 
     def _write(self, ahead: float) -> None:
         with suppress(OSError):  # of a full disk, which ends no search

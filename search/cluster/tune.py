@@ -20,7 +20,6 @@ from ray.tune.search import Searcher
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
-from fathom.search.cluster.auto_gpus import settled_resources
 from fathom.search.cluster.equal_failures import EqualFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
@@ -215,12 +214,11 @@ def run_trials(
     objective: Objective,
     tick: Callable[[], None] = lambda: None,
     interrupt: Interrupt | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    resources: ResourcesConfig | None = None,
 ) -> None:
     """Run every trial the scheduler asks for, until an interrupt, by a user or for a full disk.
 
-    `say` gets the line that says which devices `gpus_per_trial: auto` takes, where there is a
-    choice.
+    `resources` are those of each trial, by default the study's.
 
     Raises:
         StorageError: when a node does not see the run's checkpoints.
@@ -239,9 +237,8 @@ def run_trials(
     for name in ("execution.experiment_state", "tune"):
         logging.getLogger(f"ray.tune.{name}").setLevel(logging.CRITICAL)
     config, interrupt = scheduler.config, interrupt or Interrupt()
-    ray_session.start_ray(config.resources, scheduler.folder.resume_command, config.own_code)
-    sizes = [(search.budget, search.shapes) for search in scheduler.budgets.values()]
-    resources = settled_resources(config, scheduler.folder, sizes, say)
+    resources = resources or config.resources
+    ray_session.start_ray(resources, scheduler.folder.resume_command, config.own_code)
     try:
         with memory_kills_as_deaths(), errors_kept_in_memory():
             _tuner(scheduler, objective, tick, interrupt, resources).fit()

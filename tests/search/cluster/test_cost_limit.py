@@ -23,7 +23,6 @@ def _two_of_eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost_limit, "_devices", lambda _: (2.0, 8.0))
     monkeypatch.setattr(cost_limit, "gpus_per_trial", lambda _: 0.0)
     monkeypatch.setattr(cost_limit, "concurrent_trials", lambda _: 4)
-    monkeypatch.setattr(cost_limit, "settled_resources", lambda config, *_: config.resources)
 
 
 @pytest.fixture
@@ -46,7 +45,8 @@ def limit_of(
     scheduler: Scheduler, cost: float, clock: Clock, said: list[str] | None = None
 ) -> tuple[CostLimit, Interrupt]:
     interrupt, said = Interrupt(), [] if said is None else said
-    return CostLimit(scheduler, Cap(cost, PRICE), interrupt, said.append, clock), interrupt
+    cap, resources = Cap(cost, PRICE), scheduler.config.resources
+    return CostLimit(scheduler, resources, cap, interrupt, said.append, clock), interrupt
 
 
 def hold(scheduler: Scheduler, trials: int) -> None:
@@ -115,7 +115,7 @@ def test_no_trial_starts_where_it_could_not_save_under_the_cap(scheduler: Schedu
 
 def test_without_a_cap_hours_are_counted_for_a_later_one(scheduler: Scheduler) -> None:
     clock = Clock()
-    limit = CostLimit(scheduler, None, Interrupt(), print, clock)
+    limit = CostLimit(scheduler, scheduler.config.resources, None, Interrupt(), print, clock)
     hold(scheduler, 1)
     limit.tick()
     clock.now += 100
