@@ -268,6 +268,17 @@ def test_a_training_that_stalled_is_replaced_beyond_the_seeds_of_the_study(shape
     assert all(choice.seed > FRESH_SEEDS_FROM + 2 for choice in wanted if choice.shape.depth == 5)
 
 
+def test_where_no_shape_has_the_usual_ratio_no_depth_beyond_the_trained_ones_is_named(
+    shapes: Shapes,
+) -> None:
+    """Of depths 7 and 8 only narrow shapes exist: the one most like the others has 9 layers."""
+    usual = [nearest_shape(shapes, depth=depth, ff_ratio=4) for depth in (2, 3, 4, 7, 8, 9)]
+    limited = [replace(s, d_ff=s.d_ff // 9) if s.depth in (7, 8) else s for s in usual]
+    records = confirmed(tuple(limited), {2: 1.601, 3: 1.6, 4: 1.6, 8: 1.602}, seeds=2, noise=0.004)
+    batch = next_confirmations(ONE_RATE, tuple(limited), records)
+    assert {choice.shape.depth for choice in batch} <= {2, 3, 4, 8}
+
+
 def test_two_humps_ask_for_the_depths_that_tell_them_apart(shapes: Shapes) -> None:
     humps = {1: 1.9, 2: 1.6, 3: 1.8, 4: 1.9, 6: 1.8, 8: 1.6, 12: 1.9}
     batch = next_confirmations(
