@@ -31,9 +31,9 @@ class RungAudit:
     """The audit of one rung of one budget."""
 
     rung: int
-    """Tokens of the rung."""
+    """Tokens of the rung. Where trials spend another `unit`, only its share of `horizon` counts."""
     horizon: int
-    """Tokens of a trial that trains to the end."""
+    """Tokens of a trial that trains to the end; in another `unit`, a number for the whole of it."""
     finished: int
     """Finished trials, at the study's rate, with a value at this rung."""
     rank_correlation: float | None
@@ -72,7 +72,7 @@ class RungAudit:
     unit: str = "tokens"
     """Unit of what trials have spent alike at the rung."""
     later: int | None = None
-    """Tokens of the first rung after all that can't be trusted; None if no rung is left."""
+    """The first rung after all that can't be trusted, as `rung`; None if no rung is left."""
 
     @property
     def place(self) -> str:

@@ -1,19 +1,28 @@
 """Timing steps on workers: `search/cluster/step_times.py`."""
 
-import pytest
+from collections.abc import Iterator
 
+import pytest
+import ray
+
+from fathom.search.cluster.session.ray_session import start_ray
 from fathom.search.cluster.step_times import (
     LEAST_SECONDS,
     MOST_SECONDS,
     SHARE,
+    device_of_worker,
+    measure_steps,
     measured_steps,
     seconds_each,
     timed_tasks,
 )
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.hardware.machine import processor
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.plan import BudgetPlan, plan_study
 from tests.support.dry_run import MACHINE
+from tests.support.ray_folder import cluster_of
+from tests.support.toy import Successor
 
 STUDY = """
 study: timed
@@ -68,3 +77,31 @@ def test_measuring_takes_a_share_of_a_trial_within_limits() -> None:
     assert each(1) == LEAST_SECONDS
     assert each(100) == pytest.approx(SHARE * 10)
     assert each(1e6) == MOST_SECONDS
+
+
+@pytest.fixture
+def _joined(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process has joined a cluster of two cores."""
+    with cluster_of({"num_cpus": 2}) as address:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        start_ray(CONFIG.resources, "fathom run")
+        yield
+        ray.shutdown()
+
+
+@pytest.mark.drill
+@pytest.mark.usefixtures("_joined")
+def test_each_worker_of_a_cluster_times_every_shape_and_frees_its_core() -> None:
+    objective = Successor()
+    found = measure_steps(CONFIG, plans(), objective)
+
+    assert found.at_once == 2
+    assert found.device.startswith(processor())
+    assert device_of_worker(CONFIG, objective) == found.device
+    for plan in plans():
+        depths = sorted(s.depth for budget, s in timed_tasks(plans()) if budget == plan.budget)
+        timed = found.budgets[plan.budget.params]
+        assert [shape.depth for shape in timed] == depths
+        assert all(shape.seconds > 0 for shape in timed)
+    both = ray.remote(num_cpus=2)(lambda: "free")
+    assert ray.get(both.remote(), timeout=60) == "free"
