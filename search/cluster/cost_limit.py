@@ -29,9 +29,14 @@ class CostLimit:
     each trial."""
 
     def __init__(
-        self, scheduler: Scheduler, resources: ResourcesConfig, cap: Cap | None,
-        interrupt: Interrupt, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        scheduler: Scheduler,
+        resources: ResourcesConfig,
+        cap: Cap | None,
+        interrupt: Interrupt,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._scheduler, self._folder = scheduler, scheduler.folder
         self._resources = resources
         self._cap, self._interrupt, self._say, self._clock = cap, interrupt, say, clock

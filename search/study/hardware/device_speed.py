@@ -131,18 +131,18 @@ def keep_speeds(
     """Adds measurements of a device to the file of speeds, if that can be written.
 
     What was measured while the machine was busy with others than the `own` processes that train
-    replaces no better speed: it tells how busy it was.
+    tells how busy it was: it replaces no better speed, and a start is not kept from it unless it is
+    the shortest.
     """
     with suppress(OSError, RuntimeError):  # the latter without a home
         everything, known = _read(), known_speeds(device)
-        start = known.start_seconds if start_seconds is None else start_seconds
         before = {f"{size:.3g}": rate for size, rate in known.rates}
-        new = {f"{size:.3g}": rate for size, rate in rates.items()}
+        new, start = {f"{size:.3g}": rate for size, rate in rates.items()}, start_seconds
         if busy_with_others(own):
             new = {size: max(rate, before.get(size, 0.0)) for size, rate in new.items()}
-            start = known.start_seconds or start
+            start = min(start or math.inf, known.start_seconds or 0.0)
         entry: dict[str, Any] = {"flops_per_second": before | new}
-        if start is not None:
+        if start := start or known.start_seconds:
             entry["start_seconds"] = start
         cache_folder().mkdir(parents=True, exist_ok=True)
         write_atomically(cache_folder() / FILE, json.dumps(everything | {device: entry}, indent=1))

@@ -27,6 +27,8 @@ SHAPE = Shape(depth=4, d_model=64, d_ff=256, n_heads=2, head_dim=32, vocab_size=
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of speeds, on an idle machine."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "speed.json"
 
@@ -51,10 +53,14 @@ def test_a_busy_machine_replaces_no_better_speed(
     monkeypatch.setattr(os, "getloadavg", lambda: quiet)
     keep_speeds("a core", {1e7: 2e9, 1e8: 5e9}, 10.0)
     monkeypatch.setattr(os, "getloadavg", lambda: busy)
+    keep_speeds("another core", {1e7: 5e8}, 90.0)
+    assert known_speeds("another core") == KnownSpeeds(((1e7, 5e8),), None), "no start is known"
     keep_speeds("a core", {1e7: 5e8, 1e8: 6e9, 1e9: 1e9}, 90.0)
     assert known_speeds("a core") == KnownSpeeds(((1e7, 2e9), (1e8, 6e9), (1e9, 1e9)), 10.0)
     keep_speeds("a core", {1e7: 5e8}, own=cores * 3)
     assert known_speeds("a core").rates[0] == (1e7, 5e8), "the load is of this search itself"
+    keep_speeds("a core", {}, 9.0)
+    assert known_speeds("a core").start_seconds == 9.0, "the shortest, though the machine is busy"
     monkeypatch.setattr(os, "getloadavg", lambda: quiet)
     keep_speeds("a core", {1e7: 4e8}, 11.0)
     assert known_speeds("a core").rates[0] == (1e7, 4e8), "a slower machine is one"

@@ -1,5 +1,6 @@
 """The machine of a plan: `search/study/hardware/machine.py`."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,6 +99,7 @@ def test_a_time_that_was_not_measured_is_called_an_estimate(
     machine_with: MachineOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     config = study()
     before = machine_with(0)
     slow = {1e6: CPU_SPEED.flops_per_second(1e6) / 10, 1e9: CPU_SPEED.flops_per_second(1e9) / 10}
