@@ -27,7 +27,7 @@ help:
 	@echo "make quickstart   environment and a complete search on an embedded corpus: CPU, minutes"
 	@echo "make test         environment, linter, type checker and the tests that decide on a change"
 	@echo "make drill        environment and the tests that take long: clusters over time, kills, ..."
-	@echo "make siege        environment and attacks by the hundred on what a search keeps: an hour"
+	@echo "make siege        environment and what takes an hour: attacks by the hundred, every GPU stage"
 	@echo "make checks       environment, linter and type checker"
 	@echo "make docs         environment and the documentation as a site, in build/docs"
 

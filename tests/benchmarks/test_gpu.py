@@ -50,17 +50,22 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> StageFindings:
-    findings = StageFindings.open(tmp_path_factory.mktemp("gpu") / "gpu.json", SETUP)
-    assert run(SETUP, findings, chosen(SETUP, ALONE), minutes=60)
-    return findings
-
-
-@pytest.mark.drill
-def test_every_stage_passes_and_a_second_run_measures_what_is_missing(whole: StageFindings) -> None:
+@pytest.mark.parametrize(
+    "stages",
+    [
+        pytest.param(["agreement", "hours"], marks=pytest.mark.drill),
+        pytest.param(ALONE, marks=[pytest.mark.siege, pytest.mark.timeout(3600)]),
+    ],
+    ids=len,
+)
+def test_stages_pass_and_a_second_run_measures_what_is_missing(
+    stages: list[str], tmp_path: Path
+) -> None:
+    """All of them in the siege: the drill runs each as on a machine with a GPU and no network."""
+    whole = StageFindings.open(tmp_path / "gpu.json", SETUP)
+    assert run(SETUP, whole, chosen(SETUP, stages), minutes=60)
     assert not whole.failed, [*whole.table()]
-    assert {name.split("/")[0] for name in whole.by_case} == set(ALONE)
+    assert {name.split("/")[0] for name in whole.by_case} == set(stages)
     assert all(whole.by_case.values())
     marked = {n for n, found in whole.by_case.items() if any(f.passed is not None for f in found)}
     assert marked <= set(BROKEN), "every case with a mark has a break"
@@ -68,8 +73,8 @@ def test_every_stage_passes_and_a_second_run_measures_what_is_missing(whole: Sta
     again = StageFindings.open(whole.file, SETUP)
     assert again.by_case == whole.by_case
     del again.by_case["hours/1x32"]
-    assert not run(SETUP, again, chosen(SETUP, ALONE), minutes=0)
-    assert run(SETUP, again, chosen(SETUP, ALONE), minutes=1)
+    assert not run(SETUP, again, chosen(SETUP, stages), minutes=0)
+    assert run(SETUP, again, chosen(SETUP, stages), minutes=1)
     assert set(again.by_case) == set(whole.by_case)
     unchanged = {name: findings for name, findings in whole.by_case.items() if name != "hours/1x32"}
     assert unchanged.items() <= again.by_case.items()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.support.command_line import fathom
+from tests.support.command_line import fathom, here
 from tests.support.places import ROOT
 
 SMALL = (
@@ -34,17 +34,17 @@ def test_an_example_is_searched_and_its_best_shape_is_trained(tmp_path: Path, na
     assert {record["outcome"] for record in records} <= {"finished", "stopped"}
     assert all(abs(record["params_total"] / 30_000 - 1) <= 0.005 for record in records)
     assert all(record["shape"]["own_counts"] for record in records)
-    again = fathom("report", folder, cwd=ROOT)
+    again = here("report", folder, cwd=ROOT)
     assert again.returncode == 0, again.stderr
 
     train = ("train", folder, "--tokens", "4k", "--out", tmp_path / "out")
-    refused = fathom(*train, cwd=ROOT)
+    refused = here(*train, cwd=ROOT)
     assert refused.returncode == 2
     assert "--trust" in refused.stderr
     trained = fathom(*train, "--trust", cwd=ROOT)
     assert trained.returncode == 0, trained.stderr
     weights = torch.load(tmp_path / "out" / "weights.pt", weights_only=True)
     assert sum(weight.numel() for weight in weights.values()) >= 0.99 * 30_000
-    exported = fathom(*("export", folder, "--format", "hf", "--out", tmp_path / "hf"), cwd=ROOT)
+    exported = here("export", folder, "--format", "hf", "--out", tmp_path / "hf", cwd=ROOT)
     assert exported.returncode == 2
     assert f"this shape is of examples.{name}" in exported.stderr

@@ -66,7 +66,7 @@ def is_alive(group: int) -> bool:
 @pytest.mark.drill
 @pytest.mark.timeout(400)
 def test_after_two_kills_every_file_is_the_same_to_the_byte(tmp_path: Path) -> None:
-    lines = (f"line {n} of {n * n}, and {n % 97} more\n" for n in range(300_000))
+    lines = (f"line {n} of {n * n}, and {n % 97} more\n" for n in range(180_000))
     (tmp_path / "text.txt").write_text("".join(lines))
     megabytes = (tmp_path / "text.txt").stat().st_size >> 20
     whole = made(tmp_path, "whole")
