@@ -16,7 +16,7 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.commands.export_folder import export_folder
 from fathom.search.commands.train_best import train_best
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
-from fathom.search.conclusion.findings import best_law
+from fathom.search.conclusion.findings import laws_of
 from fathom.search.contract.plans import budget_plans
 from fathom.search.export.best import BestShape, best_yaml, shape_to_train
 from fathom.search.formatting import format_count
@@ -100,15 +100,16 @@ class Study:
         Raises:
             ConfigError: if no law can be fitted.
         """
-        return best_law(self.conclusion.optima, self.folder.path)
+        return laws_of(self.conclusion.optima, self.folder.path).laws[0]
 
     def predict(self, params: str | float) -> Prediction:
-        """The best depth at a size, such as `"1B"`, by the law of the study.
+        """The best depth at a size, such as `"1B"`, by the laws of the study, each weighed by
+        how well it fits.
 
         Raises:
-            ValueError: if there is no law, or it has no depth of at least 1 at this size.
+            ValueError: if there is no law, or the best depth would be below 1 at this size.
         """
-        return self.law.predict(parse_count(params))
+        return laws_of(self.conclusion.optima, self.folder.path).predict(parse_count(params))
 
     def shape(self, budget: str | int) -> Shape:
         """The best shape of a budget, such as `"1M"`.

@@ -23,7 +23,7 @@ from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_sche
 from benchmarks.worlds.planted import symmetric
 from fathom.search.analysis.law import LOGARITHMIC, POWER, depth_and_slopes
 from fathom.search.analysis.optimum import find_optima
-from fathom.search.analysis.target import AtTarget, at_target
+from fathom.search.analysis.weighed_laws import AtSize, at_size
 from fathom.search.records import TrialRecord
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
@@ -59,7 +59,7 @@ class Ladder:
 class ReachedTarget:
     """A simulated search: what it found at the target, and what it cost."""
 
-    found: AtTarget | None
+    found: AtSize | None
     flops: float
     trainings: int
     """Trials that trained to the end."""
@@ -140,7 +140,7 @@ def searched(config: StudyConfig, ladder: Ladder) -> ReachedTarget:
 def _measured(records: list[TrialRecord], seed: int) -> ReachedTarget:
     finished = [record for record in records if record.loss is not None]
     return ReachedTarget(
-        found=at_target(find_optima(records, seed=seed), TARGET),
+        found=at_size(find_optima(records, seed=seed), TARGET),
         flops=sum(record.train_flops for record in records),
         trainings=len(finished),
         largest=sum(record.spec.budget == SIZES[-1] for record in finished),

@@ -93,7 +93,8 @@ class Law:
         one degree of freedom (t 12.7). Covered, over 600 studies a case (`coverage` in
         `tests/search/analysis/test_law.py`, 3 and 5 budgets): 95 to 98 % where the law holds
         exactly; 78 to 86 % where budgets scatter about it as widely as they err, too widely for so
-        few to tell.
+        few to tell. That another law may be true is not in it: `WeighedLaws.predict` is what people
+        are told.
 
         Raises:
             ValueError: when the law has no depth of at least 1 there.

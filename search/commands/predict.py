@@ -1,24 +1,31 @@
 """Predictions of a published law or of a run's law: for one size, or a table of sizes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from fathom.search.analysis.law import Law, Prediction, fit_laws, usable
+from fathom.search.analysis.law import Prediction, fit_laws, usable
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine2020
 from fathom.search.analysis.token_law import TokenPrediction
-from fathom.search.conclusion.findings import best_law
+from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
+from fathom.search.conclusion.findings import laws_of
 from fathom.search.conclusion.token_laws import PartLaw, read_token_law
 from fathom.search.formatting import format_count, shell_command
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.report.text import law_text, null_laws_text, sentence, token_law_text
+from fathom.search.report.text import (
+    law_text,
+    null_laws_text,
+    sentence,
+    token_law_text,
+    weighed_laws_text,
+)
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
@@ -37,6 +44,8 @@ class SizeAnswer:
     """The best depth for a size by a law, and by the null laws beside it."""
 
     prediction: Prediction
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Law of a run's own -> its probability; empty for another law."""
     null_laws: tuple[Prediction, ...] = ()
     """Predictions of the null laws that have a depth at this size; none beside a published law."""
     note: str = ""
@@ -44,8 +53,13 @@ class SizeAnswer:
 
     @property
     def as_json(self) -> dict[str, Any]:
-        """The prediction, with `null_laws` and their `note` where it is by a run's own law."""
-        beside = {"null_laws": [asdict(found) for found in self.null_laws], "note": self.note}
+        """The prediction, with `weights`, `null_laws` and their `note` where it is by a run's own
+        laws."""
+        beside = {
+            "weights": dict(self.weights),
+            "null_laws": [asdict(found) for found in self.null_laws],
+            "note": self.note,
+        }
         return asdict(self.prediction) | (beside if self.note else {})
 
 
@@ -64,9 +78,10 @@ def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer
     if law == LEVINE:
         return SizeAnswer(prediction=levine2020(size))
     optima = optima_of(law)
-    null_laws = fit_null_laws(optima)
+    laws, null_laws = laws_of(optima, Path(law)), fit_null_laws(optima)
     return SizeAnswer(
-        prediction=best_law(optima, Path(law)).predict(size),
+        prediction=laws.predict(size),
+        weights=laws.weights,
         null_laws=_predictions(null_laws, size),
         note=_note(optima, null_laws),
     )
@@ -132,7 +147,7 @@ def predict_table(law: str) -> dict[str, Any]:
         ]
         return {"rows": rows, "note": TRILLION_NOTE}
     optima = optima_of(law)
-    fitted, used, null_laws = best_law(optima, Path(law)), usable(optima), fit_null_laws(optima)
+    fitted, used, null_laws = laws_of(optima, Path(law)), usable(optima), fit_null_laws(optima)
     rows = [_budget_row(found, fitted, null_laws, is_used=found in used) for found in optima]
     return {"rows": rows, "note": _note(optima, null_laws)}
 
@@ -147,7 +162,7 @@ def print_prediction(answer: SizeAnswer) -> None:
     horizon = f", {format_count(tokens)} tokens" if tokens else ""
     print(
         f"{format_count(prediction.params)} parameters{horizon}: "
-        f"depth {_with_interval(prediction)}{width} by {prediction.law}"
+        f"depth {_with_interval(prediction)}{width} by {_whose(answer)}"
     )
     for null in answer.null_laws:
         print(f"  {null.law}: {_with_interval(null)}")
@@ -157,6 +172,10 @@ def print_prediction(answer: SizeAnswer) -> None:
         print("This size, or its tokens, lie outside the ranges that the law was fitted on.")
     elif prediction.extrapolated:
         print("This size lies outside the range that the law was fitted on.")
+
+
+def _whose(answer: SizeAnswer) -> str:
+    return weighed_laws_text(answer.weights) if answer.weights else answer.prediction.law
 
 
 def _with_interval(prediction: Prediction) -> str:
@@ -216,7 +235,9 @@ def optima_of(run: str) -> tuple[Optimum, ...]:
     return find_optima(read_records(folder, config), seed=config.seed)
 
 
-def _budget_row(optimum: Optimum, law: Law, null_laws: Sequence[NullLaw], *, is_used: bool) -> Row:
+def _budget_row(
+    optimum: Optimum, laws: WeighedLaws, null_laws: Sequence[NullLaw], *, is_used: bool
+) -> Row:
     null_depths = {found.law: found.depth for found in _predictions(null_laws, optimum.budget)}
     row: Row = {
         "budget": optimum.budget,
@@ -227,7 +248,7 @@ def _budget_row(optimum: Optimum, law: Law, null_laws: Sequence[NullLaw], *, is_
         "null_laws": {null.name: null_depths.get(null.name) for null in null_laws},
     }
     try:
-        return row | asdict(law.predict(optimum.budget))
+        return row | asdict(laws.predict(optimum.budget))
     except ValueError:
         return row
 
@@ -244,7 +265,7 @@ def _published_table(rows: Sequence[Row]) -> Table:
 def _budget_table(rows: Sequence[Row]) -> Table:
     law = next((row["law"] for row in rows if "law" in row), "")
     heads = ("budget", "measured", "95 %", "verdict", "by law", "95 %", "d_model")
-    table = empty_table(f"Budgets of the run, and its {law} law", heads)
+    table = empty_table(f"Budgets of the run, and {law_words(law)}", heads)
     for row in rows:
         measured, predicted = row["measured_interval"], row.get("interval")
         depth, width = _depth_and_width(row)

@@ -22,8 +22,9 @@ from fathom.search.analysis.ladder_check import (
 )
 from fathom.search.analysis.law import Prediction, usable
 from fathom.search.analysis.published import LEVINE, levine2020
+from fathom.search.analysis.weighed_laws import law_words
 from fathom.search.commands.predict import optima_of, part_law_at
-from fathom.search.conclusion.findings import best_law
+from fathom.search.conclusion.findings import laws_of
 from fathom.search.formatting import rounded_count
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.run_folder import RunFolder
@@ -123,7 +124,7 @@ def _law_at(law: str) -> LadderLaw:
     if not Path(law).is_dir() or RunFolder(Path(law)).token_law.exists():
         return _token_law_at(law)
     optima = optima_of(law)
-    fitted = best_law(optima, Path(law))
+    fitted = laws_of(optima, Path(law))
     count = optima[0].count
     if count not in SIZES:
         raise ConfigError(
@@ -132,7 +133,7 @@ def _law_at(law: str) -> LadderLaw:
         )
     known = [found.curves.parabola.c2 for found in usable(optima)]
     return LadderLaw(
-        name=f"the {fitted.name} law of {law}",
+        name=f"{law_words(fitted.name)} of {law}",
         count=count,
         predict=lambda rung: fitted.predict(rung.params),
         curvature=_curvature(known),

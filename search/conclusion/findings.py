@@ -16,6 +16,7 @@ from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
+from fathom.search.analysis.weighed_laws import WeighedLaws, weigh_laws
 from fathom.search.formatting import amount_text, format_count, printable
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
@@ -113,6 +114,11 @@ class Findings(ABC):
         return fit_laws(self.optima)
 
     @cached_property
+    def weighed_laws(self) -> WeighedLaws | None:
+        """The fitted laws by how well they fit, from which a depth is read; None without any."""
+        return weigh_laws(self.optima)
+
+    @cached_property
     def null_laws(self) -> tuple[NullLaw, ...]:
         """Laws with one constant through the same budgets, the best one first."""
         return fit_null_laws(self.optima)
@@ -148,16 +154,15 @@ class Findings(ABC):
         return self.audits.get(budget, ())
 
 
-def best_law(optima: Sequence[Optimum], run: Path) -> Law:
-    """The law that predicts the budgets of a run best.
+def laws_of(optima: Sequence[Optimum], run: Path) -> WeighedLaws:
+    """The laws of the budgets of a run, weighed.
 
     Raises:
         ConfigError: if no law can be fitted; the message says what is missing.
     """
-    laws = fit_laws(optima)
-    if not laws:
+    if (found := weigh_laws(optima)) is None:
         raise ConfigError(f"{run} has no law: {why_no_law(optima)}")
-    return laws[0]
+    return found
 
 
 def why_no_law(optima: Sequence[Optimum]) -> str:

@@ -96,17 +96,18 @@ class DepthProbability(Part):
 
 
 class ByLaw(Part):
-    """Where a depth is read off a law of other sizes, not measured."""
+    """Where a depth is read off the laws of other sizes, not measured."""
 
     law: str
+    """The laws by name, the likeliest first."""
+    weights: dict[str, float]
+    """Law -> its probability among the laws, by which the depth and its interval are weighed."""
     extrapolated: bool
     """True outside the sizes that the law was fitted to."""
     times_beyond: float
     """Size over the largest size of the law, or the smallest one over it; below 1 between them."""
     params_range: Interval
     """The smallest and the largest size that the law was fitted to."""
-    other_law_depth: float | None
-    """Depth by the law that predicts left-out sizes less well."""
 
 
 class BestDepth(Part):

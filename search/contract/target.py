@@ -54,17 +54,17 @@ def target_answer(conclusion: Conclusion, run: Path) -> StatedAnswer | None:
 
 def _finding(outlook: Outlook, conclusion: Conclusion) -> BestDepth:
     fitted = [optimum.budget for optimum in usable(conclusion.optima)] or conclusion.config.budgets
-    likeliest = max(outlook.weights, key=lambda name: outlook.weights[name])
+    names = sorted(outlook.weights, key=lambda name: -outlook.weights[name])
     assert outlook.depth is not None, "a target without a depth has no finding"
     return BestDepth(
         depth=outlook.depth, interval=outlook.interval, probabilities=(), not_ruled_out=(),
         shallowest_depth=None, lowest_depth=None, loss=None, chance_of_cost=None, shape=None,
         by_law=ByLaw(
-            law=likeliest,
+            law=" and ".join(names),
+            weights=outlook.weights,
             extrapolated=outlook.params > max(fitted),
             times_beyond=outlook.params / max(fitted),
             params_range=(min(fitted), max(fitted)),
-            other_law_depth=None,
         ),
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count
@@ -167,7 +168,7 @@ def _render(
             equal_notes=[*equal_notes(conclusion), *([HOW_READ] if equal else [])],
             laws=[text.law_text(law) for law in conclusion.laws],
             null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
-            predictions=_predictions(conclusion.laws, optima),
+            predictions=_predictions(conclusion.weighed_laws, optima),
             figures_across=[figure for figure in drawn if figure.chart.budget is None],
             budgets=[_budget(conclusion, optimum, drawn) for optimum in optima],
             limits=unsupported(conclusion),
@@ -216,28 +217,34 @@ def _table_row(optimum: Optimum) -> dict[str, str]:
     return row | {"budget": f"{row['budget']} {row.pop('count')}"}
 
 
-def _predictions(laws: Sequence[Law], optima: Sequence[Optimum]) -> list[dict[str, str]]:
-    """Returns one row a size, heading -> text: the measured depth beside each law's prediction."""
-    if not laws:
+def _predictions(laws: WeighedLaws | None, optima: Sequence[Optimum]) -> list[dict[str, str]]:
+    """Returns one row a size, heading -> text: the measured depth beside what the laws predict,
+    weighed and each alone."""
+    if laws is None:
         return []
     measured = {optimum.budget: optimum for optimum in optima}
-    largest = laws[0].params_range[1]
+    largest = laws.params_range[1]
     sizes = sorted({*measured, *(multiple * largest for multiple in BEYOND)})
     return [_prediction_row(size, measured.get(size), laws) for size in sizes]
 
 
-def _prediction_row(size: int, optimum: Optimum | None, laws: Sequence[Law]) -> dict[str, str]:
+def _prediction_row(size: int, optimum: Optimum | None, laws: WeighedLaws) -> dict[str, str]:
     known = optimum if optimum and optimum.optimal_depth is not None else None
     depth = f"{known.optimal_depth}{text.interval(known, ' [', ']')}" if known else ""
     return {
         "parameters": format_count(size),
         "measured depth": depth,
         "verdict": known.kind.value if known else "",
-        **{f"{law.name} law, 95 % interval": _prediction(law, size) for law in laws},
+        f"by {law_words(laws.name)} [95 % interval]": _prediction(laws, size),
+        **(
+            {f"{law.name} alone": _prediction(law, size) for law in laws.laws}
+            if len(laws.laws) > 1
+            else {}
+        ),
     }
 
 
-def _prediction(law: Law, size: int) -> str:
+def _prediction(law: Law | WeighedLaws, size: int) -> str:
     # A law has no depth for sizes too small for one layer.
     with suppress(ValueError):
         found = law.predict(size)

@@ -1,6 +1,6 @@
 """The sounding: at any size the best depth, and what another depth costs.
 
-At a budget it has the numbers of the report's tables. At other sizes the best depth is the law's,
+At a budget it has the numbers of the report's tables. At other sizes the best depth is the laws',
 and a cost rises with the square of ln(depth / best): as steeply as at the budgets beside it.
 """
 
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from fathom.search.analysis.compute_law import training_flops
-from fathom.search.analysis.law import Law, Prediction, usable
+from fathom.search.analysis.law import Prediction, usable
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
+from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.findings import Findings, why_no_law
 from fathom.search.formatting import rounded_count
 from fathom.search.report import text
@@ -121,7 +122,7 @@ def sounding(
     known = [optimum for optimum in found.optima if optimum.optimal_depth is not None]
     if not known or not found.count.of_parameters:
         return None
-    law = found.laws[0] if found.laws else None
+    law = found.weighed_laws
     largest = max(optimum.budget for optimum in known) * (BEYOND if law else 1)
     drawn = sounding_chart(found, law, largest, key)
     stops = sorted(
@@ -136,13 +137,14 @@ def sounding(
     )
 
 
-def _note(found: Findings, law: Law | None) -> str:
+def _note(found: Findings, law: WeighedLaws | None) -> str:
     if law is None:
         return f"No law between the sizes: {why_no_law(found.optima)}."
     low, high = map(rounded_count, law.params_range)
+    weighed = text.weighed_laws_text(law.weights)
     return (
-        f"Measured at the stars. Between them the {law.name} law says how deep; it was fitted to "
-        f"{low} to {high} parameters and is dashed beyond, where its interval widens."
+        f"Measured at the stars. Between them the depth is by {weighed}; "
+        f"fitted to {low} to {high} parameters, dashed beyond, where the interval widens."
     )
 
 
@@ -150,8 +152,9 @@ class _Sounded:
     """Makes the stops of a figure."""
 
     def __init__(
-        self, found: Findings, law: Law | None, drawn: Chart, latencies: Sequence[BudgetLatency]
-    ) -> None:
+        self, found: Findings, law: WeighedLaws | None, drawn: Chart,
+        latencies: Sequence[BudgetLatency],
+    ) -> None:  # fmt: skip
         self._found, self._law, self._drawn = found, law, drawn
         self._latencies = {each.budget: each for each in latencies if each.is_current}
 
@@ -199,14 +202,16 @@ class _Sounded:
         return {times.shape.depth: times.token.seconds for times in known}
 
     def _of_law(self, said: Prediction) -> SizeStop:
-        best = max(1, round(said.depth))
+        best, beyond = max(1, round(said.depth)), ""
         interval = ""
+        if said.extrapolated:
+            beyond = ", beyond what was measured"
         if said.interval:
             interval = " [{:.1f} to {:.1f}]".format(*said.interval)
         return self._stop(
             said.params,
             f"{said.depth:.1f}{interval}",
-            f"by the {said.law} law" + (", beyond what was measured" if said.extrapolated else ""),
+            f"by {law_words(said.law)}{beyond}",
             [self._by_law(depth, best, said) for depth in _spread(best)],
             best,
         )

@@ -1,6 +1,6 @@
 """The text of a report: answers, their parts, and fitted laws."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import exp
 
 from fathom.models.shape import Shape
@@ -342,16 +342,30 @@ def law_text(law: Law) -> str:
     return f"The {law.name} law, fitted to {budgets}: {formula}. {tested}. {spread}."
 
 
+def weighed_laws_text(weights: Mapping[str, float]) -> str:
+    """Returns the laws from which a depth is read, with their probabilities.
+
+    >>> weighed_laws_text({"power": 1.0})
+    'the power law'
+    >>> weighed_laws_text({"logarithmic": 0.38, "power": 0.62})
+    'the laws of depth weighed by how well they fit, power 0.62 and logarithmic 0.38'
+    """
+    names = sorted(weights, key=lambda name: -weights[name])
+    if len(names) == 1:
+        return f"the {names[0]} law"
+    told = joined([f"{name} {weights[name]:.2f}" for name in names])
+    return f"the laws of depth weighed by how well they fit, {told}"
+
+
 def target_text(outlook: Outlook) -> str:
     """Returns the best depth at a study's target by both laws, and what more trainings bring."""
     size = format_count(outlook.params)
     if outlook.interval is None or outlook.width is None:
         return f"At {size} no depth is known yet: no law fits the best depths of the budgets."
     low, high = outlook.interval
-    laws = joined([f"{name} {weight:.2f}" for name, weight in outlook.weights.items()])
     found = (
         f"At {size} the best depth is {outlook.depth:.1f} (95 %: {low:.1f} to {high:.1f}, a factor "
-        f"of {outlook.width:.2f}), by the laws of depth weighed by how well they fit: {laws}."
+        f"of {outlook.width:.2f}), by {weighed_laws_text(outlook.weights)}."
     )
     return f"{found} {_more_trainings(outlook, outlook.width)}"
 

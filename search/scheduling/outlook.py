@@ -11,7 +11,7 @@ from math import inf, sqrt
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.law import LOGARITHMIC, POWER
-from fathom.search.analysis.target import AtTarget
+from fathom.search.analysis.weighed_laws import AtSize
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, write_atomically
 
@@ -82,7 +82,7 @@ class Outlook:
 
 
 def outlook_of(
-    params: int, until_width: float, found: AtTarget | None, offers: Sequence[Offer]
+    params: int, until_width: float, found: AtSize | None, offers: Sequence[Offer]
 ) -> Outlook:
     """The outlook from what is known at the target and from all offers, the best first."""
     return Outlook(
@@ -90,7 +90,7 @@ def outlook_of(
         until_width=until_width,
         depth=found.depth if found else None,
         interval=found.interval if found else None,
-        weights={each.law.name: each.weight for each in found.laws} if found else {},
+        weights=found.weights if found else {},
         offers=tuple(offers[:NAMED]),
         hour=_an_hour(found, offers) if found else None,
     )
@@ -106,7 +106,7 @@ def narrowed(width: float, gains: Sequence[float]) -> float:
     return narrower
 
 
-def _an_hour(found: AtTarget, offers: Sequence[Offer]) -> AnHour | None:
+def _an_hour(found: AtSize, offers: Sequence[Offer]) -> AnHour | None:
     bought = list(_within(offers, HOUR))
     if not bought:
         return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fathom.models.shape import Shape
 from fathom.search.analysis.depth_estimates import estimate_depths
 from fathom.search.analysis.optimum import Located, Optimum, find_optimum
-from fathom.search.analysis.target import AtTarget, at_target
+from fathom.search.analysis.weighed_laws import AtSize, at_size
 from fathom.search.records import Outcome, TrialRecord, in_order_of_names
 from fathom.search.scheduling.budget_state import BudgetState
 from fathom.search.scheduling.confirmation import next_confirmations
@@ -89,10 +89,10 @@ class TargetLadder:
             config, search.shapes, ended, plain_rates=self._config.plain_rates, for_a_law=True
         )
 
-    def found(self) -> AtTarget | None:
+    def found(self) -> AtSize | None:
         """What all budgets say of the best depth at the target; None before they say anything."""
         optima = [self._optimum(search) for search in self._budgets.values() if search.ended]
-        return at_target(optima, self._target.params)
+        return at_size(optima, self._target.params)
 
     def purchases(self) -> list[Purchase]:
         """The trainings that are worth most, all of what may be trained, the best first; none once

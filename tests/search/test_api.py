@@ -93,7 +93,9 @@ def test_a_study_says_what_it_plans_what_it_found_and_what_follows(
     assert list(plan["budget"]) == [20_000, 40_000, 80_000]
     assert {"shapes", "depths", "trials", "tokens", "flops", "hours"} <= {*plan.columns}
     assert found.law == found.conclusion.laws[0]
-    assert found.predict("1M") == found.law.predict(1_000_000)
+    laws = found.conclusion.weighed_laws
+    assert laws
+    assert found.predict("1M") == laws.predict(1_000_000)
     assert found.predict("1M").extrapolated
     first, *answers = repr(found).splitlines()
     assert first == f"Study simulated in {found.folder.path}"

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from math import exp, log
 
 import numpy as np
+from numpy.random import Generator
 
 from fathom.models.shape import Count
 from fathom.search.analysis.curve_families import Parabola, PowerCurve
@@ -92,3 +93,10 @@ def token_ladder(
 ) -> list[Located]:
     """The optima of sizes at several tokens a parameter, exactly on the planted law."""
     return [on_token_law(size, ratio) for size in sizes for ratio in ratios]
+
+
+def noisy_optimum(budget: int, depth: float, error: float, generator: Generator) -> Located:
+    """An optimum whose interval says honestly how far ln depth may be off."""
+    found = depth * exp(error * generator.standard_normal())
+    ends = (found * exp(-1.96 * error), found * exp(1.96 * error))
+    return replace(optimum(budget, found), curve_minimum_interval=ends)

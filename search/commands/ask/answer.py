@@ -1,6 +1,6 @@
 """The answer of `fathom ask`: depth and shape of the asked size, searched itself or by a law."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from math import exp, log
@@ -11,10 +11,11 @@ from rich.console import Console
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.law import Law, Prediction, is_settled
+from fathom.search.analysis.law import Prediction, is_settled
 from fathom.search.analysis.null_laws import NullLaw, as_good
 from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.published import levine2020
+from fathom.search.analysis.weighed_laws import WeighedLaws
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import why_no_law
@@ -32,6 +33,7 @@ from fathom.search.report.text import (
     sentence,
     shape_elsewhere,
     shape_text,
+    weighed_laws_text,
 )
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.keys.config import StudyConfig
@@ -40,18 +42,18 @@ from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 from fathom.search.tracking.publishing import RunResult
 from fathom.search.words import both_ends, study_reason
 
+AS_GOOD = "A null law that predicts the budgets equally well"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The best depth and shape of a model of the asked size, by the law of smaller ones."""
+    """The best depth and shape of a model of the asked size, by the laws of smaller ones."""
 
     question: Question
-    law: Law
+    laws: WeighedLaws
     prediction: Prediction
     null_laws: tuple[NullLaw, ...]
-    """Null laws that predict left-out budgets as well as the law."""
-    other: Prediction | None
-    """Prediction of the law with the larger error; None if there is only one law."""
+    """Null laws that predict left-out budgets as well as the best law."""
     shape: Shape
     """Shape of the asked size, at the depth nearest to the prediction and the best ratio of the
     budgets."""
@@ -62,30 +64,29 @@ class Answer:
     def beyond(self) -> float:
         """Ratio of the asked size to the largest budget, or of the smallest budget to the asked
         size."""
-        low, high = self.law.params_range
+        low, high = self.laws.params_range
         return max(self.question.params / high, low / self.question.params)
 
 
 def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answer | None:
-    """Returns the answer by a law; None if there is no law, or none has a depth at the asked
-    size."""
-    found = []
-    for law in conclusion.laws:
-        with suppress(ValueError):
-            found.append((law, law.predict(question.params)))
-    if not found:
+    """Returns the answer by the laws; None if there is none, or a model of the asked size has no
+    whole layer by them."""
+    laws = conclusion.weighed_laws
+    if laws is None:
         return None
-    (law, prediction), *others = found
+    try:
+        prediction = laws.predict(question.params)
+    except ValueError:
+        return None
     study = _study(question, conclusion.config, prediction)
     (budget,) = expand_budgets(study)
     ratios = [log(optimum.shape.ff_ratio) for optimum in conclusion.optima if optimum.shape]
     shapes = feasible_shapes(study, budget, vocab_size)
     return Answer(
         question=question,
-        law=law,
+        laws=laws,
         prediction=prediction,
-        null_laws=as_good(law, conclusion.null_laws),
-        other=others[0][1] if others else None,
+        null_laws=as_good(laws.laws[0], conclusion.null_laws),
         shape=nearest_shape(shapes, depth=prediction.depth, ff_ratio=exp(fmean(ratios))),
         study=study,
     )
@@ -93,16 +94,16 @@ def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answe
 
 def lines(found: Answer) -> list[str]:
     """The answer by a law as lines of text."""
-    question, law, prediction = found.question, found.law, found.prediction
+    question, laws, prediction = found.question, found.laws, found.prediction
     size = f"{format_count(question.params)} {question.count.unit_in_full}"
     assert prediction.interval is not None, "a fitted law has errors"
     low, high = prediction.interval
-    smallest, largest = map(format_count, law.params_range)
+    smallest, largest = map(format_count, laws.params_range)
     shape = found.shape
     return [
         f"Depth {prediction.depth:.0f} for {size} after {rounded_count(question.tokens)} tokens, "
-        f"95 % interval {low:.0f} to {high:.0f}, by the {law.name} law through {law.budgets} "
-        f"budgets of {smallest} to {largest}.",
+        f"95 % interval {low:.0f} to {high:.0f}, by {weighed_laws_text(laws.weights)}, through "
+        f"{laws.laws[0].budgets} budgets of {smallest} to {largest}.",
         _distance(found),
         *(f"{whose} would say {depth:.0f}." for whose, depth in _others(found)),
         f"Shape: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
@@ -112,7 +113,7 @@ def lines(found: Answer) -> list[str]:
 
 def law_finding(found: Answer) -> BestDepth:
     """The answer by a law in the form that programs read."""
-    prediction, other = found.prediction, found.other
+    prediction = found.prediction
     return BestDepth(
         depth=prediction.depth, interval=prediction.interval, probabilities=(), not_ruled_out=(),
         shallowest_depth=None, lowest_depth=None, loss=None, chance_of_cost=None,
@@ -121,8 +122,8 @@ def law_finding(found: Answer) -> BestDepth:
             law=prediction.law,
             extrapolated=prediction.extrapolated,
             times_beyond=found.beyond,
-            params_range=found.law.params_range,
-            other_law_depth=other.depth if other else None,
+            params_range=found.laws.params_range,
+            weights=found.laws.weights,
         ),
     )  # fmt: skip
 
@@ -250,19 +251,20 @@ def _study(question: Question, config: StudyConfig, prediction: Prediction) -> S
 
 
 def _others(found: Answer) -> Iterator[tuple[str, float]]:
-    """Name and depth of each other law that has a depth at the asked size."""
-    if found.other:
-        yield f"The {found.other.law} law", found.other.depth
-    for law in found.null_laws:
+    """Name and depth of each law by itself that has a depth at the asked size."""
+    params, laws = found.question.params, found.laws.laws
+    named: list[tuple[str, Callable[[float], Prediction]]] = [
+        *((f"The {law.name} law alone", law.predict) for law in laws if len(laws) > 1),
+        *((f"{AS_GOOD} ({null_law_text(law)})", law.predict) for law in found.null_laws),
+        ("Levine et al. 2020", levine2020),
+    ]
+    for whose, predict in named:
         with suppress(ValueError):
-            depth = law.predict(found.question.params).depth
-            yield f"A null law that predicts the budgets equally well ({null_law_text(law)})", depth
-    with suppress(ValueError):
-        yield "Levine et al. 2020", levine2020(found.question.params).depth
+            yield whose, predict(params).depth
 
 
 def _distance(found: Answer) -> str:
-    low, high = found.law.params_range
+    low, high = found.laws.params_range
     if not found.prediction.extrapolated:
         return "The size lies within these budgets: nothing is extrapolated."
     is_larger = found.question.params > high

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from fathom.search.analysis.law import Law, Prediction
+from fathom.search.analysis.law import Prediction
 from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
@@ -27,8 +28,10 @@ STEPS = 48
 """Parts of the law's line."""
 
 
-def sounding_chart(found: Findings, law: Law | None, largest: float, key: str) -> chart.Chart:
-    """Returns the chart of the budgets that have a best depth, with the law up to a size."""
+def sounding_chart(
+    found: Findings, law: WeighedLaws | None, largest: float, key: str
+) -> chart.Chart:
+    """Returns the chart of the budgets that have a best depth, with the laws up to a size."""
     known = [optimum for optimum in found.optima if optimum.optimal_depth is not None]
     trials = [record for record in found.records if record.spec.budget in _budgets(known)]
     low, high = min(_budgets(known)) / BESIDE, max(largest, max(_budgets(known))) * BESIDE
@@ -58,14 +61,14 @@ def sounding_chart(found: Findings, law: Law | None, largest: float, key: str) -
     )
 
 
-def _line(law: Law, low: float, high: float) -> list[Prediction]:
+def _line(law: WeighedLaws, low: float, high: float) -> list[Prediction]:
     """What the law says between two sizes; the ends of those it was fitted to are among them."""
     ends = [float(end) for end in law.params_range]
     return list(predictions(law, sorted({*chart.log_grid(low, high, STEPS), *ends})))
 
 
-def predictions(law: Law, sizes: Sequence[float]) -> Iterator[Prediction]:
-    """Yields what a law says of those sizes at which it has a depth."""
+def predictions(law: WeighedLaws, sizes: Sequence[float]) -> Iterator[Prediction]:
+    """Yields what the laws say of those sizes at which they have a depth."""
     for size in sizes:
         with suppress(ValueError):
             yield law.predict(size)
@@ -89,7 +92,7 @@ def _deepest(
 
 
 def _law(
-    law: Law | None, line: Sequence[Prediction], deepest: float
+    law: WeighedLaws | None, line: Sequence[Prediction], deepest: float
 ) -> Iterator[chart.Band | chart.Line]:
     """Yields the interval and the line of the law, cut at the bottom; the line is dashed outside
     the sizes that the law was fitted to."""
@@ -97,13 +100,13 @@ def _law(
         return
     ends = [found.interval or (found.depth, found.depth) for found in line]
     yield chart.Band(
-        name="95 % interval of the law", x=tuple(found.params for found in line),
+        name="95 % interval of the best depth", x=tuple(found.params for found in line),
         hue=colours.ACCENT,
         low=tuple(max(TOP, low) for low, _ in ends),
         high=tuple(min(deepest, high) for _, high in ends),
     )  # fmt: skip
     first, last = law.params_range
-    fitted, beyond = f"{law.name} law", "the law, beyond what was measured"
+    fitted, beyond = law_words(law.name), "the same, beyond what was measured"
     for name, part in (
         (fitted, [found for found in line if first <= found.params <= last]),
         (beyond, [found for found in line if found.params >= last]),

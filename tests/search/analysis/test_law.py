@@ -8,14 +8,13 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from numpy.random import Generator
 from scipy.special import ndtri
 
 from fathom.search.analysis.law import FEWEST_BUDGETS, Law, fit_laws, usable
 from fathom.search.analysis.law_fit import sized_depths
 from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.analysis.published import levine2020
-from tests.support.optima import BUDGETS, edge, optimum
+from tests.support.optima import BUDGETS, edge, noisy_optimum, optimum
 from tests.support.simulated import planted_depth, simulated_study
 
 
@@ -54,13 +53,6 @@ def on_law(budgets: int) -> list[Located]:
 def power_law(optima: Iterable[Located]) -> Law:
     [power] = (law for law in fit_laws(tuple(optima)) if law.name == "power")
     return power
-
-
-def noisy_optimum(budget: int, depth: float, error: float, generator: Generator) -> Located:
-    """An optimum whose interval says honestly how far ln depth may be off."""
-    found = depth * exp(error * generator.standard_normal())
-    ends = (found * exp(-1.96 * error), found * exp(1.96 * error))
-    return replace(optimum(budget, found), curve_minimum_interval=ends)
 
 
 def seen(optimum: Located, error: float, tested: tuple[int, int]) -> Located:

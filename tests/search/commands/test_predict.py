@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fathom.models.shape import Count
-from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import find_optima
 from fathom.search.analysis.token_law import fit_token_law
+from fathom.search.analysis.weighed_laws import weigh_laws
 from fathom.search.commands.predict import (
     predict_size,
     predict_table,
@@ -86,7 +86,8 @@ def test_a_run_without_a_size_gives_its_budgets_measured_and_by_its_law(
     run: str, study: list[TrialRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     optima = find_optima(study, seed=0)
-    best = fit_laws(optima)[0]
+    best = weigh_laws(optima)
+    assert best
 
     table = predict_table(run)
 
@@ -101,7 +102,7 @@ def test_a_run_without_a_size_gives_its_budgets_measured_and_by_its_law(
     assert all(row["fitted"] for row in found)
     print_table(table)
     printed = capsys.readouterr().out
-    assert best.name in printed
+    assert f"the {best.name} laws" in " ".join(printed.split())
     assert "300k" in printed
     assert [set(row["null_laws"]) for row in found] == 3 * [NULL_LAWS]
     assert table["note"] in " ".join(printed.split())
@@ -133,6 +134,7 @@ def test_a_size_is_predicted_by_the_runs_own_law_beside_the_null_laws(
 
     assert found.interval
     assert found.interval[0] < found.depth < found.interval[1]
+    assert sum(answer.weights.values()) == pytest.approx(1)
     assert not found.extrapolated
     assert predict_size("300M", run).prediction.extrapolated
     assert {law.law for law in answer.null_laws} == NULL_LAWS
@@ -140,6 +142,7 @@ def test_a_size_is_predicted_by_the_runs_own_law_beside_the_null_laws(
     assert depths == [law.depth for law in answer.null_laws]
     print_prediction(answer)
     assert "  same depth: " in (printed := capsys.readouterr().out)
+    assert "by the laws of depth weighed by how well they fit, " in printed
     assert answer.note in printed
     assert "miss left-out budgets" in answer.note
     assert "null_laws" not in predict_size("2M", "levine2020").as_json

@@ -62,18 +62,18 @@ def test_at_a_budget_it_has_the_numbers_of_the_tables(
 def test_between_and_beyond_budgets_it_has_the_law_whose_interval_widens(
     found: Conclusion, sounded: SoundingValues
 ) -> None:
-    law = found.laws[0]
-    widths = []
+    laws, widths = found.weighed_laws, []
+    assert laws
     for stop in sounded.stops:
         if stop.basis.startswith("by"):
             depth, low, high = map(float, re.findall(r"[\d.]+", stop.best))
             widths.append(high / low)
             size = sounded.chart.x.low * (sounded.chart.x.high / sounded.chart.x.low) ** stop.place
-            assert depth == pytest.approx(law.predict(size).depth, abs=0.06)
+            assert depth == pytest.approx(laws.predict(size).depth, abs=0.06)
     assert widths[-1] > 1.2 * min(widths)
     last = sounded.stops[-1]
     assert last.size == "30M", f"{BEYOND} times the largest"
-    assert last.basis == f"by the {law.name} law, beyond what was measured"
+    assert last.basis == f"by the {laws.name} laws, beyond what was measured"
 
 
 def test_where_the_law_has_the_best_depth_a_cost_rises_with_the_square_of_ln_depth(
@@ -81,7 +81,8 @@ def test_where_the_law_has_the_best_depth_a_cost_rises_with_the_square_of_ln_dep
 ) -> None:
     curvature = located(found.optima[-1]).curves.parabola.c2
     stop = sounded.stops[-1]
-    best = found.laws[0].predict(BEYOND * BUDGETS[-1]).depth
+    assert found.weighed_laws
+    best = found.weighed_laws.predict(BEYOND * BUDGETS[-1]).depth
     for each in stop.depths:
         if each.depth != stop.depths[stop.best_index].depth:
             expected = curvature * log(each.depth / best) ** 2

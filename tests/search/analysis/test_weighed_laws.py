@@ -1,19 +1,20 @@
-"""The best depth at a target: a mixture of both laws, and what a better known budget brings."""
+"""The best depth at a size: a mixture of both laws, and what a better known budget brings."""
 
 from dataclasses import replace
 from math import exp, log, sqrt
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from fathom.search.analysis.law import fit_laws
-from fathom.search.analysis.target import AtTarget, at_target
-from tests.support.optima import BUDGETS, optimum
+from fathom.search.analysis.law import Prediction, depth_and_slopes, fit_laws
+from fathom.search.analysis.weighed_laws import AtSize, at_size, weigh_laws
+from tests.support.optima import BUDGETS, noisy_optimum, optimum
 
 TARGET = 300_000_000
 
 
-def by_power(error: float = 0.1, slope: float = 0.25) -> list[AtTarget]:
+def by_power(error: float = 0.1, slope: float = 0.25) -> list[AtSize]:
     optima = [
         replace(
             optimum(size, depth := 4 * (size / BUDGETS[0]) ** slope),
@@ -21,17 +22,17 @@ def by_power(error: float = 0.1, slope: float = 0.25) -> list[AtTarget]:
         )
         for size in BUDGETS
     ]
-    found = at_target(optima, TARGET)
+    found = at_size(optima, TARGET)
     assert found is not None
     return [found]
 
 
 @pytest.fixture
-def found() -> AtTarget:
+def found() -> AtSize:
     return by_power()[0]
 
 
-def test_the_laws_have_probabilities(found: AtTarget) -> None:
+def test_the_laws_have_probabilities(found: AtSize) -> None:
     assert sum(each.weight for each in found.laws) == pytest.approx(1)
     assert {each.law.name for each in found.laws} == {"power", "logarithmic"}
 
@@ -42,7 +43,7 @@ def test_a_law_that_fits_far_better_has_nearly_all_the_weight() -> None:
     assert weights["power"] > 0.99
 
 
-def test_the_interval_holds_95_percent_of_draws_from_the_mixture(found: AtTarget) -> None:
+def test_the_interval_holds_95_percent_of_draws_from_the_mixture(found: AtSize) -> None:
     generator = np.random.default_rng(0)
     counts = generator.multinomial(200_000, [each.weight for each in found.laws])
     draws = np.concatenate(
@@ -61,7 +62,7 @@ def test_the_interval_holds_95_percent_of_draws_from_the_mixture(found: AtTarget
 def test_the_only_law_that_fits_has_its_own_interval() -> None:
     optima = [optimum(size, 8 * (size / BUDGETS[0]) ** -0.1) for size in BUDGETS]
     (law,) = fit_laws(optima)
-    found = at_target(optima, TARGET)
+    found = at_size(optima, TARGET)
     assert found is not None
     assert found.interval == pytest.approx(law.predict(TARGET).interval, rel=1e-3)
 
@@ -79,7 +80,7 @@ def test_a_better_known_budget_brings_what_a_new_fit_says(budget: int) -> None:
         for size in BUDGETS
         for own in [error * sqrt(left) if size == budget else error]
     ]
-    after = at_target(optima, TARGET)
+    after = at_size(optima, TARGET)
     assert after is not None
     powers = [
         next(each.variance for each in found.laws if each.law.name == "power")
@@ -90,16 +91,59 @@ def test_a_better_known_budget_brings_what_a_new_fit_says(budget: int) -> None:
     assert alone.gain(budget, left) == pytest.approx(1 - powers[1] / powers[0], rel=1e-3)
 
 
-def test_nothing_known_better_brings_nothing(found: AtTarget) -> None:
+def test_nothing_known_better_brings_nothing(found: AtSize) -> None:
     assert found.gain(BUDGETS[0], 1.0) == pytest.approx(0, abs=1e-12)
     assert found.gain(77_777, 0.1) == pytest.approx(0, abs=1e-12)
 
 
-def test_the_ends_of_the_ladder_bring_most(found: AtTarget) -> None:
+def test_the_ends_of_the_ladder_bring_most(found: AtSize) -> None:
     gains = {budget: found.gain(budget, 0.5) for budget in BUDGETS}
     assert max(gains, key=lambda budget: gains[budget]) == BUDGETS[-1]
     assert all(gain > 0 for gain in gains.values())
 
 
+def true_depth(law: str, params: float) -> float:
+    """The best depth by a planted law; from 300k to 3M both grow alike, 3 to 7 and 4 to 12."""
+    constants = {"power": np.array([log(0.05), 0.33]), "logarithmic": np.array([4.0, 0.08])}
+    return float(depth_and_slopes(law, constants[law], np.array([params]))[0][0])
+
+
+@pytest.mark.parametrize("law", ["power", "logarithmic"])
+def test_the_interval_far_out_holds_the_best_depth_whichever_law_is_true(law: str) -> None:
+    """At a hundred times the largest of three budgets; that of the best-fitting law does not."""
+    generator, studies, held, alone = np.random.default_rng(0), 60, 0, 0
+    far = 100 * BUDGETS[2]
+    for _ in range(studies):
+        optima = [
+            noisy_optimum(params, true_depth(law, params), error, generator)
+            for params, error in zip(BUDGETS, generator.uniform(0.05, 0.15, 3), strict=False)
+        ]
+        laws = weigh_laws(optima)
+        assert laws
+        for_size = laws.predict(far)
+        held += holds(for_size, true_depth(law, far))
+        alone += holds(laws.laws[0].predict(far), true_depth(law, far))
+    assert held >= binom.ppf(1e-3, studies, 0.95)
+    assert alone < held - 5
+
+
+def holds(prediction: Prediction, depth: float) -> bool:
+    assert prediction.interval
+    low, high = prediction.interval
+    return low <= depth <= high
+
+
+def test_a_prediction_is_the_mixtures_and_names_the_likelier_law_first() -> None:
+    optima = [optimum(size, 0.05 * size**0.33) for size in BUDGETS]
+    laws = weigh_laws(optima)
+    assert laws
+    said, at = laws.predict(TARGET), laws.at(TARGET)
+    assert (said.depth, said.interval) == (at.depth, at.interval)
+    assert (said.law, said.extrapolated) == ("power and logarithmic", True)
+    assert laws.weights["power"] > laws.weights["logarithmic"]
+    with pytest.raises(ValueError, match="a model has at least one layer, but the power and"):
+        laws.predict(10)
+
+
 def test_two_budgets_say_nothing_of_a_third() -> None:
-    assert at_target([optimum(size, 4) for size in BUDGETS[:2]], TARGET) is None
+    assert at_size([optimum(size, 4) for size in BUDGETS[:2]], TARGET) is None
