@@ -22,8 +22,13 @@ SMALL = (
 """Values that make a search of seconds."""
 
 
-@pytest.mark.drill
-@pytest.mark.parametrize("name", ["llama", "parallel_blocks"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("llama", marks=pytest.mark.drill),
+        pytest.param("parallel_blocks", marks=pytest.mark.siege),
+    ],
+)
 def test_an_example_is_searched_and_its_best_shape_is_trained(tmp_path: Path, name: str) -> None:
     sets = [part for value in SMALL for part in ("--set", value)]
     done = fathom("run", f"examples/{name}.yaml", "--runs", tmp_path, *sets, cwd=ROOT)

@@ -12,7 +12,7 @@ from tests.support.alone import run_alone
 from tests.support.running import SearchProcess
 from tests.support.whole_records import differences, whole_records
 
-pytestmark = [pytest.mark.drill, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.siege, pytest.mark.timeout(1500)]
 
 STUDY = """
 study: killed

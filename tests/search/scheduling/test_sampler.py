@@ -31,7 +31,7 @@ def distance_of_later_draws(path: Path, kind: Sampler) -> float:
     return statistics.fmean(distances)
 
 
-@pytest.mark.drill
+@pytest.mark.siege
 def test_samplers_that_learn_draw_nearer_to_the_planted_depth_than_a_random_one(
     tmp_path: Path,
 ) -> None:

@@ -63,14 +63,19 @@ resources: {gpus_per_trial: 0}
 """
 
 
-@pytest.mark.drill
 @pytest.mark.parametrize(
     ("dies", "what"),
     [
-        ("gcs_server", "the Ray cluster at {address} has died (no head for 17 s)"),
-        ("raylet", "Ray on this machine has died (its raylet is gone)"),
+        pytest.param(
+            "gcs_server", "the Ray cluster at {address} has died (no head for 17 s)",
+            marks=pytest.mark.drill,
+        ),
+        pytest.param(
+            "raylet", "Ray on this machine has died (its raylet is gone)",
+            marks=pytest.mark.siege,
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_search_whose_cluster_dies_says_how_to_go_on_and_does(
     dies: str, what: str, tmp_path: Path
 ) -> None:
