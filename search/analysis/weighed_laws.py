@@ -174,7 +174,7 @@ def weigh_laws(optima: Sequence[Optimum]) -> WeighedLaws | None:
 def at_size(optima: Sequence[Optimum], params: float) -> AtSize | None:
     """What the laws that fit the optima say of the best depth at a size; None where none fits."""
     found = weigh_laws(optima)
-    return found and found.at(params)
+    return found.at(params) if found else None
 
 
 def _log_likelihood(law: Law, points: SizedDepths) -> float:

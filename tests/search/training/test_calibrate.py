@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fathom.search.study.keys.groups import ResourcesConfig
-from fathom.search.training import calibrate
+from fathom.search.training import calibrate, loop
 from fathom.search.training.calibrate import measure_speeds
 
 PAUSE = 0.25
@@ -17,7 +17,7 @@ PAUSE = 0.25
 def _pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another program has the core for a while after every few steps."""
     monkeypatch.setattr(calibrate, "MEASURED_SECONDS", 0.1)
-    advance = calibrate.advance
+    advance = loop.advance
 
     def paused(*given: object, **named: object) -> None:
         advance(*given, **named)  # type: ignore[arg-type]
