@@ -7,6 +7,8 @@ BIN := .venv/bin
 # Made last, so that an interrupted installation is taken up again.
 STAMP := .venv/installed
 # A module is compiled at its first import; to compile those of all packages here takes most of a minute.
+# Each process would compile them anew where Python is told to write none of it, as in many containers.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --constraint constraints.txt
 # uv, where it is there, installs the same in less time, and torch without CUDA where there is no GPU.
 # It reads none of pip's settings: where it finds no package, pip does it.
