@@ -34,9 +34,9 @@ from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past
 from fathom.search.scheduling.optuna_studies import Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
-from fathom.search.scheduling.outlook import Outlook, write_outlook
+from fathom.search.scheduling.outlook import Offer, Outlook, write_outlook
 from fathom.search.scheduling.sampler import ShapeSampler
-from fathom.search.scheduling.target import Purchase, TargetLadder
+from fathom.search.scheduling.target import TargetLadder
 from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
@@ -168,11 +168,11 @@ class Scheduler:
     def tell_target(self) -> Outlook | None:
         """What is known at the target, which is written down as well; None without a target."""
         if self.ladder is not None:
-            self._tell(self.ladder, self.ladder.purchases())
+            self._tell(self.ladder, self.ladder.offers())
         return self.outlook
 
-    def _tell(self, ladder: TargetLadder, purchases: Sequence[Purchase]) -> None:
-        self.outlook = ladder.outlook(purchases)
+    def _tell(self, ladder: TargetLadder, offers: Sequence[Offer]) -> None:
+        self.outlook = ladder.outlook(offers)
         write_outlook(self.folder, self.outlook)
 
     def conclude(self, optima: Iterable[Optimum]) -> None:
@@ -283,11 +283,11 @@ class Scheduler:
         returns True if there are any."""
         if self.ladder is None or self._bought or not all(s.done for s in self.budgets.values()):
             return False
-        worth = self.ladder.purchases()
+        worth = self.ladder.offers()
         self._tell(self.ladder, worth)
         bought = worth[: self.config.confirm.together]
-        for params in dict.fromkeys(purchase.budget for purchase in bought):
-            choices = [purchase.choice for purchase in bought if purchase.budget == params]
+        for params in dict.fromkeys(offer.budget for offer in bought):
+            choices = [Choice(o.shape, o.seed) for o in bought if o.budget == params]
             self._plan(self.budgets[params], choices)
         self._bought = not bought
         return bool(bought)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fathom.models.shape import Shape
 from fathom.search.analysis.depth_estimates import estimate_depths
 from fathom.search.analysis.optimum import Located, Optimum, find_optimum
 from fathom.search.analysis.weighed_laws import AtSize, at_size
@@ -36,30 +35,13 @@ WORTH = 0.01
 """Share of the variance at the target that a training must be expected to take away."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Purchase:
-    """A training of a budget, and what it is expected to bring at the target."""
-
-    budget: int
-    choice: Choice
-    flops: float
-    """Operations of the training."""
-    gain: float
-    """Share of the variance of ln depth at the target that goes."""
-
-    @property
-    def value(self) -> float:
-        """Gain for each operation."""
-        return self.gain / self.flops
-
-
 @dataclass(slots=True)
 class _Known:
     """What the ended trials of a budget say, computed once for each state of them."""
 
     trials: tuple[tuple[str, Outcome | None], ...]
     optimum: Optimum
-    offers: Mapping[Choice, float] | None = None
+    doubts_left: Mapping[Choice, float] | None = None
 
 
 class TargetLadder:
@@ -94,51 +76,35 @@ class TargetLadder:
         optima = [self._optimum(search) for search in self._budgets.values() if search.ended]
         return at_size(optima, self._target.params)
 
-    def purchases(self) -> list[Purchase]:
+    def offers(self) -> list[Offer]:
         """The trainings that are worth most, all of what may be trained, the best first; none once
         the interval at the target is as narrow as the study asks for, or nothing narrows it."""
         found = self.found()
         if found is None or found.width <= self._target.until_width:
             return []
         offers = (
-            Purchase(
-                budget=params,
-                choice=choice,
-                flops=_flops(search, choice.shape),
-                gain=found.gain(params, left),
-            )
+            _offer(search, choice, found.gain(params, left))
             for params, search in self._budgets.items()
-            for choice, left in self._offers(search).items()
+            for choice, left in self._doubts_left(search).items()
         )
         worth = [offer for offer in offers if offer.gain >= WORTH]
-        return sorted(worth, key=lambda offer: -offer.value)
+        return sorted(worth, key=lambda offer: -offer.gain / offer.flops)
 
-    def outlook(self, purchases: Sequence[Purchase]) -> Outlook:
+    def outlook(self, offers: Sequence[Offer]) -> Outlook:
         """What is known at the target, and what these next trainings would bring."""
-        offers = [
-            Offer(
-                budget=bought.budget,
-                shape=bought.choice.shape,
-                seed=bought.choice.seed,
-                tokens=self._budgets[bought.budget].budget.of_shape(bought.choice.shape).tokens,
-                flops=bought.flops,
-                seconds=bought.flops * _pace(self._budgets[bought.budget].ended),
-                gain=bought.gain,
-            )
-            for bought in purchases
-        ]
         return outlook_of(self._target.params, self._target.until_width, self.found(), offers)
 
-    def _offers(self, search: BudgetState) -> Mapping[Choice, float]:
+    def _doubts_left(self, search: BudgetState) -> Mapping[Choice, float]:
+        """Training of a budget -> the share of the variance of its ln depth that it would leave."""
         if not search.ended:
             return {}
         known = self._of(search)
-        if known.offers is None:
+        if known.doubts_left is None:
             ended = in_order_of_names(search.ended)
             estimates = estimate_depths(ended)
             trained = TrainedDepths(self._config.confirm, search.shapes, ended, estimates)
-            known.offers = trained.offers() if estimates.depths else {}
-        return known.offers
+            known.doubts_left = trained.doubts_left() if estimates.depths else {}
+        return known.doubts_left
 
     def _first(self, search: BudgetState) -> tuple[Choice, ...]:
         """Half, once and twice the depth at which a larger budget is expected to be best."""
@@ -195,6 +161,16 @@ def _pace(records: Sequence[TrialRecord]) -> float:
     return seconds / sum(record.train_flops for record in trained) if trained else 0.0
 
 
-def _flops(search: BudgetState, shape: Shape) -> float:
-    """Operations of a whole training of a shape."""
-    return shape.train_flops_per_token * search.budget.of_shape(shape).tokens
+def _offer(search: BudgetState, choice: Choice, gain: float) -> Offer:
+    """A whole training of a budget at the study's rate, with what it is expected to bring."""
+    tokens = search.budget.of_shape(choice.shape).tokens
+    flops = choice.shape.train_flops_per_token * tokens
+    return Offer(
+        budget=search.budget.params,
+        shape=choice.shape,
+        seed=choice.seed,
+        tokens=tokens,
+        flops=flops,
+        seconds=flops * _pace(search.ended),
+        gain=gain,
+    )

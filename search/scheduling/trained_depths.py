@@ -212,7 +212,7 @@ class TrainedDepths:
             depths = asked or self._least_repeated(optimum, again)
         return tuple(self._repeat(d) if d in self._losses else self._new(d) for d in depths)
 
-    def offers(self) -> dict[Choice, float]:
+    def doubts_left(self) -> dict[Choice, float]:
         """Every training from which the best depth may become better known, with the share of the
         variance of its ln that is expected to be left; empty where no law is fitted to the answer.
 

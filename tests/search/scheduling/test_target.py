@@ -130,18 +130,18 @@ def test_the_next_trainings_are_those_that_tell_most_by_the_operation(
     copytree(wide.folder.path, tmp_path, dirs_exist_ok=True)
     again = scheduler(config(until_width=1.05), tmp_path)
     assert again.ladder is not None
-    bought = again.ladder.purchases()
+    bought = again.ladder.offers()
 
-    values = [each.value for each in bought]
+    values = [each.gain / each.flops for each in bought]
     assert values == sorted(values, reverse=True)
     assert all(each.gain >= 0.01 for each in bought)
     assert {each.budget for each in bought} <= set(BUDGETS)
     done = {(r.spec.shape, r.spec.seed) for r in wide.records if r.outcome is Outcome.FINISHED}
-    assert not done & {(each.choice.shape, each.choice.seed) for each in bought}
+    assert not done & {(each.shape, each.seed) for each in bought}
     spec = again.next_trial()
     assert spec is not None
     assert (spec.budget, spec.shape, spec.seed) == (
-        bought[0].budget, bought[0].choice.shape, bought[0].choice.seed,
+        bought[0].budget, bought[0].shape, bought[0].seed,
     )  # fmt: skip
 
 
