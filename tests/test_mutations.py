@@ -141,6 +141,9 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fathom.search.pipeline.prepare", lambda *_: objective)
     monkeypatch.setattr("fathom.search.cluster.session.ray_session.start_ray", lambda *_: None)
     monkeypatch.setattr("fathom.search.pipeline.start_ray", lambda *_: None)
+    monkeypatch.setattr(
+        "fathom.search.pipeline.settled_resources", lambda config, *_: config.resources
+    )
     for place in ("pipeline", "tracking.publishing"):
         monkeypatch.setattr(f"fathom.search.{place}.Tracker", Nowhere)
     monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())

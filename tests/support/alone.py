@@ -73,6 +73,7 @@ def alone(stop: Stop | None = None) -> Iterator[Steps]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "run_trials", trials)
         patch.setattr(pipeline, "start_ray", lambda *_: None)
+        patch.setattr(pipeline, "settled_resources", lambda config, *_: config.resources)
         patch.setattr(pipeline, "Tracker", MagicMock())
         patch.setattr(publishing, "write_report", lambda *_: None)
         patch.setattr(ReportSchedule, "interrupted", lambda _: stop.interrupted())
