@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
+from fathom.search.analysis.weighed_laws import WeighedLaws
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count
@@ -231,16 +231,14 @@ def _predictions(laws: WeighedLaws | None, optima: Sequence[Optimum]) -> list[di
 def _prediction_row(size: int, optimum: Optimum | None, laws: WeighedLaws) -> dict[str, str]:
     known = optimum if optimum and optimum.optimal_depth is not None else None
     depth = f"{known.optimal_depth}{text.interval(known, ' [', ']')}" if known else ""
+    several = len(laws.laws) > 1
+    whose = "both laws, weighed" if several else f"{laws.name} law"
     return {
         "parameters": format_count(size),
         "measured depth": depth,
         "verdict": known.kind.value if known else "",
-        f"by {law_words(laws.name)} [95 % interval]": _prediction(laws, size),
-        **(
-            {f"{law.name} alone": _prediction(law, size) for law in laws.laws}
-            if len(laws.laws) > 1
-            else {}
-        ),
+        f"{whose}, 95 % interval": _prediction(laws, size),
+        **{f"{law.name} law alone": _prediction(law, size) for law in laws.laws if several},
     }
 
 
