@@ -83,7 +83,8 @@ def measured_rate(
         parametrization = config.model.parametrization.build()
         training = Training(shape, parametrization, plan, seed=0, device=device)
         flops = sequence_flops * batch_size
-        return flops / shape.depth, flops / _seconds_per_step(training, objective)
+        seconds = _seconds_per_step(training, objective, MEASURED_SECONDS, _own_clock(device))
+        return flops / shape.depth, flops / seconds
     finally:
         torch.set_num_threads(threads)
 
@@ -92,7 +93,8 @@ def measured_step(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective,
     device: torch.device, *, seconds: float,
 ) -> float:  # fmt: skip
-    """Mean seconds of a training step of a shape as a trial takes it, measured for `seconds`."""
+    """Mean seconds of a training step of a shape as a trial takes it, beside the trials and the
+    search that run with it, measured for `seconds`."""
     use_deterministic(config.train.deterministic)
     use_one_attention(heads_differ=config.space.heads_differ)
     endless = replace(budget, steps=ENDLESS)
@@ -100,14 +102,13 @@ def measured_step(
     plan = train_plan(config, endless, spec, device.type)
     plan = fitted(plan, config, shape, device, SINGLE_PROCESS)
     training = Training(shape, recipe_of(config.model), plan, seed=0, device=device)
-    return _seconds_per_step(training, objective, seconds)
+    return _seconds_per_step(training, objective, seconds, time.perf_counter)
 
 
 def _seconds_per_step(
-    training: Training, objective: Objective, seconds: float = MEASURED_SECONDS
+    training: Training, objective: Objective, seconds: float, clock: Callable[[], float]
 ) -> float:
-    """Mean seconds per training step."""
-    clock = _clock(training.device)
+    """Mean seconds per training step by a clock."""
     prepare_steps(training, objective)
     advance(training, objective, goal=2)
     began = clock()
@@ -119,7 +120,7 @@ def _seconds_per_step(
     return passed / (training.step - 3)
 
 
-def _clock(device: torch.device) -> Callable[[], float]:
+def _own_clock(device: torch.device) -> Callable[[], float]:
     """A clock of seconds that stands, as far as it can, while other programs have the device: on
     one CPU core that of this thread, which computes all of a step."""
     one_core = device.type == "cpu" and torch.get_num_threads() == 1
