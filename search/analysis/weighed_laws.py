@@ -8,7 +8,7 @@ planted studies, that of the mixture in 95 to 98 % (a smaller run of it is in
 `tests/search/analysis/test_weighed_laws.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, sqrt
@@ -48,6 +48,15 @@ class WeighedLaw:
     """Its variance, the scatter of budgets about the law included."""
 
 
+def law_names(weights: Mapping[str, float]) -> str:
+    """Names of laws with these probabilities, the likeliest first.
+
+    >>> law_names({"logarithmic": 0.38, "power": 0.62})
+    'power and logarithmic'
+    """
+    return " and ".join(sorted(weights, key=lambda name: -weights[name]))
+
+
 def law_words(name: str) -> str:
     """The laws that a prediction is by, for a sentence.
 
@@ -70,7 +79,7 @@ class WeighedLaws:
     @property
     def name(self) -> str:
         """The names of the laws, the likeliest first, as a prediction has them."""
-        return " and ".join(sorted(self.weights, key=lambda name: -self.weights[name]))
+        return law_names(self.weights)
 
     @property
     def params_range(self) -> tuple[int, int]:

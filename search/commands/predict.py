@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fathom.search.analysis.law import Prediction, fit_laws, usable
+from fathom.search.analysis.law import Law, Prediction, usable
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine2020
@@ -83,7 +83,7 @@ def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer
         prediction=laws.predict(size),
         weights=laws.weights,
         null_laws=_predictions(null_laws, size),
-        note=_note(optima, null_laws),
+        note=_note(laws.laws, null_laws),
     )
 
 
@@ -117,9 +117,8 @@ def part_law_at(law: str, option: str) -> PartLaw:
     return read_token_law(folder.token_law)
 
 
-def _note(optima: Sequence[Optimum], null_laws: Sequence[NullLaw]) -> str:
+def _note(laws: Sequence[Law], null_laws: Sequence[NullLaw]) -> str:
     """How well the best law predicts left-out budgets, and how well the null laws do."""
-    laws = fit_laws(optima)
     return f"{law_text(laws[0])} {null_laws_text(laws, null_laws)}".rstrip()
 
 
@@ -149,7 +148,7 @@ def predict_table(law: str) -> dict[str, Any]:
     optima = optima_of(law)
     fitted, used, null_laws = laws_of(optima, Path(law)), usable(optima), fit_null_laws(optima)
     rows = [_budget_row(found, fitted, null_laws, is_used=found in used) for found in optima]
-    return {"rows": rows, "note": _note(optima, null_laws)}
+    return {"rows": rows, "note": _note(fitted.laws, null_laws)}
 
 
 def print_prediction(answer: SizeAnswer) -> None:

@@ -12,7 +12,7 @@ from fathom.models.shape import Count, Shape
 from fathom.search.analysis.compute_law import ComputeLaw, ComputeMultiple, fit_compute_law
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.equal_spend import Answer
-from fathom.search.analysis.law import Law, fit_laws
+from fathom.search.analysis.law import Law
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
@@ -111,7 +111,7 @@ class Findings(ABC):
     @cached_property
     def laws(self) -> tuple[Law, ...]:
         """Fitted laws, the best one first."""
-        return fit_laws(self.optima)
+        return self.weighed_laws.laws if self.weighed_laws else ()
 
     @cached_property
     def weighed_laws(self) -> WeighedLaws | None:

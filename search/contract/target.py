@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fathom.search.analysis.law import usable
+from fathom.search.analysis.weighed_laws import law_names
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.contract.questions import study_question
 from fathom.search.contract.reply import (
@@ -54,13 +55,12 @@ def target_answer(conclusion: Conclusion, run: Path) -> StatedAnswer | None:
 
 def _finding(outlook: Outlook, conclusion: Conclusion) -> BestDepth:
     fitted = [optimum.budget for optimum in usable(conclusion.optima)] or conclusion.config.budgets
-    names = sorted(outlook.weights, key=lambda name: -outlook.weights[name])
     assert outlook.depth is not None, "a target without a depth has no finding"
     return BestDepth(
         depth=outlook.depth, interval=outlook.interval, probabilities=(), not_ruled_out=(),
         shallowest_depth=None, lowest_depth=None, loss=None, chance_of_cost=None, shape=None,
         by_law=ByLaw(
-            law=" and ".join(names),
+            law=law_names(outlook.weights),
             weights=outlook.weights,
             extrapolated=outlook.params > max(fitted),
             times_beyond=outlook.params / max(fitted),
