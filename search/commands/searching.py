@@ -70,10 +70,11 @@ def run(
     from rich.console import Console
 
     console, began = Console(stderr=as_json), time.monotonic()
-    if until_width is not None:
-        overrides = [*(overrides or ()), f"target.until_width={until_width}"]
     cap = _cap(max_cost, price)
     config = _read(study, overrides, console, trust=trust)
+    if until_width is not None:
+        overrides = [*(overrides or ()), _width_override(until_width, config)]
+        config = _read(study, overrides, console, trust=trust)
     if config.horizons:
         from fathom.search.commands.horizons import prepare_horizons, run_horizons
 
@@ -105,6 +106,18 @@ def run(
         sys.exit(1)
     if exit_verdict:
         exit_by_verdict(told())
+
+
+def _width_override(until_width: str, config: "StudyConfig") -> str:
+    """The override of a study's keys that `--until-width` is."""
+    from fathom.search.study.file.errors import ConfigError
+
+    if config.target is None:
+        raise ConfigError(
+            f"`--until-width {until_width}` is a width at the study's `target`, and `{config.study}` "
+            "has none; add one, such as `target: {params: 1B}`"
+        )
+    return f"target.until_width={until_width}"
 
 
 def _cap(cost: float | None, price: float | None) -> "Cap | None":
