@@ -114,8 +114,8 @@ def _width_override(until_width: str, config: "StudyConfig") -> str:
 
     if config.target is None:
         raise ConfigError(
-            f"`--until-width {until_width}` is a width at the study's `target`, and `{config.study}` "
-            "has none; add one, such as `target: {params: 1B}`"
+            f"`--until-width {until_width}` is a width at the study's `target`, and "
+            f"`{config.study}` has none; add one, such as `target: {{params: 1B}}`"
         )
     return f"target.until_width={until_width}"
 
