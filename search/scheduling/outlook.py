@@ -31,7 +31,8 @@ class Offer:
     flops: float
     """Operations of the training."""
     seconds: float
-    """Time that it takes, as trainings of its budget took by the operation; 0 where not known."""
+    """Time that it takes: what the study gives it, or as trainings of its budget took by the
+    operation; 0 where not known."""
     gain: float
     """Share of the variance of ln depth at the target that is expected to go."""
 

@@ -88,11 +88,16 @@ class TargetLadder:
             for choice, left in self._doubts_left(search).items()
         )
         worth = [offer for offer in offers if offer.gain >= WORTH]
-        return sorted(worth, key=lambda offer: -offer.gain / offer.flops)
+        return sorted(worth, key=lambda offer: -offer.gain / self._price(offer))
 
     def outlook(self, offers: Sequence[Offer]) -> Outlook:
         """What is known at the target, and what these next trainings would bring."""
         return outlook_of(self._target.params, self._target.until_width, self.found(), offers)
+
+    def _price(self, offer: Offer) -> float:
+        """What a training costs: its operations, which are the same on every machine; its seconds
+        where the study gives each training as many."""
+        return offer.flops if self._config.train_seconds is None else offer.seconds
 
     def _doubts_left(self, search: BudgetState) -> Mapping[Choice, float]:
         """Training of a budget -> the share of the variance of its ln depth that it would leave."""
@@ -163,14 +168,14 @@ def _pace(records: Sequence[TrialRecord]) -> float:
 
 def _offer(search: BudgetState, choice: Choice, gain: float) -> Offer:
     """A whole training of a budget at the study's rate, with what it is expected to bring."""
-    tokens = search.budget.of_shape(choice.shape).tokens
-    flops = choice.shape.train_flops_per_token * tokens
+    budget = search.budget.of_shape(choice.shape)
+    flops = choice.shape.train_flops_per_token * budget.tokens
     return Offer(
         budget=search.budget.params,
         shape=choice.shape,
         seed=choice.seed,
-        tokens=tokens,
+        tokens=budget.tokens,
         flops=flops,
-        seconds=flops * _pace(search.ended),
+        seconds=budget.train_seconds or flops * _pace(search.ended),
         gain=gain,
     )
