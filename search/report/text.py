@@ -268,9 +268,7 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
     shape = optimum.shape
     return {
         "budget": format_count(optimum.budget),
-        "tokens": rounded_count(optimum.tokens)
-        if optimum.horizon_unit == "tokens"
-        else horizon_text(optimum),
+        "tokens": _tokens_text(optimum),
         "count": optimum.count.label,
         "depth": str(optimum.optimal_depth or ""),
         "95 % interval": interval(optimum),
@@ -282,6 +280,16 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
         "its non-embedding": f"{shape.params_non_embedding:,}" if shape else "",
         "trials": trials(optimum) or "none",
     }
+
+
+def _tokens_text(optimum: Optimum) -> str:
+    """The tokens of a training; of the best shape, with what all shapes spent alike, where theirs
+    differ; the horizon where it has another unit."""
+    if optimum.flops_to_spend or optimum.seconds_to_spend:
+        return f"{rounded_count(optimum.tokens)} ({horizon_text(optimum)})"
+    if optimum.horizon_unit == "tokens":
+        return rounded_count(optimum.tokens)
+    return horizon_text(optimum)
 
 
 def layers_text(shape: Shape) -> str:

@@ -235,6 +235,12 @@ def params_axis(count: str, low: float, high: float) -> Axis:
     return log_axis(label, low, high, quantity="parameters", form=Form.COUNT, text=format_count)
 
 
+def depth_grid(low: int, high: int) -> tuple[int, ...]:
+    """Returns whole depths about evenly spread on a log scale, with both ends; a curve between
+    them is of no model."""
+    return tuple(dict.fromkeys(round(depth) for depth in log_grid(low, high)))
+
+
 def log_grid(low: float, high: float, steps: int = 60) -> tuple[float, ...]:
     """Returns values evenly spread on a log scale, with both ends."""
     return tuple(low * (high / low) ** (i / steps) for i in range(steps + 1))

@@ -87,8 +87,8 @@ def _caption(some_finished: bool) -> str:
         " learning rate: of the shapes that were confirmed, by all their finished trials, and of"
         " every shape where none was; its bar is one standard error. The solid"
         " curve, a z^-p + b z^q + c with z proportional to depth, decides; the thin parabola in ln"
-        " depth is a second opinion. Both give a depth the less weight, the higher it lies above"
-        " the best, so they need not pass near it."
+        " depth is a second opinion; both are drawn at whole depths. They give a depth the less"
+        " weight, the higher it lies above the best, so they need not pass near it."
     )
 
 
@@ -113,7 +113,7 @@ def _curves(optimum: Optimum) -> list[chart.Mark]:
     curves = optimum.curves
     if curves is None:
         return []
-    grid = chart.log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
+    grid = chart.depth_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
     families = (
         ("parabola", curves.parabola, colours.MUTED, 1.2),
         ("fit", curves.power, colours.ACCENT, 2.5),

@@ -65,7 +65,7 @@ def _edge(y: chart.Axis) -> float:
 def _curve(optimum: Optimum) -> list[chart.Mark]:
     if optimum.curves is None:
         return []
-    grid = chart.log_grid(optimum.depths[0].depth, optimum.depths[-1].depth, 40)
+    grid = chart.depth_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
     heights = tuple(optimum.curves.power(depth) for depth in grid)
     return [chart.Line(name="fit", x=grid, y=heights, hue=colours.ACCENT, hover="fit")]
 

@@ -210,7 +210,7 @@ def test_ticks_are_few_distinct_and_inside(low: float, high: float) -> None:
     assert len(set(texts)) == len(texts)
 
 
-def test_both_families_of_curves_are_drawn_over_the_depths_that_finished(
+def test_both_families_of_curves_are_drawn_at_whole_depths_from_the_first_that_finished_to_the_last(
     optima: Optima, charts: dict[str, Chart]
 ) -> None:
     optimum = optima[1]
@@ -222,7 +222,8 @@ def test_both_families_of_curves_are_drawn_over_the_depths_that_finished(
     for name, curve in (("fit", optimum.curves.power), ("parabola", optimum.curves.parabola)):
         line = lines[name]
         assert line.x[0] == optimum.depths[0].depth
-        assert line.x[-1] == pytest.approx(optimum.depths[-1].depth)
+        assert line.x[-1] == optimum.depths[-1].depth
+        assert all(isinstance(depth, int) for depth in line.x)
         assert line.y == tuple(curve(depth) for depth in line.x)
     assert lines["parabola"].dash, "the second opinion"
     assert not lines["fit"].dash

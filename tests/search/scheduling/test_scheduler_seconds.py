@@ -14,11 +14,12 @@ from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import optimum_row
 from fathom.search.contract.studies import study_answers
 from fathom.search.export.best import best_yaml, read_best
+from fathom.search.formatting import rounded_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.page import page
 from fathom.search.report.terminal.answer_tables import print_answers
-from fathom.search.report.text import horizon_text
+from fathom.search.report.text import answer_row, horizon_text
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
@@ -139,6 +140,7 @@ def test_the_answer_says_seconds_and_the_tokens_of_its_shape(found: Conclusion) 
         assert optimum.shape is not None
         steps = row["tokens"] / (8 * 32)
         assert steps * seconds_of(optimum.shape) == pytest.approx(SECONDS, rel=0.05)
+        assert answer_row(optimum)["tokens"] == f"{rounded_count(optimum.tokens)} (60 seconds)"
 
 
 def test_terminal_page_and_program_are_told_how_far_trials_were_off(found: Conclusion) -> None:
