@@ -60,7 +60,7 @@ def run(
         typer.Option(min=0, help="Cost of an hour of a GPU, or of a core without one."),
     ] = None,
     until_width: Annotated[
-        str | None,
+        float | None,
         typer.Option(help="End once the interval at the study's target is as narrow: 1.5."),
     ] = None,
     as_json: Json = False,
@@ -108,16 +108,16 @@ def run(
         exit_by_verdict(told())
 
 
-def _width_override(until_width: str, config: "StudyConfig") -> str:
+def _width_override(until_width: float, config: "StudyConfig") -> str:
     """The override of a study's keys that `--until-width` is."""
     from fathom.search.study.file.errors import ConfigError
 
     if config.target is None:
         raise ConfigError(
-            f"`--until-width {until_width}` is a width at the study's `target`, and "
+            f"`--until-width {until_width:g}` is a width at the study's `target`, and "
             f"`{config.study}` has none; add one, such as `target: {{params: 1B}}`"
         )
-    return f"target.until_width={until_width}"
+    return f"target.until_width={until_width:g}"
 
 
 def _cap(cost: float | None, price: float | None) -> "Cap | None":
