@@ -78,9 +78,12 @@ def summary(optima: Sequence[Optimum]) -> str:
 
 
 def _depth_at(optimum: Optimum) -> str:
+    """The best depth of a budget with its interval, and the depths of a plateau where these are
+    others than the interval's."""
+    within, possible = interval(optimum), depths_not_ruled_out(optimum)
     depth = f"{optimum.optimal_depth}{interval(optimum, ' [', ']')}"
-    if optimum.kind is Kind.PLATEAU:
-        depth += f" ({depths_not_ruled_out(optimum)} are not ruled out)"
+    if optimum.kind is Kind.PLATEAU and possible not in (within, str(optimum.optimal_depth)):
+        depth += f" ({possible} are not ruled out)"
     return f"{depth} at {format_count(optimum.budget)}"
 
 

@@ -25,6 +25,7 @@ from fathom.search.report.text import (
     null_law_text,
     null_laws_text,
     shape_text,
+    summary,
 )
 from tests.support.optima import not_located, verdict
 from tests.support.repeated import repeating_study
@@ -53,6 +54,20 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(optima: Opt
     assert rounded.startswith("10M parameters, 600k tokens, total count: depth 7 [7], ")
     assert "no depth yet" in answer(not_located(planted, None))
     assert "count: depth 4, " in answer(not_located(planted, 4))
+
+
+def test_the_headline_names_the_depths_of_a_plateau_only_where_the_interval_has_others(
+    optima: Optima,
+) -> None:
+    level = replace(
+        optima[1], budget=10_000_000, optimal_depth=7, interval=(6, 7), plateau=(6, 7),
+        verdict=verdict(Kind.PLATEAU),
+    )  # fmt: skip
+    alike = "The best depth is 7 [6-7] at 10M parameters."
+    assert summary([level]) == alike
+    more = summary([replace(level, plateau=(6, 7, 8, 9))])
+    assert more == "The best depth is 7 [6-7] (6-7, 9 are not ruled out) at 10M parameters."
+    assert summary([replace(level, plateau=(7,))]) == alike
 
 
 def test_the_report_says_what_the_data_do_not_show(study: Records, optima: Optima) -> None:
