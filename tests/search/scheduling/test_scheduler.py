@@ -137,6 +137,20 @@ def test_a_killed_search_resumes_where_it_was(tmp_path: Path, events: int) -> No
         assert kept == record or record.outcome is Outcome.STOPPED, "only a paused one goes on"
 
 
+def test_a_killed_search_still_resumes_the_paused_trials_of_its_batch(tmp_path: Path) -> None:
+    search = scheduler(config := study(budgets=(20_000,)), tmp_path)
+    workers = Simulation(search, slots=1)
+    (budget,) = search.budgets.values()
+    while not any(map(budget.paused_trial, budget.confirmations)):
+        workers.run(events=1)
+        assert not search.done
+    rest = list(budget.confirmations)
+
+    again = scheduler(config, tmp_path)
+
+    assert list(again.budgets[20_000].confirmations) == rest
+
+
 def test_a_line_cut_short_by_a_crash_is_dropped_and_the_trial_runs_again(tmp_path: Path) -> None:
     config = study()
     first = scheduler(config, tmp_path)
