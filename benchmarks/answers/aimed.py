@@ -1,4 +1,4 @@
-"""What real searches with and without a `target` know of one size, and what they cost.
+"""Compares real searches with and without a `target`: the best depth at one size, and the cost.
 
 python -m benchmarks.answers.aimed runs/whole runs/aimed --params 400k
 

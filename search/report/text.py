@@ -78,8 +78,8 @@ def summary(optima: Sequence[Optimum]) -> str:
 
 
 def _depth_at(optimum: Optimum) -> str:
-    """The best depth of a budget with its interval, and the depths of a plateau where these are
-    others than the interval's."""
+    """Returns the best depth of a budget with its interval, and the depths of a plateau where they
+    differ from the interval."""
     within, possible = interval(optimum), depths_not_ruled_out(optimum)
     depth = f"{optimum.optimal_depth}{interval(optimum, ' [', ']')}"
     if optimum.kind is Kind.PLATEAU and possible not in (within, str(optimum.optimal_depth)):
@@ -286,8 +286,8 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
 
 
 def _tokens_text(optimum: Optimum) -> str:
-    """The tokens of a training; of the best shape, with what all shapes spent alike, where theirs
-    differ; the horizon where it has another unit."""
+    """Returns the tokens of a training. At equal FLOPs or seconds they are the best shape's, with
+    the FLOPs or seconds; where no tokens are known, the horizon in its own unit."""
     if optimum.flops_to_spend or optimum.seconds_to_spend:
         return f"{rounded_count(optimum.tokens)} ({horizon_text(optimum)})"
     if optimum.horizon_unit == "tokens":

@@ -67,8 +67,8 @@ class BudgetState:
         self.started_in = Counter(spec.stage for spec in started)
         self.started = Counter(spec.shape for spec in started)
         # A paused trial of the batch is still to be resumed.
-        taken = {choice_of(r) for r in self.ended if r.outcome is not Outcome.STOPPED}
-        taken |= {Choice(spec.shape, spec.seed, *spec.scale) for spec in self.waiting}
+        over = [record.spec for record in self.ended if record.outcome is not Outcome.STOPPED]
+        taken = {Choice(spec.shape, spec.seed, *spec.scale) for spec in (*over, *self.waiting)}
         self.confirmations = deque(choice for choice in planned or () if choice not in taken)
         self.explored = planned is not None
         self.settled = planned == ()

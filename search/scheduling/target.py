@@ -95,8 +95,7 @@ class TargetLadder:
         return outlook_of(self._target.params, self._target.until_width, self.found(), offers)
 
     def _price(self, offer: Offer) -> float:
-        """What a training costs: its operations, which are the same on every machine; its seconds
-        where the study gives each training as many."""
+        """Returns the operations of a training, or its seconds where the study fixes these."""
         return offer.flops if self._config.train_seconds is None else offer.seconds
 
     def _doubts_left(self, search: BudgetState) -> Mapping[Choice, float]:
