@@ -117,9 +117,10 @@ class Replay:
                 record = self._trials[line["trial"]]
                 report = without_known_points(record, report_from_json(line))
                 self._trials[line["trial"]] = with_report(record, report)
-            case "confirmations":
-                self._planned[line["budget"]] = len(line["choices"])
-                self._batches[line["budget"]] = set() if line["choices"] else {"settled"}
+            case "confirmations" | "bought":
+                for batch in line.get("batches", [line]):
+                    self._planned[batch["budget"]] = len(batch["choices"])
+                    self._batches[batch["budget"]] = set() if batch["choices"] else {"settled"}
 
     def _of(self, budget: int) -> list[TrialRecord]:
         return [record for record in self._trials.values() if record.spec.budget == budget]

@@ -105,8 +105,12 @@ class Past:
                     self.check(record)
             case "confirmations":
                 check_keys(line, {EVENT, "budget", "choices"})
-                choices = (from_values(Choice, choice) for choice in line["choices"])
-                self.confirmations[line["budget"]] = tuple(choices)
+                self._take_batch(line)
+            case "bought":
+                check_keys(line, {EVENT, "batches"})
+                for batch in line["batches"]:
+                    check_keys(batch, {"budget", "choices"})
+                    self._take_batch(batch)
             case "extend":
                 check_keys(line, {EVENT, "budget", "first_rung"})
                 self.first_rungs[line["budget"]] = _tokens(line["first_rung"])
@@ -116,6 +120,10 @@ class Past:
             case event:
                 raise ValueError(f"this version knows no event {str(event)[:40]!r}")
 
+    def _take_batch(self, batch: dict[str, Any]) -> None:
+        choices = (from_values(Choice, choice) for choice in batch["choices"])
+        self.confirmations[batch["budget"]] = tuple(choices)
+
     def _check_ends(self, line: dict[str, Any]) -> None:
         """Refuses a line of the journal that was written only after ends which the records lack."""
         match line:
@@ -124,6 +132,8 @@ class Past:
             case {"event": "confirmations", "budget": budget}:
                 running = self.running.records.items()
                 lacking = [trial for trial, record in running if record.spec.budget == budget]
+            case {"event": "bought"}:
+                lacking = list(self.running.records)
             case _:
                 return
         if lacking:

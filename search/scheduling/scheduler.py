@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
@@ -286,26 +287,30 @@ class Scheduler:
         worth = self.ladder.offers()
         self._tell(self.ladder, worth)
         bought = worth[: self.config.confirm.together]
-        for params in dict.fromkeys(offer.budget for offer in bought):
-            choices = [Choice(o.shape, o.seed) for o in bought if o.budget == params]
-            self._plan(self.budgets[params], choices)
         self._bought = not bought
-        return bool(bought)
+        if not bought:
+            return False
+        choices: dict[int, list[Choice]] = {}
+        for offer in bought:
+            choices.setdefault(offer.budget, []).append(Choice(offer.shape, offer.seed))
+        batches = [self._batch(self.budgets[params], some) for params, some in choices.items()]
+        # One line: what is bought next follows from the whole of it.
+        append_line(self.folder.journal, {"event": "bought", "batches": batches})
+        return True
 
     def _plan(self, search: BudgetState, planned: Sequence[Choice]) -> None:
         """Journals a batch of confirming trials; an empty one settles the budget."""
-        search.confirmations = deque(planned)
-        search.explored, search.settled = True, not planned
-        append_line(
-            self.folder.journal,
-            {
-                "event": "confirmations",
-                "budget": search.budget.params,
-                "choices": [asdict(choice) for choice in planned],
-            },
-        )
+        batch = self._batch(search, planned)
+        append_line(self.folder.journal, {"event": "confirmations", **batch})
         if search.settled:
             self._write_study(search)
+
+    def _batch(self, search: BudgetState, planned: Sequence[Choice]) -> dict[str, Any]:
+        """Makes a batch the one of its budget; returns it as the journal has it."""
+        search.confirmations = deque(planned)
+        search.explored, search.settled = True, not planned
+        choices = [asdict(choice) for choice in planned]
+        return {"budget": search.budget.params, "choices": choices}
 
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
         search.running.add(spec.trial)

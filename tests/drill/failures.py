@@ -9,8 +9,9 @@ from tests.drill.hosts import Host
 from tests.drill.search import TRIALS, Search
 from tests.drill.watch import Watch
 
-TRAINS = "^ray::(TrialActor|ResourceTrainable)"
-"""Titles of a process that trains: Ray's name of the actor, or of what it is wrapped in."""
+TRAINS = r"^ray::(TrialActor|ResourceTrainable)\."
+"""Titles of a process that trains: Ray's name of the actor, or of what it is wrapped in, and of the
+method that it runs. An actor that waits for a trial has no method in its title."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,10 @@ def save(folder: RunFolder, trial: str, step: int) -> None:
 
 
 def journal(folder: RunFolder, trial: str, *steps: int) -> None:
-    line = {"event": "report", "trial": trial, "points": [{"step": step} for step in steps]}
-    folder.journal.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    started = {"event": "started", "trial": trial}
+    report = {"event": "report", "trial": trial, "points": [{"step": step} for step in steps]}
+    lines = [json.dumps(line) + "\n" for line in (started, report)]
+    folder.journal.write_text("".join(lines), encoding="utf-8")
 
 
 def test_a_read_checkpoint_counts_as_a_resumption_that_repeats_later_reports(

@@ -64,8 +64,9 @@ class Watch:
                 self.restarts.append(Restart(trial, self._at[version], self._reached(trial)))
 
     def _reached(self, trial: str) -> int:
-        lines = (line for line in read_lines(self.folder.journal) if line.get("trial") == trial)
-        return max((point["step"] for line in lines for point in line["points"]), default=0)
+        journal = read_lines(self.folder.journal)
+        reports = [line for line in journal if line["event"] == "report" and line["trial"] == trial]
+        return max((point["step"] for line in reports for point in line["points"]), default=0)
 
 
 @contextmanager

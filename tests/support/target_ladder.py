@@ -18,8 +18,9 @@ LADDER = (
 )
 
 
-def config(until_width: float = 1.8, more: str = "") -> StudyConfig:
-    return parse(f"{LADDER}target: {{params: 1M, until_width: {until_width}}}\n{more}")
+def config(until_width: float = 1.8, more: str = "", together: int = 1) -> StudyConfig:
+    ladder = LADDER.replace("seeds: 4", f"seeds: 4, together: {together}")
+    return parse(f"{ladder}target: {{params: 1M, until_width: {until_width}}}\n{more}")
 
 
 def growing(spec: TrialSpec, share: float) -> float:

@@ -1,18 +1,22 @@
 """A study with a target: where larger budgets begin, what is bought, and when nothing more is."""
 
 import math
+import os
 import random
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 
+from fathom.search.json_lines import append_line
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.outlook import read_outlook
 from fathom.search.scheduling.scheduler import Scheduler
 from tests.support.dry_run import Simulation, scheduler
+from tests.support.killed_appends import SearchKilled
 from tests.support.target_ladder import BUDGETS, config, growing, run
 from tests.support.whole_records import differences, whole_records
 
@@ -122,6 +126,30 @@ def test_a_search_that_is_killed_again_and_again_comes_to_the_same_records(
 
     assert search.done
     assert differences(whole_records(search.folder), whole_records(searched.folder)) == []
+
+
+@pytest.mark.drill
+def test_a_batch_of_several_budgets_is_bought_whole_or_not_at_all(
+    wide: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrower = config(until_width=1.5, together=4)
+
+    def killed(path: Path, line: dict[str, Any], **options: bool) -> None:
+        append_line(path, line, **options)
+        if len(line.get("batches", ())) > 1:
+            os.truncate(path, path.stat().st_size - 20)
+            raise SearchKilled
+
+    calm, disturbed = (
+        copytree(wide.folder.path, tmp_path / name) for name in ("calm", "disturbed")
+    )
+    with monkeypatch.context() as patch, pytest.raises(SearchKilled):
+        patch.setattr("fathom.search.scheduling.scheduler.append_line", killed)
+        run(disturbed, narrower)
+
+    found, undisturbed = (whole_records(run(path, narrower).folder) for path in (disturbed, calm))
+    assert differences(found, undisturbed) == []
+    assert len(found) > len(wide.records)
 
 
 def test_the_next_trainings_are_those_that_tell_most_by_the_operation(
