@@ -11,7 +11,7 @@ from rich.console import Console
 from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
-from fathom.search.cluster.auto_gpus import settled_resources
+from fathom.search.cluster.auto_gpus import kept_gpus, settled_resources
 from fathom.search.cluster.cost_limit import CostLimit
 from fathom.search.cluster.early_end import DiskSpace, TimeLimit
 from fathom.search.cluster.interrupt import Interrupt
@@ -29,6 +29,7 @@ from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_d
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.fingerprint import content_read, read_fingerprint, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
+from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.hardware.step_times import freeze_steps
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.trunks import trunks_of
@@ -160,9 +161,9 @@ def _search(
     machine.
     """
     folder, interrupt = run.folder, Interrupt()
-    with Progress(scheduler, run.plans, console) as progress:
+    with Progress(scheduler, run.plans, console) as progress, GpuSharing() as sharing:
         limit = TimeLimit(folder, run.max_hours, run.began_monotonic, interrupt)
-        resources = _resources(scheduler, progress)
+        resources = _resources(scheduler, progress, sharing)
         cost = CostLimit(scheduler, resources, run.cap, interrupt, progress.print_line)
         space, memory = DiskSpace(folder, interrupt), MemoryKills(folder, interrupt)
 
@@ -175,7 +176,7 @@ def _search(
 
         with hidden(COPIED_BY_TUNE), interrupt.on_signals(folder.ending, progress.print_line):
             if not (limit.over or cost.over):
-                run_trials(scheduler, objective, tick, interrupt, resources)
+                run_trials(scheduler, objective, tick, interrupt, resources, sharing.pipes)
         limit.keep()
         cost.keep()
         if line := cost.sentence():
@@ -186,15 +187,15 @@ def _search(
     return interrupt.error or KeyboardInterrupt()
 
 
-def _resources(scheduler: Scheduler, progress: Progress) -> ResourcesConfig:
+def _resources(scheduler: Scheduler, progress: Progress, sharing: GpuSharing) -> ResourcesConfig:
     """Starts Ray if trials are left to train, and returns the resources of each, with the devices
-    that `gpus_per_trial: auto` takes."""
+    that `gpus_per_trial: auto` takes; starts `sharing` where trials share a GPU of this machine."""
     config, folder = scheduler.config, scheduler.folder
     if scheduler.done:
         return config.resources
     start_ray(config.resources, folder.resume_command, config.own_code)
     sizes = [(search.budget, search.shapes) for search in scheduler.budgets.values()]
-    return settled_resources(config, folder, sizes, progress.print_line)
+    return settled_resources(config, folder, sizes, sharing, progress.print_line)
 
 
 def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:
@@ -215,7 +216,7 @@ def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:
     if scheduler.done:
         forget_checkpoints(folder, records, conclusion.audits)
     seconds = time.monotonic() - ended if cluster_address() is None else None
-    keep_speeds_of(scheduler.config, records, began, seconds)
+    keep_speeds_of(kept_gpus(scheduler.config, folder), records, began, seconds)
     return conclusion
 
 

@@ -1,68 +1,126 @@
 """What `gpus_per_trial: auto` takes on the nodes of a search: the devices that train it sooner."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import ray
 
-from fathom.search.cluster.session.ray_session import concurrent_trials
+from fathom.search.cluster.session.ray_session import cluster_address, concurrent_trials
 from fathom.search.cluster.worker_speed import machine_there
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.hardware.machine import Machine
+from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
-from fathom.search.study.planning.devices import (
+from fathom.search.study.planning.devices import DeviceTimes, choice_text, compare_devices
+from fathom.search.study.planning.sharing import (
     Size,
-    choice_text,
-    compare_devices,
+    auto_sharing,
     given_gpus,
     has_known_speed,
 )
+
+SHARES = (0.0, 0.125, 0.25, 0.5, 1.0)
+"""The GPUs of each trial that `auto` may take."""
 
 
 def settled_resources(
     config: StudyConfig,
     folder: RunFolder,
     sizes: Sequence[Size],
+    sharing: GpuSharing,
     say: Callable[[str], None] = lambda _: None,
 ) -> ResourcesConfig:
     """Returns the resources of a search with the GPUs of each trial; Ray has started.
 
     What `auto` took is kept in the run folder, and a search that is resumed takes it again, unless
-    it took GPUs and there are none. `sizes` are the study's budgets with their shapes; `say` gets
-    the choice, where there was one, as a line.
+    it took GPUs and there are none, or shared them and CUDA's MPS does not start. On this machine
+    alone `sharing` starts that service where trials share a GPU. `sizes` are the study's budgets
+    with their shapes; `say` gets the choice, where there was one, as a line.
     """
-    if config.resources.gpus_per_trial != "auto":
-        return config.resources
+    here = cluster_address() is None
+    share = config.resources.gpus_per_trial
+    if share == "auto":
+        share = _of_auto(config, folder, sizes, sharing if here else None, say)
+    elif here and 0 < share < 1 and (trouble := sharing.start()):
+        say(f"trials that share a GPU take turns on it, as CUDA's MPS does not start: {trouble}")
+    return given_gpus(config, share).resources
+
+
+def kept_gpus(config: StudyConfig, folder: RunFolder) -> StudyConfig:
+    """Returns the study with the GPUs of each trial that `auto` took for the search in a folder."""
+    share = _kept(folder) if config.resources.gpus_per_trial == "auto" else None
+    return config if share is None else given_gpus(config, share)
+
+
+def _of_auto(
+    config: StudyConfig,
+    folder: RunFolder,
+    sizes: Sequence[Size],
+    sharing: GpuSharing | None,
+    say: Callable[[str], None],
+) -> float:
+    """Returns what `auto` takes, and keeps it; without `sharing` each trial has a whole GPU."""
     has_gpus, kept = ray.cluster_resources().get("GPU", 0) >= 1, _kept(folder)
     if kept is None:
-        kept = _chosen(config, sizes, say) if has_gpus else 0
-        write_atomically(folder.auto_gpus, str(kept))
+        kept = _chosen(config, sizes, sharing, say) if has_gpus else 0
+        write_atomically(folder.auto_gpus, f"{kept:g}")
     elif has_gpus and not kept:
         say(
             "`gpus_per_trial: auto` takes CPU cores, as it did when this search began; for the "
             "GPUs, set `resources.gpus_per_trial: 1`"
         )
-    return given_gpus(config, kept if has_gpus else 0).resources
+    elif has_gpus and kept < 1:
+        kept = _shared(kept, sharing, say)
+    return kept if has_gpus else 0
 
 
-def _kept(folder: RunFolder) -> int | None:
+def _kept(folder: RunFolder) -> float | None:
     """Returns what `auto` took before; None if it was never asked."""
-    try:
-        text = folder.auto_gpus.read_text(encoding="utf-8", errors="replace").strip()
-    except FileNotFoundError:
-        return None
-    return int(text) if text in ("0", "1") else None
+    with suppress(FileNotFoundError, ValueError):
+        share = float(folder.auto_gpus.read_text(encoding="utf-8", errors="replace"))
+        return share if share in SHARES else None
+    return None
 
 
-def _chosen(config: StudyConfig, sizes: Sequence[Size], say: Callable[[str], None]) -> int:
-    """Returns 0 if CPU cores train the trials sooner than the GPUs, else 1."""
-    cores, gpus = (_machine(given_gpus(config, share)) for share in (0, 1))
-    if cores is None or gpus is None or not has_known_speed(config):
+def _chosen(
+    config: StudyConfig,
+    sizes: Sequence[Size],
+    sharing: GpuSharing | None,
+    say: Callable[[str], None],
+) -> float:
+    """Returns 0 if CPU cores train the trials sooner than the GPUs, else the GPUs of a trial."""
+    if not has_known_speed(config):
         return 1
-    found = compare_devices(given_gpus(config, 1), sizes, cores=cores, gpus=gpus)
+    shared = auto_sharing(config, sizes) if sharing else None
+    share = shared.share if shared else 1.0
+    found = _compared(config, sizes, share)
+    if share < 1 and found and not found.cores_win and _shared(share, sharing, say) == 1:
+        share, found = 1.0, _compared(config, sizes, 1)
+    if found is None:
+        return 1
     say(choice_text(found))
-    return 0 if found.cores_win else 1
+    return 0 if found.cores_win else share
+
+
+def _shared(share: float, sharing: GpuSharing | None, say: Callable[[str], None]) -> float:
+    """Returns a share of a GPU for each trial if the trials can use it at the same time, else 1."""
+    trouble = (
+        sharing.start() if sharing else "on a cluster it is started by hand (docs/clusters.md)"
+    )
+    if trouble:
+        say(f"trials do not share a GPU, as CUDA's MPS does not start: {trouble}")
+    return 1 if trouble else share
+
+
+def _compared(config: StudyConfig, sizes: Sequence[Size], share: float) -> DeviceTimes | None:
+    """Returns the time of the trials on cores and on the GPUs; None where one has no room for a
+    trial."""
+    cores, gpus = (_machine(given_gpus(config, number)) for number in (0, share))
+    if cores is None or gpus is None:
+        return None
+    return compare_devices(given_gpus(config, share), sizes, cores=cores, gpus=gpus)
 
 
 def _machine(config: StudyConfig) -> Machine | None:

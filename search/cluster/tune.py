@@ -89,6 +89,16 @@ class Adapter:
 class SearcherAdapter(Adapter, Searcher):
     """Asks the scheduler for the next trial and passes on the last report of each."""
 
+    def __init__(
+        self, *given: Any, resources: ResourcesConfig | None = None, pipes: Path | None = None
+    ) -> None:
+        """`resources` are those of each trial, by default the study's; `pipes` is the folder of
+        CUDA's MPS, by which trials share a GPU."""
+        super().__init__(*given)
+        config = self._scheduler.config
+        self._config = config.model_copy(update={"resources": resources or config.resources})
+        self._pipes = str(pipes or "")
+
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """The next assignment for a worker; None to be asked again later."""
         scheduler, requested = self._scheduler, self._interrupt.requested
@@ -118,7 +128,7 @@ class SearcherAdapter(Adapter, Searcher):
     def _assignment(self, spec: TrialSpec) -> Assignment:
         scheduler, failures = self._scheduler, self._failures
         return Assignment(
-            config=scheduler.config,
+            config=self._config,
             budget=scheduler.budgets[spec.budget].budget.of_shape(spec.shape),
             spec=spec,
             checkpoint=str(scheduler.folder.checkpoint(spec.trial).absolute()),
@@ -127,6 +137,8 @@ class SearcherAdapter(Adapter, Searcher):
             working_folder=str(Path.cwd()),
             out_of_memory=spec.trial in failures.out_of_memory,
             excluded_nodes=failures.excluded_nodes(spec.trial),
+            alone=spec.trial in failures.alone,
+            gpu_pipes=self._pipes,
         )
 
     def on_trial_complete(
@@ -215,10 +227,12 @@ def run_trials(
     tick: Callable[[], None] = lambda: None,
     interrupt: Interrupt | None = None,
     resources: ResourcesConfig | None = None,
+    pipes: Path | None = None,
 ) -> None:
     """Run every trial the scheduler asks for, until an interrupt, by a user or for a full disk.
 
-    `resources` are those of each trial, by default the study's.
+    `resources` are those of each trial, by default the study's; `pipes` is the folder of CUDA's
+    MPS, by which trials share a GPU.
 
     Raises:
         StorageError: when a node does not see the run's checkpoints.
@@ -241,7 +255,7 @@ def run_trials(
     ray_session.start_ray(resources, scheduler.folder.resume_command, config.own_code)
     try:
         with memory_kills_as_deaths(), errors_kept_in_memory():
-            _tuner(scheduler, objective, tick, interrupt, resources).fit()
+            _tuner(scheduler, objective, tick, interrupt, resources, pipes).fit()
     except TuneError as error:
         raise _origin(error) from None
     except OSError:
@@ -255,6 +269,7 @@ def _tuner(
     tick: Callable[[], None],
     interrupt: Interrupt,
     resources: ResourcesConfig,
+    pipes: Path | None,
 ) -> tune.Tuner:
     """Tune's loop, in which Fathom's scheduler decides what runs on these resources; Ray has
     started."""
@@ -268,7 +283,9 @@ def _tuner(
             tune.with_parameters(actor, objective=objective), partial(_place, actor_needs)
         ),
         tune_config=tune.TuneConfig(
-            search_alg=SearcherAdapter(scheduler, failures, shared, equal, interrupt),
+            search_alg=SearcherAdapter(
+                scheduler, failures, shared, equal, interrupt, resources=resources, pipes=pipes
+            ),
             scheduler=SchedulerAdapter(scheduler, failures, shared, equal, interrupt, tick),
             num_samples=-1,
             max_concurrent_trials=ray_session.concurrent_trials(resources),
@@ -299,7 +316,10 @@ def _actor(
 
 def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGroupFactory:
     """The resources of a trial's actor, and the nodes it may run on."""
-    nodes = ray_session.all_nodes_but(config["assignment"].excluded_nodes)
+    assignment: Assignment = config["assignment"]
+    if assignment.alone:
+        needs = needs | {"GPU": 1.0}
+    nodes = ray_session.all_nodes_but(assignment.excluded_nodes)
     return tune.PlacementGroupFactory([needs], bundle_label_selector=[nodes] if nodes else None)
 
 

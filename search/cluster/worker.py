@@ -1,5 +1,6 @@
 """Actors in which Ray trains trials, each in a worker process; they decide nothing."""
 
+import os
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ from fathom.objectives.errors import UnseenDataError
 from fathom.search.cluster.ray_internals import draining_nodes
 from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
+from fathom.search.study.hardware.mps import PIPES
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.command.trial import CommandTrial
 from fathom.search.training.device import DeviceError, granted_device, keep_to_share
@@ -36,7 +38,10 @@ class TrialActor(tune.Trainable):
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
         """Puts the data on the device once, then starts the trial."""
         assert objective is not None
-        torch.set_num_threads(config["assignment"].config.resources.threads)
+        first: Assignment = config["assignment"]
+        torch.set_num_threads(first.config.resources.threads)
+        if first.gpu_pipes:
+            os.environ[PIPES] = first.gpu_pipes  # CUDA reads it as it starts
         watch_for_leaving(ray.get_runtime_context().get_node_id())
         self._refused: DeviceError | UnseenDataError | None = None
         try:

@@ -19,7 +19,7 @@ from fathom.search.cluster.tune_internals import KilledForMemoryError
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.hardware.memory import kernel_kills
-from fathom.search.training.trial import MachineLeavesError
+from fathom.search.training.trial import GpuFaultError, MachineLeavesError
 
 MAX_DEATHS = 4
 """Number of dead workers at which a trial fails."""
@@ -56,8 +56,12 @@ class WorkerFailures:
         self._hosts_in_a_row: set[str] = set()
         self.out_of_memory: set[str] = set()
         """Trials of which a worker was killed for memory; they are resumed in micro-batches."""
+        self.alone: set[str] = set()
+        """Trials under which the GPU that they share has failed twice: each has a whole one from
+        then on, where the trial at fault ends none but itself."""
+        self._under_a_fault: set[str] = set()
         self.restricted: set[str] = set()
-        """Trials that exclude some nodes, and have not reported since."""
+        """Trials that exclude some nodes or need a whole GPU, and have not reported since."""
         self._starts = CancelledStarts()
         self._counted = kernel_kills()
 
@@ -98,6 +102,8 @@ class WorkerFailures:
             self.out_of_memory.add(trial)
             reason = KILLED
         hosts = HOST.findall(str(error))
+        if self._may_be_a_neighbours(trial, error):
+            return None
         self._hosts[trial].update(hosts)
         self._deaths[trial] += 1
         self._hosts_in_a_row.update(hosts)
@@ -108,6 +114,17 @@ class WorkerFailures:
             return None
         outcome = Outcome.OUT_OF_MEMORY if killed else Outcome.FAILED
         return outcome, f"its worker died {MAX_DEATHS} times: {reason}"
+
+    def _may_be_a_neighbours(self, trial: str, error: BaseException) -> bool:
+        """True if the GPU that this trial shares has failed, which may be due to another."""
+        shares = 0 < self._needs.get("GPU", 0) < 1 and trial not in self.alone
+        if not (shares and isinstance(getattr(error, "cause", None), GpuFaultError)):
+            return False
+        if trial in self._under_a_fault:
+            self.alone.add(trial)
+            self.restricted.add(trial)
+        self._under_a_fault.add(trial)
+        return True
 
     def _kernel_killed(self, error: BaseException) -> bool:
         """True for the death of a worker since which the kernel has killed a process of this

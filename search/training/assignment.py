@@ -24,6 +24,10 @@ class Assignment:
     """True if an earlier worker of the trial was killed when its node ran out of memory."""
     excluded_nodes: tuple[str, ...] = ()
     """Ids of the nodes on which the trial may not run, since it has lost a worker there."""
+    alone: bool = False
+    """True if the trial has a whole GPU where others share one, since the GPU failed under it."""
+    gpu_pipes: str = ""
+    """Folder of CUDA's MPS, by which the trial shares its GPU; empty where it need not be told."""
     trunk: str = ""
     """Path of the state that trainings of other horizons share with the trial; empty for none."""
     working_folder: str = "."

@@ -151,6 +151,13 @@ class MachineLeavesError(WorkerLostError):
     """The trial has saved and ends here, since its machine is about to be taken away."""
 
 
+class GpuFaultError(WorkerLostError):
+    """The GPU has failed this process, which can't use it any more; another resumes the trial.
+
+    Of trials that share a GPU by CUDA's MPS, the fault of one ends all.
+    """
+
+
 class RunningTrial:
     """A trial on its device, trained by iterating over its reports."""
 
@@ -353,9 +360,11 @@ def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
         WorkerLostError, HorizonError, DeviceError, UnseenDataError, checkpoint.DiskFullError
     ):  # fmt: skip
         raise
-    except Exception as error:  # noqa: BLE001 - a trial's failure is a result, never the search's
+    except Exception as error:
         if is_out_of_memory(error):
             outcome, reason = Outcome.OUT_OF_MEMORY, str(error)
+        elif isinstance(error, torch.AcceleratorError):
+            raise GpuFaultError(str(error).split("\n")[0]) from error
         else:
             traceback.print_exc()
             outcome, reason = Outcome.FAILED, f"{type(error).__name__}: {error}"

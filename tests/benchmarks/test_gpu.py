@@ -25,6 +25,7 @@ from fathom.models.network.attention import attend
 from fathom.models.optim import ClippedAdamW, set_learning_rate
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.text.language.objective import Language
+from fathom.search.study.hardware.mps import PIPES, GpuSharing
 from fathom.search.training.recorded_step import RecordedStep
 from fathom.search.training.saving import checkpoint
 from fathom.search.training.state import Training
@@ -309,41 +310,20 @@ BROKEN: dict[str, Break] = {
 """Case -> what breaks its subject; the sizes of `hours` are figures alone."""
 
 
-def test_mps_serves_the_processes_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    control = tmp_path / "nvidia-cuda-mps-control"
-    control.write_text(
-        f'#!/bin/sh\n[ "$1" ] || cat >> {tmp_path}/heard\nexit $(cat {tmp_path}/rc)\n'
-    )
-    control.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    (tmp_path / "rc").write_text("0")
-    with mps() as trouble:
-        assert not trouble
-        assert Path(os.environ["CUDA_MPS_PIPE_DIRECTORY"]).is_dir()
-    assert (tmp_path / "heard").read_text() == "quit -t 5\n"
-    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
-
-    (tmp_path / "rc").write_text("1")
-    with mps() as trouble:
-        assert trouble.startswith("nvidia-cuda-mps-control -d")
-
-
-def test_mps_that_hangs_is_a_reason_and_ends(
+def test_processes_inside_find_mps_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    control = tmp_path / "nvidia-cuda-mps-control"
-    control.write_text("#!/bin/sh\nexec sleep 1000\n")
-    control.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr("benchmarks.gpu.processes.MPS_SECONDS", 0.1)
+    monkeypatch.delenv(PIPES, raising=False)
+    monkeypatch.setattr(GpuSharing, "start", lambda sharing: setattr(sharing, "pipes", tmp_path))
     with mps() as trouble:
-        assert "did not end in 0.1 s" in trouble
+        assert not trouble
+        assert os.environ[PIPES] == str(tmp_path)
+    assert PIPES not in os.environ
 
-
-def test_without_mps_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(GpuSharing, "start", lambda _: "no GPU")
     with mps() as trouble:
-        assert "not installed" in trouble
+        assert trouble == "no GPU"
+        assert PIPES not in os.environ
 
 
 @pytest.mark.drill

@@ -17,6 +17,7 @@ import psutil
 
 from fathom.search.cluster.doctor.facts import Disk, Facts, Gpu, Listener, NodeQuestion
 from fathom.search.cluster.doctor.storage import answer
+from fathom.search.study.hardware.mps import mps_listens
 
 PACKAGES = {
     "ray": "ray",
@@ -79,12 +80,6 @@ def gather(
         import_trouble=_import_trouble(question.imports),
         storage_trouble="" if question.probe.trouble else answer(question.probe, node),
     )
-
-
-def mps_listens() -> bool:
-    """True if the pipe is there at which CUDA's MPS hears of new processes: NVIDIA's default place,
-    or that of the environment."""
-    return Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control").exists()
 
 
 def disk(folder: Path) -> Disk:

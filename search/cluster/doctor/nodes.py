@@ -17,6 +17,7 @@ from fathom.search.cluster.session.connect import last_line
 from fathom.search.cluster.session.folder import places
 from fathom.search.cluster.session.ray_session import cluster_address, join_cluster
 from fathom.search.study.hardware.memory import memory_limit
+from fathom.search.study.hardware.mps import mps_may_start
 
 ANSWER_SECONDS = 300.0
 """Longest wait for all nodes: PyTorch alone can take minutes to load, on a busy machine or from a
@@ -42,8 +43,9 @@ def ask_nodes(question: NodeQuestion) -> ClusterFacts:
 
 
 def alone(question: NodeQuestion) -> ClusterFacts:
-    """Facts of this machine as the only node, without Ray."""
+    """Facts of this machine as the only node, without Ray; a search here starts CUDA's MPS."""
     facts = _look(question, "here", (str(places()[0]), ""))
+    facts = replace(facts, mps=mps_may_start())
     node = Node(
         name="this machine",
         cpus=ray_internals.get_num_cpus(),

@@ -402,7 +402,8 @@ class ResourcesConfig(Group):
     pay.
 
     `auto` is 0 without a GPU in the cluster. With GPUs it is 1, or 0 where the CPU cores would
-    train the study's trials sooner; a run that is resumed keeps what it began with.
+    train the study's trials sooner, or on this machine alone a share where small trials can use a
+    GPU together by CUDA's MPS; a run that is resumed keeps what it began with.
 
     With 2 or more, each GPU trains its share of every batch, for shapes that are too slow on one.
     """

@@ -4,22 +4,24 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fathom.models.shape import Shape
 from fathom.search.formatting import format_seconds
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.machine import Machine, this_machine
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan, plan_budget
+from fathom.search.study.planning.sharing import (
+    Size,
+    auto_sharing,
+    given_gpus,
+    has_known_speed,
+    sizes_of,
+)
 
 MOST_CORES = 16
 """Most cores for each GPU that a plan takes a machine to have, if it is not here."""
 
 SOONER = "CPU cores train this study sooner"
 TAKE_CORES = "set `resources.gpus_per_trial: 0`"
-
-Size = tuple[Budget, Sequence[Shape]]
-"""A budget and its shapes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +46,6 @@ class DeviceTimes:
         cores = f"{_time(self.core_hours)} on {self.cores.description} ({_source(self.cores)})"
         gpus = f"{_time(self.gpu_hours)} on {self.gpus.description} ({_source(self.gpus)})"
         return f"{cores}, {gpus}"
-
-
-def given_gpus(config: StudyConfig, number: float) -> StudyConfig:
-    """Returns the study with so many GPUs for each trial."""
-    resources = config.resources.model_copy(update={"gpus_per_trial": number})
-    return config.model_copy(update={"resources": resources})
-
-
-def has_known_speed(config: StudyConfig) -> bool:
-    """True if the time of a study's steps can be predicted, as it can for Fathom's own training of
-    its own models."""
-    return not config.train.command and not config.model.build
 
 
 def compare_devices(
@@ -92,35 +82,37 @@ def core_notes(
 def plans_of_auto(
     config: StudyConfig, plans: Sequence[BudgetPlan], machine: Machine
 ) -> tuple[tuple[BudgetPlan, ...], Machine]:
-    """Returns the plans and the machine of a search here: those of CPU cores where
-    `gpus_per_trial: auto` takes them instead of the GPUs that the plans are for."""
-    alone, cores = given_gpus(config, 0), this_machine(given_gpus(config, 0))
+    """Returns the plans and the machine of a search here, on what `gpus_per_trial: auto` takes
+    instead of a whole GPU for each trial, for which the plans are: CPU cores, or shared GPUs."""
     is_asked = config.resources.gpus_per_trial == "auto" and has_known_speed(config)
-    if machine.device != "GPU" or not (is_asked and machine.here and cores.here):
+    if machine.device != "GPU" or not (is_asked and machine.here):
         return tuple(plans), machine
-    found = compare_devices(config, sizes_of(plans), cores=cores, gpus=machine)
-    if not found.cores_win:
+    sizes, alone = sizes_of(plans), given_gpus(config, 0)
+    cores, sharing = this_machine(alone), auto_sharing(config, sizes)
+    on_gpus = given_gpus(config, sharing.share if sharing else 1)
+    gpus = this_machine(on_gpus) if sharing else machine
+    found = compare_devices(on_gpus, sizes, cores=cores, gpus=gpus)
+    cores_win = cores.here and found.cores_win
+    if not (cores_win or sharing):
         return tuple(plans), machine
+    study, taken = (alone, cores) if cores_win else (on_gpus, gpus)
     anew = (
-        replace(plan_budget(alone, plan.budget, plan.shapes, cores), epochs=plan.epochs)
+        replace(plan_budget(study, plan.budget, plan.shapes, taken), epochs=plan.epochs)
         for plan in plans
     )
-    return tuple(anew), replace(cores, notes=(*cores.notes, choice_text(found)))
+    return tuple(anew), replace(taken, notes=(*taken.notes, choice_text(found)))
 
 
 def choice_text(found: DeviceTimes) -> str:
     """Returns what `gpus_per_trial: auto` takes, with the times of both devices and the key that
     takes the other."""
     taken, other = ("CPU cores", 1) if found.cores_win else ("GPUs", 0)
+    if not found.cores_win and found.gpus.devices < 1:
+        taken += f", {round(1 / found.gpus.devices)} trials on each"
     return (
         f"`gpus_per_trial: auto` takes {taken}: {found.times}; for the others, set "
         f"`resources.gpus_per_trial: {other}`"
     )
-
-
-def sizes_of(plans: Iterable[BudgetPlan]) -> list[Size]:
-    """Returns the budget of each plan with its shapes."""
-    return [(plan.budget, plan.shapes) for plan in plans]
 
 
 def _enough_cores(

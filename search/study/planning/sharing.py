@@ -1,12 +1,15 @@
 """Whether several small trials should share each GPU. Imports no framework."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from fathom.models.shape import Shape
 from fathom.search.formatting import format_seconds
+from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.machine import Machine, this_machine
+from fathom.search.study.hardware.mps import mps_may_start
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_hours
 
 TRIALS = (2, 4, 8)
@@ -14,49 +17,126 @@ TRIALS = (2, 4, 8)
 WORTH = 0.75
 """Largest part of the present time that sharing may take to be advised: it is an estimate only."""
 
+Size = tuple[Budget, Sequence[Shape]]
+"""A budget and its shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Trials that share each GPU, and the time of the search with them and with one on each."""
+
+    trials: int
+    hours: float
+    hours_alone: float
+
+    @property
+    def share(self) -> float:
+        """The GPUs of each trial."""
+        return 1 / self.trials
+
+    @property
+    def times(self) -> str:
+        """Both times as text."""
+        shared, alone = (format_seconds(3600 * h) for h in (self.hours, self.hours_alone))
+        return f"about {shared} instead of {alone}, both estimated from data sheets"
+
+
+def given_gpus(config: StudyConfig, number: float) -> StudyConfig:
+    """Returns the study with so many GPUs for each trial."""
+    resources = config.resources.model_copy(update={"gpus_per_trial": number})
+    return config.model_copy(update={"resources": resources})
+
+
+def has_known_speed(config: StudyConfig) -> bool:
+    """True if the time of a study's steps can be predicted, as it can for Fathom's own training of
+    its own models."""
+    return not config.train.command and not config.model.build
+
+
+def sizes_of(plans: Sequence[BudgetPlan]) -> list[Size]:
+    """Returns the budget of each plan with its shapes."""
+    return [(plan.budget, plan.shapes) for plan in plans]
+
+
+def auto_sharing(config: StudyConfig, sizes: Sequence[Size]) -> Sharing | None:
+    """Returns how `gpus_per_trial: auto` shares the GPUs of this machine; None if each trial has
+    one, or CUDA's MPS is not here, without which the trials would take turns."""
+    if config.resources.gpus_per_trial != "auto" or not mps_may_start():
+        return None
+    return _best(config, sizes)
+
 
 def sharing_notes(
     config: StudyConfig, plans: Sequence[BudgetPlan], machine: Machine, gpu: str | None = None
 ) -> tuple[str, ...]:
-    """A line if several trials on each GPU would take much less time than one; none otherwise.
+    """A line if several trials on each GPU would take much less time than one, or will, as
+    `gpus_per_trial: auto` shares the GPUs of this machine; none otherwise.
 
     A small model's step takes the time of its launches, in which the GPU waits. As many trials can
     share it as fill that time with work, fit its memory in one piece, and have cores. `gpu` is the
     type that the plan was asked for.
     """
-    if machine.device != "GPU" or machine.devices != 1 or config.train.command:
+    if machine.device != "GPU" or machine.devices != 1:
         return ()
-    if config.train_seconds is not None:
-        return ()  # trials that share a GPU take the same time, and train on fewer tokens
-    hours = {trials: _hours(config, plans, gpu, trials) for trials in (1, *TRIALS)}
-    best = min(hours, key=lambda trials: hours[trials])
-    if hours[best] > WORTH * hours[1]:
+    if machine.here and (found := auto_sharing(config, sizes_of(plans))):
+        return (f"{found.trials} trials share each GPU by CUDA's MPS: {found.times}",)
+    most = config.resources.max_concurrent_trials
+    found = _best(config, sizes_of(plans), gpu, at_a_time=most)
+    if found is None:
         return ()
-    slots = config.resources.max_concurrent_trials
-    more = "" if slots == "auto" else f", max_concurrent_trials: {best * slots}"
-    alone, shared = (format_seconds(3600 * hours[trials]) for trials in (1, best))
+    more = "" if most == "auto" else f", max_concurrent_trials: {found.trials * most}"
     return (
         f"a trial leaves its GPU idle most of the time: with `resources: {{gpus_per_trial: "
-        f"{1 / best:g}{more}}}` {best} share each, and the search takes about {shared} instead of "
-        f"{alone}, both estimated from data sheets; start CUDA's MPS for it (docs/clusters.md)",
+        f"{found.share:g}{more}}}` {found.trials} share each, and the search takes {found.times}; "
+        "start CUDA's MPS for it (docs/clusters.md)",
     )
 
 
-def _hours(config: StudyConfig, plans: Sequence[BudgetPlan], gpu: str | None, trials: int) -> float:
-    """Estimated hours with so many trials on each GPU; infinite if their steps do not fit it."""
-    given = config.resources
-    most = given.max_concurrent_trials
-    shared = given.model_copy(
-        update={
-            "gpus_per_trial": 1 / trials,
-            "max_concurrent_trials": most if most == "auto" else trials * most,
-        }
-    )
-    study = config.model_copy(update={"resources": shared})
+def _best(
+    config: StudyConfig,
+    sizes: Sequence[Size],
+    gpu: str | None = None,
+    *,
+    at_a_time: int | str = "auto",
+) -> Sharing | None:
+    """The number of trials on each GPU with which a search takes least; None if that is not much
+    less than with one. Where the study says how many train `at_a_time`, each is taken for so many
+    as share a GPU."""
+    if not has_known_speed(config) or config.train_seconds is not None:
+        return None  # trials that share a GPU get the same seconds, and train less
+    alone = _plans(config, sizes, gpu, 1, at_a_time)
+    if alone is None:
+        return None
+    hours = search_hours(*alone)
+    found = Sharing(1, hours, hours)
+    for trials in TRIALS:
+        shared = _plans(config, sizes, gpu, trials, at_a_time)
+        if shared is None or _more_pieces(shared[0], alone[0]):
+            continue
+        if (less := search_hours(*shared)) < found.hours:
+            found = Sharing(trials, less, hours)
+    return found if found.hours <= WORTH * hours else None
+
+
+def _plans(
+    config: StudyConfig, sizes: Sequence[Size], gpu: str | None, trials: int, at_a_time: int | str
+) -> tuple[list[BudgetPlan], Machine] | None:
+    """The plans with so many trials on each GPU; None if a step does not fit its part of it."""
+    study = given_gpus(config, 1 / trials)
+    if not isinstance(at_a_time, str):
+        more = study.resources.model_copy(update={"max_concurrent_trials": trials * at_a_time})
+        study = study.model_copy(update={"resources": more})
     machine = this_machine(study, gpu)
     machine = replace(machine, speed=replace(machine.speed, measured=()))
-    anew = [plan_budget(study, plan.budget, plan.shapes, machine) for plan in plans]
-    if any(now.step.memory > machine.memory or now.step.micro_batches > before.step.micro_batches
-           for now, before in zip(anew, plans, strict=True)):  # fmt: skip
-        return math.inf
-    return search_hours(anew, machine)
+    try:
+        plans = [plan_budget(study, budget, tuple(shapes), machine) for budget, shapes in sizes]
+    except PlanError:
+        return None
+    fits = all(plan.step.memory <= machine.memory for plan in plans)
+    return (plans, machine) if fits else None
+
+
+def _more_pieces(shared: Sequence[BudgetPlan], alone: Sequence[BudgetPlan]) -> bool:
+    """True if the steps of a budget need more micro-batches than where a trial has its GPU."""
+    both = zip(shared, alone, strict=True)
+    return any(now.step.micro_batches > before.step.micro_batches for now, before in both)

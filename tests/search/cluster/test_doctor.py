@@ -28,7 +28,6 @@ from fathom.search.cluster.doctor.gather import (
     driver_gpus,
     gather,
     is_loopback,
-    mps_listens,
     service_of,
 )
 from fathom.search.cluster.doctor.storage import is_answered, planted
@@ -203,13 +202,6 @@ def test_gpus_are_what_the_driver_lists_and_the_user_has_not_hidden(
     assert driver_gpus() == ((), "")
     program(tmp_path, "nvidia-smi", "echo 'NVIDIA-SMI has failed'; exit 9")
     assert driver_gpus() == ((), "nvidia-smi: NVIDIA-SMI has failed")
-
-
-def test_mps_is_known_by_its_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
-    assert not mps_listens()
-    (tmp_path / "control").touch()
-    assert mps_listens()
 
 
 def test_a_node_reads_the_probe_and_answers_beside_it_and_nothing_stays(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.trial import HorizonError
+from fathom.search.training.trial import GpuFaultError, HorizonError
 from tests.support.searches import new_search
 
 POINT = CurvePoint(
@@ -79,6 +79,31 @@ def test_a_worker_that_the_kernel_killed_for_memory_is_resumed_in_micro_batches(
     kills[0] += 1
     reason = "its worker died 4 times: the kernel killed it for lack of memory"
     assert failures.end_of("a", death) == (Outcome.OUT_OF_MEMORY, reason)
+
+
+def gpu_fault() -> RayActorError:
+    """The end of a trial whose GPU has failed, as Ray passes it on."""
+    error = RayActorError(error_msg="ray::TrialActor.train() (pid=7, ip=10.0.0.1)\nCUDA error")
+    error.cause = GpuFaultError("CUDA error: unspecified launch failure")  # type: ignore[attr-defined]
+    return error
+
+
+def test_a_fault_of_a_shared_gpu_counts_against_no_trial_and_the_second_leaves_each_alone() -> None:
+    failures = WorkerFailures({"CPU": 1.0, "GPU": 0.125})
+    for _ in range(2):
+        assert not failures.alone
+        assert [failures.end_of(trial, gpu_fault()) for trial in "abcdefgh"] == [None] * 8
+    assert failures.alone == failures.restricted == set("abcdefgh")
+    failures.reported("a")
+    ends = [failures.end_of("b", gpu_fault()) for _ in range(4)]
+    assert ends == [None] * 3 + [(Outcome.FAILED, "its worker died 4 times: CUDA error")]
+
+
+def test_a_fault_of_a_whole_gpu_is_a_death_like_others() -> None:
+    failures = WorkerFailures({"CPU": 1.0, "GPU": 1.0})
+    assert [failures.end_of("a", gpu_fault()) for _ in range(3)] == [None] * 3
+    assert failures.end_of("a", gpu_fault()) is not None
+    assert not failures.alone
 
 
 def test_workers_that_can_not_start_on_one_node_end_no_search(

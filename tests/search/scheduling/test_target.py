@@ -143,9 +143,10 @@ def test_a_batch_of_several_budgets_is_bought_whole_or_not_at_all(
     calm, disturbed = (
         copytree(wide.folder.path, tmp_path / name) for name in ("calm", "disturbed")
     )
-    with monkeypatch.context() as patch, pytest.raises(SearchKilled):
+    with monkeypatch.context() as patch:
         patch.setattr("fathom.search.scheduling.scheduler.append_line", killed)
-        run(disturbed, narrower)
+        with pytest.raises(SearchKilled):
+            run(disturbed, narrower)
 
     found, undisturbed = (whole_records(run(path, narrower).folder) for path in (disturbed, calm))
     assert differences(found, undisturbed) == []

@@ -28,6 +28,7 @@ from fathom.search.training.saving import trial_log
 from fathom.search.training.state import TrainPlan
 from fathom.search.training.trial import (
     Attempt,
+    GpuFaultError,
     RunningTrial,
     catch_failures,
     run_trial,
@@ -258,6 +259,13 @@ def test_an_exception_becomes_a_failed_report_in_one_line(
     assert reports[-1].outcome is Outcome.FAILED
     assert reports[-1].reason == "RuntimeError: the disk is on fire"
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_gpu_that_fails_ends_the_worker_and_not_the_trial(tmp_path: Path) -> None:
+    fault = torch.AcceleratorError("CUDA error: an illegal memory access\nCompile with")
+    broken = Failing(error=fault, at_step=30)
+    with pytest.raises(GpuFaultError, match=r"^CUDA error: an illegal memory access$"):
+        list(catch_failures(trial(tmp_path, objective=broken).reports()))
 
 
 def test_running_out_of_memory_is_an_outcome_of_its_own() -> None:

@@ -8,6 +8,7 @@ from fathom.search.study.hardware.machine import Machine, this_machine
 from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.planning.devices import core_notes, plans_of_auto
 from fathom.search.study.planning.plan import BudgetPlan, plan_study
+from fathom.search.study.planning.sharing import given_gpus
 
 OF_MACHINE = "fathom.search.study.hardware.machine"
 
@@ -83,3 +84,17 @@ def test_nothing_is_said_of_a_training_whose_speed_is_not_known() -> None:
     train = plain.train.model_copy(update={"command": ("python", "mine.py")})
 
     assert not note(plain.model_copy(update={"train": train}))
+
+
+def test_the_plan_of_auto_shares_the_gpu_where_mps_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fathom.search.study.planning.sharing.mps_may_start", lambda: True)
+    config = study("1M")
+    plans, machine = planned(config)
+
+    anew, chosen = plans_of_auto(config, plans, machine)
+
+    assert (chosen.devices, chosen.slots) == (0.125, 8)
+    assert sum(plan.hours for plan in anew) < 0.75 * sum(plan.hours for plan in plans)
+    text = chosen.notes[-1]
+    assert text.startswith("`gpus_per_trial: auto` takes GPUs, 8 trials on each: about ")
+    assert plans_of_auto(given_gpus(config, 1), plans, machine) == (plans, machine)

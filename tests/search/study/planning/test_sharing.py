@@ -31,6 +31,17 @@ def test_a_model_whose_step_is_its_launches_is_advised_to_share_a_gpu() -> None:
     assert "CUDA's MPS" in text
 
 
+def test_where_auto_shares_the_gpus_of_this_machine_that_is_said_and_nothing_advised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fathom.search.study.hardware.machine._gpus", lambda: ("NVIDIA H200",))
+    monkeypatch.setattr("fathom.search.study.hardware.machine.os.cpu_count", lambda: 16)
+    monkeypatch.setattr("fathom.search.study.hardware.machine.trials_in_memory", lambda _: 16)
+    monkeypatch.setattr("fathom.search.study.planning.sharing.mps_may_start", lambda: True)
+
+    assert note(study("1M"), None).startswith("8 trials share each GPU by CUDA's MPS: about ")
+
+
 def test_the_trials_at_a_time_grow_with_those_on_each_gpu() -> None:
     config = study("1M", {"gpus_per_trial": 1, "max_concurrent_trials": 2})
 
