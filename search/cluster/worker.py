@@ -12,6 +12,7 @@ from typing import Any
 import ray
 import torch
 from ray import tune
+from ray.tune.result import NODE_IP, PID, TRIAL_ID
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
@@ -70,6 +71,14 @@ class TrialActor(tune.Trainable):
         self._leaves = LEAVING.is_set() and report.saved
         trial = self._assignment.spec.trial
         return {"trial": trial, "report": report, "done": report.outcome is not None}
+
+    def get_auto_filled_metrics(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """Returns what Tune adds to a result and reads: the trial, its host and process.
+
+        Tune itself adds the whole assignment, which would travel with each report and stay in the
+        driver's memory.
+        """
+        return {TRIAL_ID: self.trial_id, NODE_IP: self._local_ip, PID: os.getpid()}
 
     def cleanup(self) -> None:
         """Frees the model, before the process ends or the next model is made."""

@@ -1,6 +1,7 @@
 """The assignment of a trial to a worker, and of a training outside a search."""
 
 from dataclasses import dataclass
+from typing import Self
 
 from fathom.models.shape import Shape
 from fathom.search.records import Stage, TrialSpec, derive_seed
@@ -32,6 +33,11 @@ class Assignment:
     """Path of the state that trainings of other horizons share with the trial; empty for none."""
     working_folder: str = "."
     """Folder in which the study's command is started: that in which the user started `fathom`."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """The assignment itself, which never changes: Tune copies it for each trial that it
+        keeps."""
+        return self
 
     @property
     def seed(self) -> int:

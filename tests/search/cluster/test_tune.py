@@ -1,6 +1,7 @@
 """A real search on a real Ray: `search/cluster/tune.py`, with trials that train, fail and die."""
 
 import errno
+import gc
 import math
 import os
 import warnings
@@ -28,7 +29,7 @@ from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Listener, Scheduler
-from fathom.search.study.keys.config import parse
+from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 from fathom.search.training.assignment import Assignment
@@ -118,9 +119,16 @@ def scheduler(path: Path, text: str = STUDY, *listeners: Listener) -> Scheduler:
 
 @pytest.mark.drill
 def test_a_search_runs_to_its_end_and_optuna_has_its_results(tmp_path: Path) -> None:
-    search = scheduler(tmp_path)
+    copies: list[int] = []
+
+    def count_studies(record: TrialRecord) -> None:
+        if record.outcome:
+            copies.append(sum(type(each) is StudyConfig for each in gc.get_objects()))
+
+    search = scheduler(tmp_path, STUDY, count_studies)
     run_trials(search, cycle(nan_from_depth=5, raises_at_depth=4))
     assert search.done
+    assert max(copies) <= copies[0] + 1, "the driver keeps the study once, not for each trial"
     records = read_records(search.folder.records)
     stages = Counter((r.spec.budget, r.spec.stage) for r in records)
     assert stages[8_000, Stage.EXPLORE] == stages[12_000, Stage.EXPLORE] == 6
