@@ -32,8 +32,8 @@ class Interrupt:
     def __init__(self) -> None:
         self._requested_at: float | None = None
         self._insisted = False
-        self.error: OSError | None = None
-        """Error of the machine for which the search ends; None where a user asked for it."""
+        self.error: Exception | None = None
+        """Error for which the search ends, mostly of the machine; None if a user asked for it."""
         self.saved: set[str] = set()
         """Trials that have saved their state, from which they can be resumed."""
 
@@ -47,7 +47,7 @@ class Interrupt:
         since = self._requested_at
         return since is not None and time.monotonic() - since > seconds_to_save(live)
 
-    def request(self, ending: Path, error: OSError | None = None) -> None:
+    def request(self, ending: Path, error: Exception | None = None) -> None:
         """Asks for the end: no trial starts any more, and the running ones save when they see
         the file `ending` beside their checkpoints."""
         if not self.requested:

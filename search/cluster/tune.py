@@ -148,8 +148,12 @@ class SearcherAdapter(Adapter, Searcher):
         if error or result is None:
             return  # `on_trial_error` has told the scheduler, with the reason
         trial = result["trial"]
-        if trial in self._scheduler.live and trial not in self._interrupt.saved:
+        if trial not in self._scheduler.live or trial in self._interrupt.saved:
+            return
+        try:
             self._report(result)
+        except Exception as failure:  # noqa: BLE001 - Tune would print it and go on without the trial
+            self._interrupt.request(self._scheduler.folder.ending, failure)
 
     def save(self, checkpoint_path: str) -> None:
         """Does nothing: the scheduler has written everything down already."""

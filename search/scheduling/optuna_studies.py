@@ -7,6 +7,7 @@ added from them whenever a search starts, so the copy may be deleted, damaged or
 
 import json
 import logging
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -257,12 +258,30 @@ def _reason(error: Exception) -> str:
     return first_line(cause if isinstance(cause, SQLAlchemyError) else error)
 
 
+class _Lock(JournalFileSymlinkLock):
+    """Optuna's lock, which other programs heed, given up without a second name for its file.
+
+    That name takes room, which a used-up quota has not; Optuna would then wait for itself for ever.
+    """
+
+    def release(self) -> None:
+        """Removes the lock.
+
+        Raises:
+            RuntimeError: when there is none, as Optuna does.
+        """
+        try:
+            os.unlink(self._lock_file)
+        except FileNotFoundError:
+            raise RuntimeError("the lock is not there") from None
+
+
 class UnsyncedFile(JournalFileBackend):
     """Optuna's file, written without waiting for the disk: lines that a power cut takes are written
     anew from the records. Optuna itself would wait 4 times a trial."""
 
     def __init__(self, path: Path) -> None:
-        self._place, self._writing = path, JournalFileSymlinkLock(str(path))
+        self._place, self._writing = path, _Lock(str(path))
         super().__init__(str(path), self._writing)
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:

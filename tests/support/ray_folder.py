@@ -1,5 +1,6 @@
-"""A folder for a Ray cluster that only the test that starts it knows."""
+"""A Ray that only the test that starts it knows: its folder, and its GPUs."""
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ import ray
 from ray._private import services
 from ray._private.authentication import authentication_token_setup
 from ray.cluster_utils import Cluster
+
+from fathom.search.training.device import CPU_AS_GPU
 
 NO_DASHBOARD = {"include_dashboard": False}
 """Two clusters at a time would want its port."""
@@ -29,6 +32,21 @@ def own_ray_folder() -> Iterator[Path]:
     ):
         patch.setenv("RAY_TMPDIR", folder)
         yield Path(folder)
+
+
+@contextmanager
+def ray_with_gpus(number: int) -> Iterator[None]:
+    """A Ray of two CPUs and so many GPUs in which only it believes: trials on them train on a
+    CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CPU_AS_GPU, "1")
+        with patient_start():
+            ray.init(
+                address="local", num_cpus=2, num_gpus=number, include_dashboard=False,
+                log_to_driver=False, logging_level=logging.ERROR,
+            )  # fmt: skip
+        yield
+        ray.shutdown()
 
 
 @contextmanager

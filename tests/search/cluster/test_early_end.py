@@ -55,7 +55,7 @@ def test_a_search_pauses_with_one_line_while_all_trials_can_still_save(
     assert said[0].startswith("The disk is nearly full, 100 MB free, and saving takes up to 100 MB")
     assert folder.ending.exists(), "the trials see it"
     error = interrupt.error
-    assert error
+    assert isinstance(error, OSError)
     assert error.errno == errno.ENOSPC
     assert error.filename == str(folder.marker.parent)
 

@@ -78,7 +78,7 @@ def test_kills_without_a_report_in_between_pause_the_search(search: Search) -> N
         search.kills += 1
         search.look()
     error = search.interrupt.error
-    assert error
+    assert isinstance(error, OSError)
     assert error.errno == errno.ENOMEM
     words = str(error.strerror)
     assert f"killed {MOST_KILLS} processes" in words

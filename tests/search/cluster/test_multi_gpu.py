@@ -1,6 +1,5 @@
 """Trials on two GPUs each, by Ray Train: gloo on the CPU, with GPUs that only Ray believes in."""
 
-import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import CPU_AS_GPU
 from fathom.search.training.trial import RunningTrial, WorkerLostError, catch_failures, run_trial
 from tests.support.in_process import search_in_process
-from tests.support.ray_folder import patient_start
+from tests.support.ray_folder import ray_with_gpus
 from tests.support.searches import new_search
 from tests.support.toy import CPU, Successor
 from tests.support.waiting import wait_until
@@ -74,15 +73,8 @@ class FailsOnce(Successor):
 
 @pytest.fixture(scope="module")
 def _ray() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CPU_AS_GPU, "1")
-        with patient_start():
-            ray.init(
-                address="local", num_cpus=2, num_gpus=2, include_dashboard=False,
-                log_to_driver=False, logging_level=logging.ERROR,
-            )  # fmt: skip
+    with ray_with_gpus(2):
         yield
-        ray.shutdown()
 
 
 def assignment(folder: Path) -> Assignment:

@@ -324,7 +324,7 @@ def test_a_full_disk_pauses_the_search_and_nothing_is_lost(
     monkeypatch.setattr(search, "report", full)
     interrupt = Interrupt()
     run_trials(search, cycle(), interrupt=interrupt)
-    assert interrupt.error
+    assert isinstance(interrupt.error, OSError)
     assert interrupt.error.errno == errno.ENOSPC
     monkeypatch.undo()
     again = scheduler(tmp_path, ONE_AT_A_TIME)

@@ -1,13 +1,11 @@
 """Trials that share a GPU in which only Ray believes, and its faults: `search/cluster`."""
 
-import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import ray
 import torch
 
 from fathom.objectives.contract import Batch
@@ -16,8 +14,7 @@ from fathom.search.records import TrialRecord
 from fathom.search.study.hardware.mps import PIPES
 from fathom.search.study.keys.config import parse
 from fathom.search.study.keys.groups import ResourcesConfig
-from fathom.search.training.device import CPU_AS_GPU
-from tests.support.ray_folder import patient_start
+from tests.support.ray_folder import ray_with_gpus
 from tests.support.searches import new_search
 from tests.support.toy import Successor
 from tests.support.whole_records import differences, whole_records
@@ -55,15 +52,8 @@ class OnOneGpu(Successor):
 
 @pytest.fixture(scope="module")
 def _one_gpu() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CPU_AS_GPU, "1")
-        with patient_start():
-            ray.init(
-                address="local", num_cpus=2, num_gpus=1, include_dashboard=False,
-                log_to_driver=False, logging_level=logging.ERROR,
-            )  # fmt: skip
+    with ray_with_gpus(1):
         yield
-        ray.shutdown()
 
 
 def searched(folder: Path, gpus: float, pipes: Path | None, faults: int) -> dict[str, TrialRecord]:

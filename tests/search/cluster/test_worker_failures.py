@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import ray
 from ray.exceptions import RayActorError
+from ray.tune.search import Searcher
 
 from fathom.search.cluster import worker_failures
 from fathom.search.cluster.equal_failures import EqualFailures
@@ -207,7 +208,8 @@ class Adapters:
         failures = WorkerFailures({"CPU": 1.0})
         shared = SharedFailures(search.folder, search.records)
         equal = EqualFailures(lambda: {"here"})
-        self.searcher = SearcherAdapter(search, failures, shared, equal, Interrupt())
+        self.interrupt = Interrupt()
+        self.searcher = SearcherAdapter(search, failures, shared, equal, self.interrupt)
         self.scheduler = SchedulerAdapter(search, failures, shared, equal, Interrupt())
         self.assignment = self.suggest()
 
@@ -220,6 +222,25 @@ class Adapters:
     def lose(self, error: Exception) -> None:
         lost: Any = Lost({"assignment": self.assignment}, SimpleNamespace(fathom_error=error))
         self.scheduler.on_trial_error(None, lost)
+
+
+def test_an_error_at_the_end_of_a_trial_which_tune_would_only_print_ends_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = new_search(tmp_path, STUDY, 256)
+    ray_s, error = Adapters(search), RuntimeError("what nobody has thought of")
+
+    def fail(*_: object) -> bool:
+        raise error
+
+    monkeypatch.setattr(search, "report", fail)
+    finished = Report(points=(POINT,), outcome=Outcome.FINISHED)
+    result = {"trial": ray_s.assignment.spec.trial, "report": finished}
+    ray_s.searcher.on_trial_complete("1", result)
+
+    assert ray_s.interrupt.error is error
+    finished_searching: Any = Searcher.FINISHED
+    assert ray_s.searcher.suggest("1") == finished_searching
 
 
 @pytest.mark.parametrize("died", ["node", "worker"])

@@ -1,5 +1,6 @@
 """Optuna's studies, a copy of what the records say: `search/scheduling/optuna_studies.py`."""
 
+import errno
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -111,6 +112,21 @@ def test_a_file_that_optuna_cannot_read_is_put_aside_in_one_line(
     assert "written anew from the records" in line
     assert "\n" not in line
     assert search.folder.optuna.with_name("optuna.log.damaged").read_bytes() == damaged
+
+
+def test_a_quota_that_allows_no_second_name_for_a_file_keeps_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    search = scheduler(study(), tmp_path)
+    monkeypatch.setattr("optuna.storages.journal._file.os.rename", refuse)
+    storage = open_file(search.folder.optuna)
+    optuna.create_study(study_name="mine", storage=storage)
+
+    assert "mine" in optuna.get_all_study_names(storage)
+    assert not list(search.folder.optuna.parent.glob("*.lock*"))
 
 
 def test_a_resumed_search_adds_nothing_to_a_complete_file(tmp_path: Path) -> None:
