@@ -107,11 +107,12 @@ def choice_text(found: DeviceTimes) -> str:
     """Returns what `gpus_per_trial: auto` takes, with the times of both devices and the key that
     takes the other."""
     taken, other = ("CPU cores", 1) if found.cores_win else ("GPUs", 0)
+    more = ""
     if not found.cores_win and found.gpus.devices < 1:
-        taken += f", {round(1 / found.gpus.devices)} trials on each"
+        taken, more = f"GPUs, {round(1 / found.gpus.devices)} trials on each", ", for one on each 1"
     return (
         f"`gpus_per_trial: auto` takes {taken}: {found.times}; for the others, set "
-        f"`resources.gpus_per_trial: {other}`"
+        f"`resources.gpus_per_trial: {other}`{more}"
     )
 
 
