@@ -15,6 +15,9 @@ CONTROL = "nvidia-cuda-mps-control"
 """The program that starts the service and ends it."""
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 """Environment variable with the folder in which the service hears of new processes."""
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""Environment variable with the numbers of the GPUs that a process may use. A process that shares
+a GPU must count from 0 those that the service may use, which Ray's workers do not."""
 USUAL_PIPES = "/tmp/nvidia-mps"
 """That folder where the variable is not set."""
 SECONDS = 20
@@ -51,6 +54,8 @@ class GpuSharing:
             return ""
         if shutil.which(CONTROL) is None:
             return f"{CONTROL} is not installed"
+        if _renumbers_gpus():
+            return f"{VISIBLE} must be unset or count from 0, got {os.environ[VISIBLE]}"
         folder = tempfile.mkdtemp(prefix="fathom-mps-")  # of mode 0700
         places = os.environ | {PIPES: folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         if trouble := _trouble(CONTROL, "-d", environment=places):
@@ -101,6 +106,13 @@ def mps_listens() -> bool:
     except OSError:
         return False
     return owner in (0, os.getuid())
+
+
+def _renumbers_gpus() -> bool:
+    """True if the service would number the GPUs otherwise than Ray, which takes the numbers that
+    this process has."""
+    visible = os.environ.get(VISIBLE, "0").split(",")
+    return visible != [str(number) for number in range(len(visible))]
 
 
 def _trouble(*command: str, environment: dict[str, str]) -> str:

@@ -36,6 +36,7 @@ def install(tmp_path: Path, heard: Path, monkeypatch: pytest.MonkeyPatch) -> Ins
     monkeypatch.setattr(mps, "USUAL_PIPES", str(tmp_path / "usual"))
     monkeypatch.setattr(mps, "USE_GPU", "pass")
     monkeypatch.delenv(PIPES, raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def write(program: str) -> None:
         (tmp_path / CONTROL).write_text(program)
@@ -112,6 +113,17 @@ def test_without_the_program_there_is_a_reason(
     monkeypatch.setenv(PIPES, str(tmp_path))
     assert GpuSharing().start() == f"{CONTROL} is not installed"
     assert not mps_may_start()
+
+
+@pytest.mark.parametrize(("visible", "starts"), [("0", True), ("0,1", True), ("1", False)])
+def test_the_service_does_not_start_where_it_would_number_the_gpus_otherwise_than_ray(
+    install: Install, monkeypatch: pytest.MonkeyPatch, visible: str, starts: bool
+) -> None:
+    install(STARTS)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    refused = "" if starts else "CUDA_VISIBLE_DEVICES must be unset or count from 0, got 1"
+    with GpuSharing() as sharing:
+        assert sharing.start() == refused
 
 
 def test_a_service_that_runs_already_is_used_and_not_ended(
