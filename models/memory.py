@@ -59,7 +59,8 @@ class StepMemory:
     activations: int
     """What is kept for the backward pass of one piece."""
     working: int
-    """What exists for a moment: logits and their gradients, or the gradients inside a layer."""
+    """What exists for a moment: logits and their gradients, the gradients inside a layer, or the
+    whole weights with which a sharded model is evaluated."""
 
     @property
     def total(self) -> int:
@@ -90,11 +91,15 @@ def step_memory(
         saved, working = 0, at_end
     else:
         gradients, working = early, at_loss
+    gathered, activations = _gathered(shape, how), saved + TOKEN * tokens * pieces
+    if how.shards:  # each rank has all weights while the model is evaluated
+        beside = gathered + gradients + activations
+        working = max(working, WEIGHT * shape.params_total - beside)
     return StepMemory(
-        weights=WEIGHT * params + _gathered(shape, how) + _rotations(shape),
+        weights=WEIGHT * params + gathered + _rotations(shape),
         optimizer=2 * WEIGHT * params - WEIGHT * _matrices(shape) * how.muon,
         gradients=gradients,
-        activations=saved + TOKEN * tokens * pieces,
+        activations=activations,
         working=working,
     )
 

@@ -152,3 +152,11 @@ def test_several_processes_keep_buckets_of_gradients_or_parts_of_everything() ->
     assert total(1, ranks=2) - total(1) in range(gradients + 1)
     assert total(2, ranks=2) - total(2) == gradients
     assert total(2, ranks=8, shards=True) < 0.5 * total(2)
+
+
+def test_a_sharded_model_has_room_for_all_of_its_weights_while_it_is_evaluated() -> None:
+    shape = sized(48, 4608, 256)
+    how = Execution(gpu=True, bfloat16=True, recomputes=True, ranks=4, shards=True)
+    predicted = step_memory(shape, sequences=1, how=how).total
+    own_part = (4 + 2 * 4) * shape.params_total // 4  # weights and the optimizer's two means
+    assert predicted >= own_part + 4 * shape.params_total
