@@ -33,10 +33,19 @@ widths, and each may come in micro-batches of several sizes. PyTorch's own limit
 it would compute eagerly what is new."""
 
 
-def begin_compiling() -> None:
-    """Forgets what was compiled for earlier shapes in this process, which counts in PyTorch's
-    limit, and raises that limit."""
-    torch.compiler.reset()
+MOST_SHAPES = 4
+"""Number of shapes whose kernels a process keeps: each may have sixteen, and all count in that
+limit."""
+_kept: set[Shape] = set()
+
+
+def begin_compiling(shape: Shape) -> None:
+    """Prepares to compile the blocks of a shape; another training of one of the last few shapes in
+    this process needs no compiling. Raises PyTorch's limit of kernels."""
+    if shape not in _kept and len(_kept) == MOST_SHAPES:
+        torch.compiler.reset()
+        _kept.clear()
+    _kept.add(shape)
     dynamo: Any = importlib.import_module("torch._dynamo.config")  # takes a second
     dynamo.recompile_limit = MOST_KERNELS
 

@@ -155,7 +155,7 @@ class Training:
         where = torch.device("cpu") if plan.shards else device  # whole, it may not fit a GPU
         self.model = build_model(shape, recipe, seed=seed, device=where)
         if plan.compiled:
-            begin_compiling()
+            begin_compiling(shape)
             if isinstance(self.model, Transformer):
                 self.model.compile_blocks()
         if isinstance(self.model, Transformer):

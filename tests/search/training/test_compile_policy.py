@@ -21,6 +21,7 @@ from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.token_loss import masked_loss, mean_loss
 from fathom.search.study.keys.config import parse
 from fathom.search.study.planning.budget import expand_budgets, steps_of_a_start
+from fathom.search.training import compile_policy
 from fathom.search.training.compile_policy import (
     launches_may_dominate,
     pays,
@@ -46,6 +47,13 @@ compiles = [
 COMPILED = pytest.param(True, marks=compiles)
 # Traced and derived as for any compiler; making kernels takes long.
 traced = partial(torch.compile, backend="aot_eager")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has compiled for no shape yet."""
+    torch.compiler.reset()
+    monkeypatch.setattr(compile_policy, "_kept", set())
 
 
 def test_a_long_trial_on_a_gpu_pays_and_a_short_one_does_not() -> None:
@@ -128,6 +136,29 @@ def test_every_kind_of_batch_is_compiled(monkeypatch: pytest.MonkeyPatch) -> Non
         compilations.remove_start_callback(begun.append)
     assert len(counts) > 8, "PyTorch's own limit"
     assert min(counts) > 0
+
+
+@compiles[1]
+def test_another_seed_of_one_of_the_last_four_shapes_is_not_compiled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graphs: list[torch.fx.GraphModule] = []
+
+    def compiler(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        graphs.append(graph)
+        return graph.forward
+
+    def compilings(shape: Shape, seed: int) -> int:
+        before = len(graphs)
+        losses_of(new_training(replace(SHORT_PLAN, compiled=True), shape=shape, seed=seed))
+        return len(graphs) - before
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=compiler))
+    shapes = [replace(new_training().model.shape, d_ff=32 + 8 * more) for more in range(5)]
+    assert min(compilings(shape, seed=0) for shape in shapes[:4]) > 0
+    assert [compilings(shape, seed=1) for shape in shapes[:4]] == [0] * 4
+    assert compilings(shapes[4], seed=0) > 0
+    assert compilings(shapes[0], seed=2) > 0, "it was forgotten for the fifth"
 
 
 @compiles[0]
