@@ -12,8 +12,9 @@
     const best = stop.depths[stop.bestIndex];
     const start = `At ${stop.size} parameters the best depth is ${stop.best}, ${stop.basis}.`;
     if (other === best) return `${start} This depth costs nothing.`;
-    const times = other.milliseconds && best.milliseconds
-      ? `${other.milliseconds} ms a token instead of ${best.milliseconds}` : "";
+    const instead = other.milliseconds
+      ? `${other.milliseconds} ms a token instead of ${best.milliseconds}` : "the time of a token not measured";
+    const times = best.milliseconds && instead;
     const costs = [other.nats && `${other.nats} nats`, other.compute && `${other.compute} times the compute`, times];
     const told = costs.filter(Boolean).join("; ") || "not known";
     return `${start} The price of ${layers(other.depth)} instead: ${told}.`;
