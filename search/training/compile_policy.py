@@ -34,14 +34,16 @@ it would compute eagerly what is new."""
 
 
 MOST_SHAPES = 4
-"""Number of shapes whose kernels a process keeps: each may have sixteen, and all count in that
-limit."""
+"""Most shapes whose kernels a process keeps: each may have sixteen, and all count in that limit."""
 _kept: set[Shape] = set()
 
 
 def begin_compiling(shape: Shape) -> None:
-    """Prepares to compile the blocks of a shape; another training of one of the last few shapes in
-    this process needs no compiling. Raises PyTorch's limit of kernels."""
+    """Prepares to compile the blocks of a shape, and raises PyTorch's limit of kernels.
+
+    Another training of a shape in this process needs no compiling, until a shape comes that would
+    be one too many: then what was compiled is forgotten, of all shapes.
+    """
     if shape not in _kept and len(_kept) == MOST_SHAPES:
         torch.compiler.reset()
         _kept.clear()

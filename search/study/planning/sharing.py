@@ -15,7 +15,8 @@ from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_ho
 TRIALS = (2, 4, 8)
 """Numbers of trials on a GPU that are compared with one."""
 WORTH = 0.75
-"""Largest part of the present time that sharing may take to be advised: it is an estimate only."""
+"""Largest part of the time of one trial on each GPU that sharing may take to be advised or chosen:
+both times are estimates."""
 
 Size = tuple[Budget, Sequence[Shape]]
 """A budget and its shapes."""

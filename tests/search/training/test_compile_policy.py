@@ -139,7 +139,7 @@ def test_every_kind_of_batch_is_compiled(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @compiles[1]
-def test_another_seed_of_one_of_the_last_four_shapes_is_not_compiled_again(
+def test_another_seed_of_a_shape_is_not_compiled_again_until_a_fifth_shape_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graphs: list[torch.fx.GraphModule] = []
