@@ -11,7 +11,7 @@ from rich.console import Console
 from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
-from fathom.search.cluster.auto_gpus import kept_gpus, settled_resources
+from fathom.search.cluster.auto_gpus import settled_resources
 from fathom.search.cluster.cost_limit import CostLimit
 from fathom.search.cluster.early_end import DiskSpace, TimeLimit
 from fathom.search.cluster.interrupt import Interrupt
@@ -96,12 +96,13 @@ def run_study(
         _check_device(scheduler, run, objective, steps)
         steps.end()
         with _ends_when_deleted(folder):
-            if interruption := _search(scheduler, objective, run, steps.console):
+            resources, interruption = _search(scheduler, objective, run, steps.console)
+            if interruption:
                 tracker.close()
                 raise interruption
             steps.begin("computing the answer and the report")
             keep_content()  # before the verdict
-            conclusion = _answer(scheduler, tracker, run.began)
+            conclusion = _answer(scheduler, tracker, resources, run.began)
     return RunResult(folder, conclusion)
 
 
@@ -154,11 +155,11 @@ def _ends_when_deleted(folder: run_folder.RunFolder) -> Iterator[None]:
 
 def _search(
     scheduler: Scheduler, objective: Objective, run: OpenRun, console: Console
-) -> BaseException | None:
+) -> tuple[ResourcesConfig, BaseException | None]:
     """Runs trials until all are done, or the hours or the money are over.
 
-    Returns None, or what ended the search before that: the user's interrupt or an error of the
-    machine.
+    Returns the resources of each trial, and what ended the search before that: the user's interrupt
+    or an error of the machine; None if nothing did.
     """
     folder, interrupt = run.folder, Interrupt()
     with Progress(scheduler, run.plans, console) as progress, GpuSharing() as sharing:
@@ -182,9 +183,9 @@ def _search(
         if line := cost.sentence():
             progress.print_line(line)
     if scheduler.done or limit.over or cost.over or not interrupt.requested:
-        return None
+        return resources, None
     progress.print_interruption(len(interrupt.saved))
-    return interrupt.error or KeyboardInterrupt()
+    return resources, interrupt.error or KeyboardInterrupt()
 
 
 def _resources(scheduler: Scheduler, progress: Progress, sharing: GpuSharing) -> ResourcesConfig:
@@ -198,9 +199,12 @@ def _resources(scheduler: Scheduler, progress: Progress, sharing: GpuSharing) ->
     return settled_resources(config, folder, sizes, sharing, progress.print_line)
 
 
-def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:
+def _answer(
+    scheduler: Scheduler, tracker: Tracker, resources: ResourcesConfig, began: float
+) -> Conclusion:
     """Returns the conclusion of a search after publishing it; deletes checkpoints that no trial
-    needs any more, and keeps the speeds of the trials since the Unix time `began`."""
+    needs any more, and keeps the speeds of the trials since the Unix time `began`, which had these
+    resources."""
     folder, records, ended = scheduler.folder, scheduler.records, time.monotonic()
     unfinished = [size for size, search in scheduler.budgets.items() if not search.done]
     conclusion = conclude(
@@ -216,7 +220,8 @@ def _answer(scheduler: Scheduler, tracker: Tracker, began: float) -> Conclusion:
     if scheduler.done:
         forget_checkpoints(folder, records, conclusion.audits)
     seconds = time.monotonic() - ended if cluster_address() is None else None
-    keep_speeds_of(kept_gpus(scheduler.config, folder), records, began, seconds)
+    config = scheduler.config.model_copy(update={"resources": resources})
+    keep_speeds_of(config, records, began, seconds)
     return conclusion
 
 

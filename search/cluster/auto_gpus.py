@@ -48,12 +48,6 @@ def settled_resources(
     return given_gpus(config, share).resources
 
 
-def kept_gpus(config: StudyConfig, folder: RunFolder) -> StudyConfig:
-    """Returns the study with the GPUs of each trial that `auto` took for the search in a folder."""
-    share = _kept(folder) if config.resources.gpus_per_trial == "auto" else None
-    return config if share is None else given_gpus(config, share)
-
-
 def _of_auto(
     config: StudyConfig,
     folder: RunFolder,
