@@ -36,6 +36,10 @@ class Batch(NamedTuple):
         """Arguments of the model: the inputs (B, T), and the sources (B, S) if there are any."""
         return (self.inputs,) if self.sources is None else (self.inputs, self.sources)
 
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """The batch with each tensor as `change` returns it."""
+        return Batch._make(None if part is None else change(part) for part in self)
+
     def chunk(self, count: int) -> list["Batch"]:
         """The batch in at most `count` parts of whole sequences."""
         parts = (() if tensor is None else tensor.chunk(count) for tensor in self)

@@ -3,6 +3,7 @@
 Shapes: B batch, T time, N = B * T, V vocabulary.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,8 +15,24 @@ from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.keys import logit_tokens
 
 
+def over_rows(compute: Callable[[Model, Batch], Tensor], model: Model, batch: Batch) -> Tensor:
+    """What `compute` returns of a model and a batch: a tensor with as many entries in its first
+    dimension for each row of the batch.
+
+    Where several processes evaluate the model, each computes some rows; `compute` is sent to them,
+    so it is a function of a module, or a `partial` of one.
+    """
+    spread = getattr(model, "over_rows", None)
+    found: Tensor = compute(model, batch) if spread is None else spread(compute, batch)
+    return found
+
+
 def token_losses(model: Model, batch: Batch) -> Tensor:
     """Loss of each token in nats, (N,); in training with the label smoothing of the model."""
+    return over_rows(_token_losses, model, batch)
+
+
+def _token_losses(model: Model, batch: Batch) -> Tensor:
     logits_NV, targets_N = model(*batch.read).flatten(0, 1), batch.targets.flatten()
     smoothing = _smoothing(model)
     if smoothing or torch.compiler.is_compiling():
@@ -69,6 +86,12 @@ def _chunked(model: Any, batch: Batch, weights_N: Tensor, chunk: int) -> Tensor:
 def answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Loss of each target in nats, 0 if ignored; True if it is not ignored; True if the most
     likely token is right. All (B, T)."""
+    losses_BT, asked_BT, right_BT = over_rows(_answers, model, batch).unbind(-1)
+    return losses_BT, asked_BT.bool(), right_BT.bool()
+
+
+def _answers(model: Model, batch: Batch) -> Tensor:
+    """The three parts of `answers` as numbers, (B, T, 3)."""
     asked_BT = batch.targets != IGNORED
     targets_BT = batch.targets.clamp(min=0)
     logits_BTV = model(*batch.read)
@@ -76,7 +99,7 @@ def answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         logits_BTV.flatten(0, 1).float(), targets_BT.flatten(), reduction="none"
     ).view_as(targets_BT)
     right_BT = logits_BTV.argmax(-1) == targets_BT
-    return losses_BT * asked_BT, asked_BT, right_BT & asked_BT
+    return torch.stack((losses_BT * asked_BT, asked_BT, right_BT & asked_BT), dim=-1)
 
 
 class _CrossEntropy(torch.autograd.Function):

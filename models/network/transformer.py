@@ -4,7 +4,7 @@ Shapes: B batch, T time, N = B * T, D d_model, R embedding rank, V vocabulary.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -57,9 +57,12 @@ class Transformer(nn.Module):
         """Number of decoder layers that read the stack, if it is an encoder."""
         self.dropout = 0.0
         self.label_smoothing = 0.0
+        """Share of each target that training spreads over the vocabulary (Szegedy et al. 2016)."""
         self.compiled_chunk: LossOfChunk | None = None
         """`loss_of_chunk` as the compiler has it, for training; None if it is not compiled."""
-        """Share of each target that training spreads over the vocabulary (Szegedy et al. 2016)."""
+        self.over_rows: Callable[..., Tensor] | None = None
+        """Computes a function of this model and of a batch on several processes, each for some of
+        the rows; None where one process has all of them."""
         self.scales = scales = forward_scales(parametrization, shape, read_by=read_by)
         self.embedding = nn.Embedding(shape.vocab_size, shape.embedding_rank or shape.d_model)
         self.embedding_projection = _projection(shape)

@@ -1,7 +1,8 @@
 """Metrics of a training at an evaluation, and the test for divergence. Torch only."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -40,15 +41,22 @@ class Evaluated:
         return (self.metrics | self.details, self.layers) if detailed else ({**self.metrics}, {})
 
 
+@contextmanager
+def computing_evaluations(training: Training) -> Iterator[None]:
+    """Context in which the model computes as in evaluations: without dropout, in the plan's
+    precision."""
+    training.model.eval()
+    with autocast(training.device, training.plan):
+        yield
+    training.model.train()
+
+
 def evaluate(training: Training, objective: Objective) -> Evaluated:
     """Evaluates the model, with details if its horizon or a longer one wants them here."""
     plan, step, details, layers = training.plan, training.step, dict[str, float](), Layers()
-    training.model.eval()
-    with autocast(training.device, plan):
-        metrics = objective.evaluate(training.model)
-        if training.ended or _is_detailed(plan, step):
-            details, layers = detailed_metrics(training, objective)
-    training.model.train()
+    metrics = objective.evaluate(training.model)
+    if training.ended or _is_detailed(plan, step):
+        details, layers = detailed_metrics(training, objective)
     if training.auto_sizing is not None:
         metrics |= counts_left(training.transformer)
     return Evaluated(metrics, details, layers)

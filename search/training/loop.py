@@ -23,6 +23,7 @@ from fathom.search.records import derive_seed
 from fathom.search.training.evaluation import (
     Evaluated,
     autocast,
+    computing_evaluations,
     divergence_with_origin,
     evaluate,
     measure_ahead,
@@ -33,6 +34,7 @@ from fathom.search.training.micro_batches import (
     is_out_of_memory,
     weighted_micro_batches,
 )
+from fathom.search.training.ranks.spread_evaluation import evaluate_on_ranks
 from fathom.search.training.recorded_step import recorded_step
 from fathom.search.training.state import Measurement, Training
 
@@ -111,9 +113,11 @@ def until_over(
 
 
 def _evaluated(training: Training, objective: Objective) -> Evaluated:
-    """Evaluates, on all ranks alike."""
-    with training.whole():
-        return training.ranks.broadcast(lambda: evaluate(training, objective))
+    """Evaluates on all ranks, which have the same result."""
+    with training.whole(), computing_evaluations(training):
+        return evaluate_on_ranks(
+            training.ranks, training.model, lambda: evaluate(training, objective)
+        )
 
 
 def _measure(

@@ -10,6 +10,7 @@ Shapes: B batch, T time, V vocabulary, C classes.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -33,6 +34,7 @@ from fathom.objectives.rows.classification.labelled_texts import (
 from fathom.objectives.rows.held_out import warn_of_shared
 from fathom.objectives.text.encode import Ids
 from fathom.objectives.token_ids import PAD
+from fathom.objectives.token_loss import over_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,9 +164,15 @@ class Classification:
 
     def _pooled(self, model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
         """Logits of the classes (B, C), in float32, and the class of each text from 0."""
-        logits_BTC = model(batch.inputs)[:, :, self.first_class :].float()
+        pooled = partial(_pooled_logits, first_class=self.first_class, last=self.pooling == "last")
+        logits_BC = over_rows(pooled, model, batch)
         asked_BT = batch.targets != IGNORED
-        pooled_BT = asked_BT if self.pooling == "last" else batch.inputs != PAD
-        weights_BT = pooled_BT / pooled_BT.sum(1, keepdim=True)
-        logits_BC = (weights_BT[:, :, None] * logits_BTC).sum(1)
         return logits_BC, (batch.targets * asked_BT).sum(1) - self.first_class
+
+
+def _pooled_logits(model: Model, batch: Batch, *, first_class: int, last: bool) -> Tensor:
+    """Logits of the classes (B, C), in float32, of the last token or the mean of all."""
+    logits_BTC = model(batch.inputs)[:, :, first_class:].float()
+    pooled_BT = batch.targets != IGNORED if last else batch.inputs != PAD
+    weights_BT = pooled_BT / pooled_BT.sum(1, keepdim=True)
+    return (weights_BT[:, :, None] * logits_BTC).sum(1)

@@ -83,8 +83,8 @@ def fit_step(
         way = replace(how, recomputes=recomputes, shards=shards)
         for count in (count for count in range(1, sequences + 1) if sequences % count == 0):
             step = step_memory(shape, sequences=sequences // count, pieces=count, how=way).total
-            copied = not (how.gpu or shards)  # to be saved
-            need = step + checkpoint_bytes(shape) * copied
+            copied = 0 if how.gpu else checkpoint_bytes(shape)  # to be saved
+            need = step + (copied // how.ranks if shards else copied)
             found = StepFit(count, recomputes, need, need <= memory, shards)
             if found.enough:
                 return found

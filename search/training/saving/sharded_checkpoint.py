@@ -7,18 +7,23 @@ replaces both, and any number of processes may resume from them.
 
 import importlib
 import shutil
+import socket
 import uuid
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch.distributed
 from torch import Tensor
 
 from fathom.objectives.durable import sync_folder
 from fathom.search.run_folder import PARTS, forget_parts
 from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.saving import checkpoint
+from fathom.search.training.saving.state_copy import StateCopy
 
 FOLDER, PART = "folder of parts", "in parts"
 """Key of the name of the folder in a state, and the value that replaces each tensor in parts."""
@@ -26,20 +31,25 @@ State = dict[str, Any]
 
 
 class ShardedSaver:
-    """Saves states of a sharded training on all ranks at the same step, while they wait.
+    """Saves states of a sharded training, for which all ranks call its methods at the same step.
 
-    It has the methods of `BackgroundSaver`.
+    It has the methods of `BackgroundSaver`. Ranks on one machine copy their parts and train on
+    while the copies are written; ranks on several wait until their parts are written.
     """
 
     def __init__(self, path: Path, ranks: Ranks) -> None:
         self._path, self._ranks = path, ranks
+        self._copy, self._writer = StateCopy(), ThreadPoolExecutor(1)
+        self._written: Future[None] | None = None
+        self._beside = _group_beside(ranks)
 
     def start(self, state: State) -> None:
-        """Saves a state; where that fails, the state before is still there.
+        """Begins to save a state; where that fails, the state before is still there.
 
         Raises:
-            DiskFullError: when there was no room for it.
+            DiskFullError: when there was no room for it or for the state before.
         """
+        self.finish()
         name = self._ranks.broadcast(lambda: f"{self._path.stem}.{uuid.uuid4().hex[:8]}{PARTS}")
         parts, folder = dict[str, Tensor](), self._path.with_name(name)
 
@@ -49,10 +59,20 @@ class ShardedSaver:
             parts[name] = leaf
             return PART
 
-        rest = _mapped(state, take) | {FOLDER: name}
+        rest = self._copy.take(_mapped(state, take) | {FOLDER: name})
+        library = _library()
+        if self._beside is None:
+            self._put(partial(library.save, parts, checkpoint_id=folder), rest, folder)
+            return
+        saved = library.async_save(parts, checkpoint_id=folder, process_group=self._beside)
+        self._written = self._writer.submit(self._put, saved.result, rest, folder)
+
+    def _put(self, parts_written: Callable[[], object], rest: State, folder: Path) -> None:
+        """Waits until all parts are in their folder; the leader then has the file name it."""
         try:
-            _on_all_ranks("save", parts, checkpoint_id=folder)
+            _on_all_ranks(parts_written)
             if self._ranks.is_leader:
+                self._copy.wait()
                 sync_folder(folder)  # the files in it are on the disk already
                 checkpoint.save(rest, self._path)
                 forget_parts(self._path, but=folder)
@@ -63,11 +83,33 @@ class ShardedSaver:
             warnings.warn(f"no checkpoint: {error}", stacklevel=2)
 
     def is_writing(self) -> bool:
-        """False: a state is written once `start` returns."""
-        return False
+        """True until the last state is saved.
+
+        Raises:
+            DiskFullError: when there was no room for it.
+        """
+        if self._written and self._written.done():
+            self.finish()
+        return self._written is not None
 
     def finish(self) -> None:
-        """Returns at once."""
+        """Waits until the last state is saved.
+
+        Raises:
+            DiskFullError: when there was no room for it.
+        """
+        written, self._written = self._written, None
+        if written:
+            written.result()
+
+
+def _group_beside(ranks: Ranks) -> Any:
+    """A group of the same ranks for threads that save while the ranks train, by gloo; None where
+    they are on several machines, which gloo finds only if no name of them means the machine itself,
+    as on Debian."""
+    names: list[Any] = [None] * ranks.size
+    torch.distributed.all_gather_object(names, socket.gethostname())
+    return torch.distributed.new_group(backend="gloo") if len({*names}) == 1 else None
 
 
 def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
@@ -90,7 +132,9 @@ def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
     # Another user may have written the metadata, which PyTorch's own reader would unpickle.
     reader: Any = importlib.import_module("fathom.search.training.saving.parts_reader")
     folder = path.with_name(state[FOLDER])
-    _on_all_ranks("load", wanted, storage_reader=reader.PartsReader(folder))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is .* in a single process")
+        _on_all_ranks(partial(_library().load, wanted, storage_reader=reader.PartsReader(folder)))
     whole: State = _mapped(state, wanted.get)
     return whole
 
@@ -104,15 +148,17 @@ def _mapped(state: Any, change: Callable[[str, Any], Any], name: str = "") -> An
     return change(name, state)
 
 
-def _on_all_ranks(what: str, parts: dict[str, Tensor], **where: Any) -> None:
+def _library() -> Any:
+    """PyTorch's distributed checkpoints, whose import takes a second."""
+    return importlib.import_module("torch.distributed.checkpoint")
+
+
+def _on_all_ranks(work: Callable[[], object]) -> None:
     """Saves or loads parts; raises the error of the first rank that failed on every rank."""
-    library: Any = importlib.import_module("torch.distributed.checkpoint")  # takes a second
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="torch.distributed is .* in a single process")
-        try:
-            getattr(library, what)(parts, **where)
-        except library.CheckpointException as error:  # which is no Exception
-            first, _ = next(iter(error.failures.values()))
-            if isinstance(first, OSError | RuntimeError):
-                raise first from None
-            raise RuntimeError(f"{type(first).__name__}: {first}") from None
+    try:
+        work()
+    except _library().CheckpointException as error:  # which is no Exception
+        first, _ = next(iter(error.failures.values()))
+        if isinstance(first, OSError | RuntimeError):
+            raise first from None
+        raise RuntimeError(f"{type(first).__name__}: {first}") from None

@@ -1,10 +1,15 @@
 """A trial of which each of two processes keeps a part: saved in parts, and resumed from them."""
 
+import errno
+import importlib
 import os
 import pickle
 import shutil
+import socket
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +21,8 @@ from fathom.search.run_folder import PARTS
 from fathom.search.training import device
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
+from fathom.search.training.saving import checkpoint
+from fathom.search.training.saving.sharded_checkpoint import ShardedSaver, with_parts
 from fathom.search.training.trial import RunningTrial
 from tests.support.planted import PlantedPickle
 from tests.support.toy import CPU, Successor
@@ -61,6 +68,88 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     *_, last = trial(tmp_path_factory.mktemp("alone")).reports()
     assert last.outcome is Outcome.FINISHED
     return [point.loss for point in last.points]
+
+
+class Saving:
+    """A state of one sharded tensor that two ranks save."""
+
+    def __init__(self, folder: Path, ranks: Ranks) -> None:
+        self.path, self._ranks = folder / "state.pt", ranks
+        library: Any = importlib.import_module("torch.distributed.tensor")
+        meshes: Any = importlib.import_module("torch.distributed.device_mesh")
+        mesh = meshes.init_device_mesh("cpu", (2,))
+        whole = torch.arange(2**20, dtype=torch.float32)
+        self.tensor = library.distribute_tensor(whole, mesh, [library.Shard(0)])
+        self.sum = torch.zeros(1)
+        self.saver = ShardedSaver(self.path, ranks)
+
+    def start_then_change(self) -> None:
+        """Begins to save, and changes the tensors at once."""
+        self.saver.start({"weights": self.tensor, "sum": self.sum})
+        self.tensor.to_local().fill_(-1.0)
+        self.sum += 1
+
+    def read(self) -> tuple[Any, Any]:
+        """Both tensors as they are on disk."""
+        torch.distributed.barrier()
+        state = checkpoint.load(self.path, CPU)
+        assert state is not None
+        state = with_parts(state, self.path, lambda: {"weights": self.tensor.clone()})
+        return state["weights"].full_tensor(), state["sum"]
+
+    def folders(self) -> list[Path]:
+        """The folders of parts that are there."""
+        torch.distributed.barrier()
+        return list(self.path.parent.glob(f"*{PARTS}"))
+
+
+def _saves_while_it_trains(rank: int, folder: Path, *, machines: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "gethostname", lambda: f"machine-{rank % machines}")
+        saving = Saving(folder, Ranks(rank, 2))
+    saving.start_then_change()
+    assert machines == 1 or not saving.saver.is_writing(), "it waits on several machines"
+    for _ in range(100):  # as training does meanwhile
+        torch.distributed.all_reduce(torch.ones(100))
+    saving.saver.finish()
+    assert not saving.saver.is_writing()
+    weights, total = saving.read()
+    assert torch.equal(weights, torch.arange(2**20, dtype=torch.float32))
+    assert total == 0
+
+
+@pytest.mark.parametrize("machines", [1, 2])
+def test_what_changes_while_parts_are_written_is_not_saved(tmp_path: Path, machines: int) -> None:
+    saves = partial(_saves_while_it_trains, machines=machines)
+    in_processes(saves, tmp_path, size=2, meeting=tmp_path / "meeting")
+
+
+def _disk_is_full_on_one_rank(rank: int, folder: Path) -> None:
+    saving = Saving(folder, Ranks(rank, 2))
+    saving.start_then_change()
+    saving.saver.finish()
+    before = saving.folders()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        if rank == 1:
+            writer: Any = importlib.import_module("torch.distributed.checkpoint.filesystem")
+            patch.setattr(writer.FileSystemWriter, "write_data", full)
+        saving.start_then_change()
+        with pytest.raises(checkpoint.DiskFullError):
+            saving.saver.finish()
+    assert saving.folders() == before
+    weights, total = saving.read()
+    assert torch.equal(weights, torch.arange(2**20, dtype=torch.float32))
+    assert total == 0
+
+
+def test_a_full_disk_of_one_rank_is_told_on_all_and_leaves_the_state_before(
+    tmp_path: Path,
+) -> None:
+    in_processes(_disk_is_full_on_one_rank, tmp_path, size=2, meeting=tmp_path / "meeting")
 
 
 def test_two_processes_resume_from_their_parts_to_the_end_of_one_process(

@@ -1,0 +1,85 @@
+"""An evaluation by all ranks of a trial: the leader runs it, and each rank computes some rows of
+every batch. Torch only.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from fathom.models.building import SearchedModel
+from fathom.models.network.transformer import Transformer
+from fathom.objectives.contract import Batch, Model
+from fathom.search.training.ranks.data_parallel import Ranks
+
+Value = TypeVar("Value")
+OfRows = Callable[[Model, Batch], Tensor]
+"""What is computed of a batch: a tensor with as many entries in its first dimension for each row.
+It is sent to other processes, so it is a function of a module, or a `partial` of one."""
+
+
+class _Work(NamedTuple):
+    """A batch that the leader hands out, in the memory of the machine."""
+
+    compute: OfRows
+    batch: Batch
+
+
+def evaluate_on_ranks(ranks: Ranks, model: SearchedModel, evaluate: Callable[[], Value]) -> Value:
+    """The value that `evaluate` returns on the leader, on every rank; all of them call this.
+
+    Meanwhile `model.over_rows` spreads batches over the ranks. A user's own model is evaluated by
+    the leader alone.
+    """
+    if ranks.size == 1 or not isinstance(model, Transformer):
+        return ranks.broadcast(evaluate)
+    if not ranks.is_leader:
+        with torch.no_grad():
+            _help(ranks, model)
+        return ranks.broadcast(evaluate)
+    model.over_rows = partial(_on_all_ranks, ranks, model)
+    try:
+        value = evaluate()
+    finally:
+        model.over_rows = None
+    ranks.broadcast(lambda: None)  # ends the help
+    return ranks.broadcast(lambda: value)
+
+
+def _on_all_ranks(ranks: Ranks, model: Transformer, compute: OfRows, batch: Batch) -> Tensor:
+    """What `compute` returns of a batch, on the leader."""
+    sent = batch.mapped(Tensor.cpu)
+    ranks.broadcast(lambda: _Work(compute, sent))
+    found = _gathered(ranks, model, compute, batch)
+    return found[: len(found) * len(batch.inputs) // (ranks.size * _rows_each(ranks, batch))]
+
+
+def _help(ranks: Ranks, model: Transformer) -> None:
+    """Computes rows of each batch that the leader hands out, until it has no more."""
+    device = model.embedding.weight.device
+    while (work := ranks.broadcast(_nothing)) is not None:
+        _gathered(ranks, model, work.compute, work.batch.mapped(lambda part: part.to(device)))
+
+
+def _nothing() -> _Work | None:
+    """The work that a rank has which is not the leader."""
+    return None
+
+
+def _gathered(ranks: Ranks, model: Transformer, compute: OfRows, batch: Batch) -> Tensor:
+    """What all ranks compute of their rows, one after another, with the first rows once more at the
+    end where the ranks have room for more rows than there are."""
+    each = _rows_each(ranks, batch)
+    rows = torch.arange(ranks.rank * each, (ranks.rank + 1) * each) % len(batch.inputs)
+    rows = rows.to(batch.inputs.device)
+    own = compute(model, batch.mapped(lambda part: part[rows])).detach().contiguous()
+    parts = [torch.empty_like(own) for _ in range(ranks.size)]
+    torch.distributed.all_gather(parts, own)
+    return torch.cat(parts)
+
+
+def _rows_each(ranks: Ranks, batch: Batch) -> int:
+    """Number of rows that each rank computes."""
+    return -(-len(batch.inputs) // ranks.size)
