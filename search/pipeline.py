@@ -77,22 +77,10 @@ def run_study(
     ):
         tracker.confirm()
         tracker.data(run.data)
-        run_folder.write_atomically(folder.config, run.tracked.config_text)
-        write_fingerprint(folder, fingerprint)
-        if run.step_times:
-            freeze_steps(folder, run.step_times)
+        _write_down(run)
         if extended:
             _extend(run, steps.console)
-        scheduler = Scheduler(
-            config,
-            run.spaces,
-            folder,
-            [tracker.trial],
-            kept,
-            past=run.past,
-            fingerprint=fingerprint.study,
-            trunks=trunks_of(config, folder, fingerprint.data),
-        )
+        scheduler = _scheduler(run, tracker, kept)
         _check_device(scheduler, run, objective, steps)
         steps.end()
         with _ends_when_deleted(folder):
@@ -118,6 +106,28 @@ def _with_steps_measured(run: OpenRun, objective: Objective, steps: Steps) -> Op
     shapes = len(timed_tasks(run.plans))
     steps.begin(f"measuring training steps of {shapes} shapes, before the first trial")
     return run.timed(measure_steps(run.config, run.plans, objective))
+
+
+def _write_down(run: OpenRun) -> None:
+    """Writes into the run folder what a run that continues this one compares itself with."""
+    run_folder.write_atomically(run.folder.config, run.tracked.config_text)
+    write_fingerprint(run.folder, run.fingerprint)
+    if run.step_times:
+        freeze_steps(run.folder, run.step_times)
+
+
+def _scheduler(run: OpenRun, tracker: Tracker, studies: Studies) -> Scheduler:
+    """The scheduler of a run, which goes on where the run has ended before."""
+    return Scheduler(
+        run.config,
+        run.spaces,
+        run.folder,
+        [tracker.trial],
+        studies,
+        past=run.past,
+        fingerprint=run.fingerprint.study,
+        trunks=trunks_of(run.config, run.folder, run.fingerprint.data),
+    )
 
 
 def _check_device(scheduler: Scheduler, run: OpenRun, objective: Objective, steps: Steps) -> None:
@@ -182,7 +192,8 @@ def _search(
         cost.keep()
         if line := cost.sentence():
             progress.print_line(line)
-    if scheduler.done or limit.over or cost.over or not interrupt.requested:
+    at_a_limit = interrupt.error is None and (limit.over or cost.over)
+    if scheduler.done or at_a_limit or not interrupt.requested:
         return resources, None
     progress.print_interruption(len(interrupt.saved))
     return resources, interrupt.error or KeyboardInterrupt()

@@ -33,7 +33,8 @@ class Interrupt:
         self._requested_at: float | None = None
         self._insisted = False
         self.error: Exception | None = None
-        """Error for which the search ends, mostly of the machine; None if a user asked for it."""
+        """First error for which the search ends or that came while it did, mostly of the machine;
+        None if there was none."""
         self.saved: set[str] = set()
         """Trials that have saved their state, from which they can be resumed."""
 
@@ -49,9 +50,10 @@ class Interrupt:
 
     def request(self, ending: Path, error: Exception | None = None) -> None:
         """Asks for the end: no trial starts any more, and the running ones save when they see
-        the file `ending` beside their checkpoints."""
+        the file `ending` beside their checkpoints. Of several errors the first is kept."""
         if not self.requested:
-            self._requested_at, self.error = time.monotonic(), error
+            self._requested_at = time.monotonic()
+        self.error = self.error or error
         with suppress(OSError):  # of a full disk: then trials go on from older checkpoints
             ending.touch()
 

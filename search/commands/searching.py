@@ -93,9 +93,17 @@ def run(
         result = _search(ready, studies, console, extend=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
+    _print_run(result, runs, time.monotonic() - began, console)
+    _reply(result, as_json=as_json, exit_verdict=exit_verdict)
+
+
+def _reply(result: "RunResult", *, as_json: bool, exit_verdict: bool) -> None:
+    """Prints the answer of a run as JSON, and exits by its verdict, where that is asked for.
+
+    Exits with 1 where no trial finished.
+    """
     from fathom.search.contract.studies import study_reply
 
-    _print_run(result, runs, time.monotonic() - began, console)
     say_unchecked(result.folder.records)
     told = partial(study_reply, "run", result.conclusion, result.folder.path)
     if as_json:

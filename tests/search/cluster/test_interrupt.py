@@ -55,9 +55,12 @@ def test_the_end_is_overdue_after_that_time(
     assert not interrupt.is_overdue([record(1e9)])
 
 
-def test_the_first_request_says_why(tmp_path: Path) -> None:
-    first, second, full = Interrupt(), Interrupt(), OSError(errno.ENOSPC, "No space left")
-    first.request(tmp_path / "ending")
-    first.request(tmp_path / "ending", full)
-    second.request(tmp_path / "ending", full)
-    assert (first.error, second.error) == (None, full)
+def test_the_first_error_is_kept_also_after_a_user_has_asked_for_the_end(tmp_path: Path) -> None:
+    asked, failed, full = Interrupt(), Interrupt(), OSError(errno.ENOSPC, "No space left")
+    asked.request(tmp_path / "ending")
+    assert asked.error is None
+    for interrupt in (asked, failed):
+        interrupt.request(tmp_path / "ending", full)
+        interrupt.request(tmp_path / "ending", ValueError("a later one"))
+        interrupt.request(tmp_path / "ending")
+        assert interrupt.error is full
