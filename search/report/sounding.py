@@ -7,8 +7,7 @@ and a cost rises with the square of ln(depth / best): as steeply as at the budge
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from math import exp, log
+from math import ceil, exp, floor, log, log10
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,15 @@ from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.findings import Findings, why_no_law
 from fathom.search.formatting import rounded_count
 from fathom.search.report import text
-from fathom.search.report.charts.chart import Chart, log_grid
+from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.sounding import predictions, sounding_chart
 from fathom.search.report.latency import BudgetLatency
 from fathom.search.report.other_depths import multiple_text, nats_text
 
 BEYOND = 10
 """Multiple of the largest budget up to which the law is shown."""
-BETWEEN = 4
-"""Stops of the handle between two budgets, and as many for each such stretch beyond."""
+ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8)
+"""First digits of the sizes at which the handle stops beside the budgets."""
 MOST_DEPTHS = 13
 """Depths of which the cost is shown at a size."""
 SPREAD = 4.0
@@ -292,15 +291,13 @@ def _cost(depth: int, said: Prediction, curvature: float) -> DepthCost:
 
 
 def _between(budgets: Sequence[int], largest: float) -> list[float]:
-    """Sizes between budgets, and beyond them, at even steps of a log scale."""
-    sizes = [float(size) for size in sorted(budgets)]
-    if largest > sizes[-1]:
-        sizes.append(largest)
-    found = []
-    for low, high in pairwise(sizes):
-        inner = log_grid(low, high, BETWEEN)[1:-1]
-        found += [*inner, *([high] if high == largest and high not in budgets else [])]
-    return found
+    """Round sizes between the smallest of the budgets and the largest size, which is the last, but
+    for the budgets themselves."""
+    smallest = min(budgets)
+    powers = range(floor(log10(smallest)), ceil(log10(largest)))
+    rounded = [digits * 10.0**power for power in powers for digits in ROUND]
+    inside = [size for size in rounded if smallest < size < largest and size not in budgets]
+    return inside + [largest] * (largest > max(budgets))
 
 
 def _spread(best: int) -> list[int]:

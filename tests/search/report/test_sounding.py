@@ -98,6 +98,12 @@ def test_the_handle_begins_at_the_largest_budget_and_goes_over_ascending_sizes(
     assert sounded.stops[sounded.first].size == "3M"
 
 
+def test_the_handle_stops_at_budgets_and_round_sizes(sounded: SoundingValues) -> None:
+    sizes = [stop.size for stop in sounded.stops]
+    assert sizes[:7] == ["300k", "400k", "500k", "600k", "800k", "1M", "1.5M"]
+    assert sizes[-6:] == ["6M", "8M", "10M", "15M", "20M", "30M"]
+
+
 def test_without_a_law_there_are_the_budgets_alone_and_the_reason(found: Conclusion) -> None:
     two = replace(found, optima=found.optima[:2])
     alone = told(two)
