@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fathom.objectives.contract import IGNORED, Batch, Model
-from fathom.objectives.keys import logit_tokens
+from fathom.objectives.keys import eval_chunk_tokens, logit_tokens
 
 
 def over_rows(compute: Callable[[Model, Batch], Tensor], model: Model, batch: Batch) -> Tensor:
@@ -25,6 +25,12 @@ def over_rows(compute: Callable[[Model, Batch], Tensor], model: Model, batch: Ba
     spread = getattr(model, "over_rows", None)
     found: Tensor = compute(model, batch) if spread is None else spread(compute, batch)
     return found
+
+
+def tokens_at_once(model: Model, vocab_size: int) -> int:
+    """Number of tokens to evaluate at once, in all processes that evaluate the model."""
+    spread = getattr(model, "over_rows", None)
+    return eval_chunk_tokens(vocab_size) * (1 if spread is None else spread.processes)
 
 
 def token_losses(model: Model, batch: Batch) -> Tensor:

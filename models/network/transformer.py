@@ -4,8 +4,8 @@ Shapes: B batch, T time, N = B * T, D d_model, R embedding rank, V vocabulary.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +31,15 @@ from fathom.models.shape import Shape
 ROTARY_BASE = 10_000.0
 HAVE_VALUES = (Role.ATTENTION_IN, Role.CROSS_KEY_VALUE)
 """Roles of the matrices whose last rows give the values of attention."""
+
+
+class OverRows(Protocol):
+    """Computes a function of a model and of a batch in several processes, each for some rows."""
+
+    processes: int
+
+    def __call__(self, compute: Any, batch: Any) -> Tensor:
+        """What the function returns of all rows."""
 
 
 class Transformer(nn.Module):
@@ -60,9 +69,8 @@ class Transformer(nn.Module):
         """Share of each target that training spreads over the vocabulary (Szegedy et al. 2016)."""
         self.compiled_chunk: LossOfChunk | None = None
         """`loss_of_chunk` as the compiler has it, for training; None if it is not compiled."""
-        self.over_rows: Callable[..., Tensor] | None = None
-        """Computes a function of this model and of a batch on several processes, each for some of
-        the rows; None where one process has all of them."""
+        self.over_rows: OverRows | None = None
+        """Several processes that evaluate this model together; None for one alone."""
         self.scales = scales = forward_scales(parametrization, shape, read_by=read_by)
         self.embedding = nn.Embedding(shape.vocab_size, shape.embedding_rank or shape.d_model)
         self.embedding_projection = _projection(shape)

@@ -15,10 +15,9 @@ from torch import Generator, Tensor
 
 from fathom.objectives.arrays import sent
 from fathom.objectives.contract import Batch, Model
-from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import held_out_draws, training_draws
 from fathom.objectives.synthetic.keys import SyntheticConfig
-from fathom.objectives.token_loss import answers, masked_loss
+from fathom.objectives.token_loss import answers, masked_loss, tokens_at_once
 
 CPU = torch.device("cpu")
 SOLVED_ERROR = 0.05
@@ -125,7 +124,7 @@ class SyntheticObjective(ABC):
     @torch.no_grad()
     def tallies(self, model: Model) -> dict[int, Tally]:
         """The tally of each difficulty, with one synchronisation with the device."""
-        tokens = eval_chunk_tokens(self.vocab_size)
+        tokens = tokens_at_once(model, self.vocab_size)
         sums = [_sums(model, *self.held_out(at), tokens) for at in self.difficulties]
         every = torch.stack(sums).tolist()
         return {at: Tally(*found) for at, found in zip(self.difficulties, every, strict=True)}

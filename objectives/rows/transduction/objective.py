@@ -21,7 +21,6 @@ from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import digest_of
-from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows, training_windows
 from fathom.objectives.rows import word_ids
 from fathom.objectives.rows.held_out import warn_of_shared
@@ -29,7 +28,7 @@ from fathom.objectives.rows.transduction.keys import TransductionConfig
 from fathom.objectives.rows.transduction.pairs import ALL, Pair, parts_of, rows_of
 from fathom.objectives.text.encode import Ids, id_type
 from fathom.objectives.token_ids import PAD
-from fathom.objectives.token_loss import answers, masked_loss
+from fathom.objectives.token_loss import answers, masked_loss, tokens_at_once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +222,7 @@ class Transduction:
         lengths = split.rows.lengths[rows]
         where = np.argsort(lengths, kind="stable")
         nats, asked, exact = [], [], []
-        for chunk in arrays.chunks(rows, lengths, eval_chunk_tokens(self.vocab_size)):
+        for chunk in arrays.chunks(rows, lengths, tokens_at_once(model, self.vocab_size)):
             batch = split.batch(chunk, int(split.rows.lengths[chunk].max()) - 1)
             losses_RT, asked_RT, right_RT = answers(model, batch)
             nats.append(losses_RT.sum(1, dtype=torch.float32))

@@ -25,7 +25,7 @@ from fathom.objectives.rows.translation.keys import BeamConfig, TranslationConfi
 from fathom.objectives.rows.translation.scores import Score, check_sacrebleu, scores
 from fathom.objectives.rows.translation.vocabulary import START, PairTokens
 from fathom.objectives.token_ids import PAD
-from fathom.objectives.token_loss import answers, masked_loss
+from fathom.objectives.token_loss import answers, masked_loss, tokens_at_once
 
 Decoder = Callable[[Tensor], Tensor]
 """Sources (B, S) to targets (B, T), both padded."""
@@ -138,7 +138,7 @@ class Translation:
         """Loss on `dev`, over the same pairs every time, without label smoothing."""
         rows = arrays.spread(len(self.dev), self.eval_examples)
         sums = []
-        for batch in self._batches(self.dev, rows):
+        for batch in self._batches(model, rows):
             losses_RT, asked_RT, _ = answers(model, batch)
             sums.append(torch.stack((losses_RT.sum(dtype=torch.float32), asked_RT.sum())))
         # The one synchronisation with the device; summed in double precision.
@@ -203,8 +203,8 @@ class Translation:
     def _scores(self, outputs: list[str], rows: Rows) -> Mapping[str, Score]:
         return scores(outputs, [self.references[row] for row in rows])
 
-    def _batches(self, split: SentencePairs, rows: Rows) -> Iterator[Batch]:
-        """The rows in batches of similar length."""
-        lengths = split.lengths
-        for chunk in arrays.chunks(rows, lengths[rows], eval_chunk_tokens(self.vocab_size)):
-            yield split.batch(chunk, int(lengths[chunk].max()), count=len(chunk))
+    def _batches(self, model: Model, rows: Rows) -> Iterator[Batch]:
+        """The rows of `dev` in batches of similar length that are evaluated at once."""
+        lengths, most = self.dev.lengths, tokens_at_once(model, self.vocab_size)
+        for chunk in arrays.chunks(rows, lengths[rows], most):
+            yield self.dev.batch(chunk, int(lengths[chunk].max()), count=len(chunk))

@@ -3,7 +3,6 @@ every batch. Torch only.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -39,7 +38,7 @@ def evaluate_on_ranks(ranks: Ranks, model: SearchedModel, evaluate: Callable[[],
         with torch.no_grad():
             _help(ranks, model)
         return ranks.broadcast(evaluate)
-    model.over_rows = partial(_on_all_ranks, ranks, model)
+    model.over_rows = _OnAllRanks(ranks, model)
     try:
         value = evaluate()
     finally:
@@ -48,12 +47,20 @@ def evaluate_on_ranks(ranks: Ranks, model: SearchedModel, evaluate: Callable[[],
     return ranks.broadcast(lambda: value)
 
 
-def _on_all_ranks(ranks: Ranks, model: Transformer, compute: OfRows, batch: Batch) -> Tensor:
-    """What `compute` returns of a batch, on the leader."""
-    sent = batch.mapped(Tensor.cpu)
-    ranks.broadcast(lambda: _Work(compute, sent))
-    found = _gathered(ranks, model, compute, batch)
-    return found[: len(found) * len(batch.inputs) // (ranks.size * _rows_each(ranks, batch))]
+class _OnAllRanks:
+    """What the leader computes of batches by all ranks."""
+
+    def __init__(self, ranks: Ranks, model: Transformer) -> None:
+        self._ranks, self._model = ranks, model
+        self.processes = ranks.size
+        """Number of processes that share the rows."""
+
+    def __call__(self, compute: OfRows, batch: Batch) -> Tensor:
+        """What `compute` returns of a batch."""
+        self._ranks.broadcast(lambda: _Work(compute, batch.mapped(Tensor.cpu)))
+        found = _gathered(self._ranks, self._model, compute, batch)
+        computed = self.processes * _rows_each(self._ranks, batch)
+        return found[: len(found) * len(batch.inputs) // computed]
 
 
 def _help(ranks: Ranks, model: Transformer) -> None:

@@ -22,8 +22,9 @@ from tests.support.training import PARAMETRIZATION
 from tests.support.training import SHORT_PLAN as PLAN
 
 SIZE = 3
-WINDOWS = 5
-"""Held-out rows of the text, which three processes can't share evenly."""
+WINDOWS, AT_ONCE = 5, 16
+"""Held-out rows of the text, which three processes can't share evenly, and the tokens that a
+process evaluates at once: two of these rows."""
 
 
 def text() -> NextToken:
@@ -76,7 +77,8 @@ def evaluated(objective: Objective, ranks: Ranks, *, shards: bool = False) -> Fo
     model, rows = training.transformer, list[int]()
     model.register_forward_pre_hook(lambda _, given: rows.append(len(given[0])))
     model.eval()
-    with training.whole():
+    with pytest.MonkeyPatch.context() as patch, training.whole():
+        patch.setattr("fathom.objectives.keys.EVAL_CHUNK_TOKENS", AT_ONCE)
         metrics = evaluate_on_ranks(ranks, model, lambda: objective.evaluate(model))
     assert model.over_rows is None
     return Found(metrics, rows)
@@ -109,14 +111,17 @@ def test_every_process_has_the_metrics_of_one(
             assert found[name, shards].metrics == pytest.approx(alone.metrics, rel=1e-5), name
 
 
-def test_each_process_computes_a_part_of_the_rows(
+def test_each_process_computes_as_many_rows_at_once_as_one_would_alone(
     by_rank: list[dict[tuple[str, bool], Found]], tmp_path: Path
 ) -> None:
+    alone = evaluated(text(), SINGLE_PROCESS)
+    assert alone.rows == [2, 2, 1]
+    for found in by_rank:
+        assert found["text", False].rows == found["text", True].rows == [2]
     for name, objective in objectives(tmp_path).items():
-        alone = evaluated(objective, SINGLE_PROCESS)
-        for rank, found in enumerate(by_rank):
-            shared = [-(-rows // SIZE) for rows in alone.rows]
-            if name == "asks for logits":  # as a user's own objective may: nothing is known of it
-                shared = [] if rank else alone.rows
-            assert found[name, False].rows == shared, name
-    assert by_rank[1]["text", False].rows == [2]
+        rows = evaluated(objective, SINGLE_PROCESS).rows
+        if name == "asks for logits":  # as a user's own objective may: nothing is known of it
+            assert [found[name, False].rows for found in by_rank] == [rows, [], []]
+        else:
+            shared = [sum(found[name, False].rows) for found in by_rank]
+            assert max(shared) == min(shared) < sum(rows), name
