@@ -36,6 +36,17 @@ def _costs(optimum: Optimum) -> tuple[DepthCost, ...]:
     return optimum.costs if isinstance(optimum, Located) else ()
 
 
+def cost_note(optimum: Optimum) -> str:
+    """Returns how what a depth costs differs from its mean; empty where no cost is known."""
+    if not _costs(optimum):
+        return ""
+    return (
+        "Above the lowest mean: by the trials of this depth alone, against those of the depth with "
+        "the lowest. Instead of the best: by all trials and the curve through them, against the "
+        "best depth."
+    )
+
+
 def compute_note(found: Findings, optimum: Optimum) -> str:
     """Returns what multiples of compute mean for a budget; empty where there are none."""
     law = found.compute_law

@@ -41,7 +41,7 @@ from fathom.search.report.latency import (
     latency_rows,
     request_text,
 )
-from fathom.search.report.other_depths import compute_note, cost_cells
+from fathom.search.report.other_depths import compute_note, cost_cells, cost_note
 from fathom.search.report.papers import metrics_values, papers_values
 from fathom.search.report.sounding import SoundingValues, sounding
 from fathom.search.scheduling.audit import RungAudit
@@ -269,7 +269,7 @@ def _budget(
         "answer": text.answer(optimum),
         "certainty": certainty(optimum),
         "depths": [standing_row(standing, costs[standing.depth]) for standing in standings],
-        "compute_note": compute_note(conclusion, optimum),
+        "notes": [cost_note(optimum), compute_note(conclusion, optimum)],
         "figures": [figure for figure in figures if figure.chart.budget == optimum.budget],
         "metrics": metrics_values(conclusion.papers, optimum.budget),
         "sentences": [text.sentence(rung.sentence) for rung in rungs],

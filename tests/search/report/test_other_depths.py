@@ -15,6 +15,7 @@ from fathom.search.report.other_depths import (
     COST,
     compute_note,
     cost_cells,
+    cost_note,
     other_depths,
 )
 from fathom.search.report.page import page
@@ -72,6 +73,7 @@ def test_terminal_card_and_page_say_the_same(found: Conclusion) -> None:
         assert line in console.file.getvalue()
         assert line in card
         assert compute_note(found, optimum) in card
+        assert cost_note(optimum) in shown
         for row in cost_cells(found, optimum, [known.depth for known in optimum.depths]).values():
             assert all(text in shown for text in row.values())
 
