@@ -107,15 +107,15 @@ def spread(count: int, most: int) -> Rows:
     return np.arange(chosen) * (count - 1) // max(1, chosen - 1)
 
 
-def chunks(rows: Rows, lengths: Rows, tokens: int) -> Iterator[Rows]:
-    """Yields the indices `rows` (R,) in groups of similar length, each of at most `tokens` tokens,
-    padding included.
+def chunks(rows: Rows, lengths: Rows, tokens: int, processes: int = 1) -> Iterator[Rows]:
+    """Yields the indices `rows` (R,) in groups of similar length, each of at most `tokens` tokens
+    for each of the processes that share its rows, padding included.
 
     `lengths` (R,) are their lengths; a row with more tokens is a group of its own.
     """
     order = np.argsort(lengths, kind="stable")
     first = 0
     for at in range(1, len(order) + 1):
-        if at == len(order) or lengths[order[at]] * (at + 1 - first) > tokens:
+        if at == len(order) or lengths[order[at]] * -(-(at + 1 - first) // processes) > tokens:
             yield rows[order[first:at]]
             first = at

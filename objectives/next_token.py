@@ -17,9 +17,10 @@ from torch import Tensor
 
 from fathom.objectives.arrays import placed, sent, spread, tokens_of, windows
 from fathom.objectives.contract import Batch, Model
+from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_windows
 from fathom.objectives.text.encode import Ids
-from fathom.objectives.token_loss import mean_loss, token_losses, tokens_at_once
+from fathom.objectives.token_loss import mean_loss, processes_of, token_losses
 from fathom.objectives.tokens.stream import TokenFiles, TokenReader
 
 
@@ -120,12 +121,12 @@ class NextToken:
         the validation split."""
         # From the first place to the last; none overlap.
         starts_W = spread(len(self.validation) - self.context, self.eval_windows)
-        chunk = max(1, tokens_at_once(model, self.vocab_size) // self.context)
+        chunk = max(1, eval_chunk_tokens(self.vocab_size) // self.context) * processes_of(model)
         sums = []
         for at in range(0, self.eval_windows, chunk):
             batch = self._held_out(starts_W[at : at + chunk])
             sums.append(token_losses(model, batch).sum())
-        # The one synchronisation with the device; summed in double precision.
+        # A process alone waits for the device here only; summed in double precision.
         return self._metrics(math.fsum(torch.stack(sums).tolist()))
 
     def final_metrics(self, model: Model) -> dict[str, float]:

@@ -12,25 +12,26 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fathom.objectives.contract import IGNORED, Batch, Model
-from fathom.objectives.keys import eval_chunk_tokens, logit_tokens
+from fathom.objectives.keys import logit_tokens
 
 
 def over_rows(compute: Callable[[Model, Batch], Tensor], model: Model, batch: Batch) -> Tensor:
-    """What `compute` returns of a model and a batch: a tensor with as many entries in its first
-    dimension for each row of the batch.
+    """What `compute` returns of a model and a batch: a tensor whose first dimension has the same
+    number of entries for each row of the batch, in their order.
 
     Where several processes evaluate the model, each computes some rows; `compute` is sent to them,
-    so it is a function of a module, or a `partial` of one.
+    so it is a function of a module, or a `partial` of one. Errors end the evaluation: the other
+    processes wait for this one.
     """
     spread = getattr(model, "over_rows", None)
     found: Tensor = compute(model, batch) if spread is None else spread(compute, batch)
     return found
 
 
-def tokens_at_once(model: Model, vocab_size: int) -> int:
-    """Number of tokens to evaluate at once, in all processes that evaluate the model."""
+def processes_of(model: Model) -> int:
+    """Number of processes that evaluate a model together, as `over_rows` does."""
     spread = getattr(model, "over_rows", None)
-    return eval_chunk_tokens(vocab_size) * (1 if spread is None else spread.processes)
+    return 1 if spread is None else int(spread.processes)
 
 
 def token_losses(model: Model, batch: Batch) -> Tensor:

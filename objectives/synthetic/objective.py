@@ -15,9 +15,10 @@ from torch import Generator, Tensor
 
 from fathom.objectives.arrays import sent
 from fathom.objectives.contract import Batch, Model
+from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import held_out_draws, training_draws
 from fathom.objectives.synthetic.keys import SyntheticConfig
-from fathom.objectives.token_loss import answers, masked_loss, tokens_at_once
+from fathom.objectives.token_loss import answers, masked_loss, processes_of
 
 CPU = torch.device("cpu")
 SOLVED_ERROR = 0.05
@@ -123,8 +124,8 @@ class SyntheticObjective(ABC):
 
     @torch.no_grad()
     def tallies(self, model: Model) -> dict[int, Tally]:
-        """The tally of each difficulty, with one synchronisation with the device."""
-        tokens = tokens_at_once(model, self.vocab_size)
+        """The tally of each difficulty; a process alone waits for the device once."""
+        tokens = eval_chunk_tokens(self.vocab_size)
         sums = [_sums(model, *self.held_out(at), tokens) for at in self.difficulties]
         every = torch.stack(sums).tolist()
         return {at: Tally(*found) for at, found in zip(self.difficulties, every, strict=True)}
@@ -147,7 +148,7 @@ def solved(errors: Mapping[int, float]) -> float:
 
 def _sums(model: Model, batch: Batch, counted: Tensor, tokens_at_once: int) -> Tensor:
     """Fields of a `Tally` in order, (6,)."""
-    rows = max(1, tokens_at_once // counted.shape[1])
+    rows = max(1, tokens_at_once // counted.shape[1]) * processes_of(model)
     parts = (torch.split(tensor, rows) for tensor in (batch.inputs, batch.targets, counted))
     chunks = zip(*parts, strict=True)
     return torch.stack([_sums_of_chunk(model, *chunk) for chunk in chunks]).sum(0)

@@ -291,12 +291,12 @@ def _cost(depth: int, said: Prediction, curvature: float) -> DepthCost:
 
 
 def _between(budgets: Sequence[int], largest: float) -> list[float]:
-    """Round sizes between the smallest of the budgets and the largest size, which is the last, but
-    for the budgets themselves."""
-    smallest = min(budgets)
+    """Round sizes from the smallest of the budgets to the largest size, without those that read as
+    a budget does, and that largest size."""
+    smallest, taken = min(budgets), {rounded_count(size) for size in (*budgets, largest)}
     powers = range(floor(log10(smallest)), ceil(log10(largest)))
     rounded = [digits * 10.0**power for power in powers for digits in ROUND]
-    inside = [size for size in rounded if smallest < size < largest and size not in budgets]
+    inside = [s for s in rounded if smallest < s < largest and rounded_count(s) not in taken]
     return inside + [largest] * (largest > max(budgets))
 
 

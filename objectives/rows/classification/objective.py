@@ -22,6 +22,7 @@ from fathom.objectives import arrays
 from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.files import digest_of
+from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows.classification.keys import ClassificationConfig
 from fathom.objectives.rows.classification.labelled_texts import (
@@ -33,7 +34,7 @@ from fathom.objectives.rows.classification.labelled_texts import (
 from fathom.objectives.rows.held_out import warn_of_shared
 from fathom.objectives.text.encode import Ids
 from fathom.objectives.token_ids import PAD
-from fathom.objectives.token_loss import over_rows, tokens_at_once
+from fathom.objectives.token_loss import over_rows, processes_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,13 +152,13 @@ class Classification:
     def _scores(self, model: Model, split: TextSplit, rows: Rows) -> tuple[float, float]:
         """Mean nats per text, and share of the texts that are classified correctly."""
         sums = []
-        lengths_R, most = split.rows.lengths[rows], tokens_at_once(model, self.vocab_size)
-        for chunk in arrays.chunks(rows, lengths_R, most):
+        lengths_R, most = split.rows.lengths[rows], eval_chunk_tokens(self.vocab_size)
+        for chunk in arrays.chunks(rows, lengths_R, most, processes_of(model)):
             batch = split.batch(chunk, int(split.rows.lengths[chunk].max()))
             logits_BC, classes_B = self._pooled(model, batch)
             nats = F.cross_entropy(logits_BC, classes_B, reduction="sum")
             sums.append(torch.stack((nats, (logits_BC.argmax(1) == classes_B).sum())))
-        # The one synchronisation with the device; summed in double precision.
+        # A process alone waits for the device here only; summed in double precision.
         nats_sum, right = torch.stack(sums).double().sum(0).tolist()
         return nats_sum / len(rows), right / len(rows)
 

@@ -21,6 +21,7 @@ from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import digest_of
+from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows, training_windows
 from fathom.objectives.rows import word_ids
 from fathom.objectives.rows.held_out import warn_of_shared
@@ -28,7 +29,7 @@ from fathom.objectives.rows.transduction.keys import TransductionConfig
 from fathom.objectives.rows.transduction.pairs import ALL, Pair, parts_of, rows_of
 from fathom.objectives.text.encode import Ids, id_type
 from fathom.objectives.token_ids import PAD
-from fathom.objectives.token_loss import answers, masked_loss, tokens_at_once
+from fathom.objectives.token_loss import answers, masked_loss, processes_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,10 +220,10 @@ class Transduction:
         self, model: Model, split: PairSplit, rows: Rows
     ) -> tuple[float, np.ndarray[Any, np.dtype[np.bool_]]]:
         """Mean nats per token of the targets; per row, True if the whole target is right."""
-        lengths = split.rows.lengths[rows]
+        lengths, most = split.rows.lengths[rows], eval_chunk_tokens(self.vocab_size)
         where = np.argsort(lengths, kind="stable")
         nats, asked, exact = [], [], []
-        for chunk in arrays.chunks(rows, lengths, tokens_at_once(model, self.vocab_size)):
+        for chunk in arrays.chunks(rows, lengths, most, processes_of(model)):
             batch = split.batch(chunk, int(split.rows.lengths[chunk].max()) - 1)
             losses_RT, asked_RT, right_RT = answers(model, batch)
             nats.append(losses_RT.sum(1, dtype=torch.float32))
@@ -230,7 +231,7 @@ class Transduction:
             # `UNKNOWN` stands for many words, so it is never the right one.
             right_R = (right_RT & (batch.targets != word_ids.UNKNOWN)).sum(1)
             exact.append(right_R == asked[-1])
-        # The one synchronisation with the device; rows come back in their own order.
+        # A process alone waits for the device here only; rows come back in their own order.
         sums_R3 = torch.stack([torch.cat(parts).float() for parts in (nats, asked, exact)], 1)
         nats_R, asked_R, exact_R = sums_R3.double().cpu().numpy().T
         right = np.empty(len(rows), np.bool_)

@@ -25,7 +25,7 @@ from fathom.objectives.rows.translation.keys import BeamConfig, TranslationConfi
 from fathom.objectives.rows.translation.scores import Score, check_sacrebleu, scores
 from fathom.objectives.rows.translation.vocabulary import START, PairTokens
 from fathom.objectives.token_ids import PAD
-from fathom.objectives.token_loss import answers, masked_loss, tokens_at_once
+from fathom.objectives.token_loss import answers, masked_loss, processes_of
 
 Decoder = Callable[[Tensor], Tensor]
 """Sources (B, S) to targets (B, T), both padded."""
@@ -141,7 +141,7 @@ class Translation:
         for batch in self._batches(model, rows):
             losses_RT, asked_RT, _ = answers(model, batch)
             sums.append(torch.stack((losses_RT.sum(dtype=torch.float32), asked_RT.sum())))
-        # The one synchronisation with the device; summed in double precision.
+        # A process alone waits for the device here only; summed in double precision.
         nats, asked = torch.stack(sums).double().sum(0).tolist()
         return {"loss": nats / asked}
 
@@ -205,6 +205,6 @@ class Translation:
 
     def _batches(self, model: Model, rows: Rows) -> Iterator[Batch]:
         """The rows of `dev` in batches of similar length that are evaluated at once."""
-        lengths, most = self.dev.lengths, tokens_at_once(model, self.vocab_size)
-        for chunk in arrays.chunks(rows, lengths[rows], most):
+        lengths, most = self.dev.lengths, eval_chunk_tokens(self.vocab_size)
+        for chunk in arrays.chunks(rows, lengths[rows], most, processes_of(model)):
             yield self.dev.batch(chunk, int(lengths[chunk].max()), count=len(chunk))

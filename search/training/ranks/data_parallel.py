@@ -30,7 +30,7 @@ class Ranks:
 
     @property
     def is_leader(self) -> bool:
-        """True for the rank that evaluates, reports and saves."""
+        """True for the rank that runs evaluations, reports, and writes the checkpoint file."""
         return self.rank == 0
 
     def network(self, model: SearchedModel, *, shards: str = "") -> Model:

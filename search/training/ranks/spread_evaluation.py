@@ -15,8 +15,8 @@ from fathom.search.training.ranks.data_parallel import Ranks
 
 Value = TypeVar("Value")
 OfRows = Callable[[Model, Batch], Tensor]
-"""What is computed of a batch: a tensor with as many entries in its first dimension for each row.
-It is sent to other processes, so it is a function of a module, or a `partial` of one."""
+"""What is computed of a batch: a tensor whose first dimension has the same number of entries for
+each row. It is sent to other processes, so it is a function of a module, or a `partial` of one."""
 
 
 class _Work(NamedTuple):
@@ -71,7 +71,7 @@ def _help(ranks: Ranks, model: Transformer) -> None:
 
 
 def _nothing() -> _Work | None:
-    """The work that a rank has which is not the leader."""
+    """No work: what a broadcast is given on a rank that receives it."""
     return None
 
 

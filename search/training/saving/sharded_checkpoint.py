@@ -27,19 +27,22 @@ from fathom.search.training.saving.state_copy import StateCopy
 
 FOLDER, PART = "folder of parts", "in parts"
 """Key of the name of the folder in a state, and the value that replaces each tensor in parts."""
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""File with a random name of the last start of this machine."""
 State = dict[str, Any]
 
 
 class ShardedSaver:
-    """Saves states of a sharded training, for which all ranks call its methods at the same step.
+    """Saves states of a sharded training; all ranks start and finish at the same step.
 
     It has the methods of `BackgroundSaver`. Ranks on one machine copy their parts and train on
-    while the copies are written; ranks on several wait until their parts are written.
+    while the copies are written; ranks on several machines wait until their parts are written.
     """
 
     def __init__(self, path: Path, ranks: Ranks) -> None:
         self._path, self._ranks = path, ranks
-        self._copy, self._writer = StateCopy(), ThreadPoolExecutor(1)
+        self._copy, self._copy_of_parts = StateCopy(), _copy_of_parts()
+        self._writer = _thread_on_this_device()
         self._written: Future[None] | None = None
         self._beside = _group_beside(ranks)
 
@@ -60,30 +63,35 @@ class ShardedSaver:
             return PART
 
         rest = self._copy.take(_mapped(state, take) | {FOLDER: name})
-        library = _library()
         if self._beside is None:
-            self._put(partial(library.save, parts, checkpoint_id=folder), rest, folder)
-            return
-        saved = library.async_save(parts, checkpoint_id=folder, process_group=self._beside)
-        self._written = self._writer.submit(self._put, saved.result, rest, folder)
+            self._put(parts, rest, folder)
+        else:
+            copied = self._copy_of_parts(parts)
+            self._written = self._writer.submit(self._put, copied, rest, folder)
 
-    def _put(self, parts_written: Callable[[], object], rest: State, folder: Path) -> None:
-        """Waits until all parts are in their folder; the leader then has the file name it."""
+    def _put(self, parts: dict[str, Tensor], rest: State, folder: Path) -> None:
+        """Writes the parts on all ranks; the leader then has the checkpoint file name them."""
+        module: Any = importlib.import_module("fathom.search.training.saving.parts_writer")
+        writer = module.PartsWriter(folder)
         try:
-            _on_all_ranks(parts_written)
+            _with_own_error(
+                partial(_library().save, storage_writer=writer, process_group=self._beside), parts
+            )
             if self._ranks.is_leader:
                 self._copy.wait()
                 sync_folder(folder)  # the files in it are on the disk already
                 checkpoint.save(rest, self._path)
                 forget_parts(self._path, but=folder)
-        except OSError as error:
+        except Exception as error:
             shutil.rmtree(folder, ignore_errors=True)
+            if not isinstance(error, OSError):
+                raise
             if error.errno in checkpoint.DISK_FULL:
                 raise checkpoint.DiskFullError(error.errno, error.strerror, str(folder)) from None
             warnings.warn(f"no checkpoint: {error}", stacklevel=2)
 
     def is_writing(self) -> bool:
-        """True until the last state is saved.
+        """True until the last state is saved; the leader asks alone.
 
         Raises:
             DiskFullError: when there was no room for it.
@@ -103,13 +111,37 @@ class ShardedSaver:
             written.result()
 
 
+def _copy_of_parts() -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    """Returns a function that copies parts into the memory of the machine."""
+    staging: Any = importlib.import_module("torch.distributed.checkpoint.staging")
+    stager = staging.DefaultStager(staging.StagingOptions(False, False, False, False))
+    copy: Callable[[dict[str, Tensor]], dict[str, Tensor]] = stager.stage
+    return copy
+
+
+def _thread_on_this_device() -> ThreadPoolExecutor:
+    """Returns a thread with the GPU of this one: PyTorch looks at it even to write a copy."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return ThreadPoolExecutor(1)
+    device = torch.cuda.current_device()
+    return ThreadPoolExecutor(1, initializer=torch.cuda.set_device, initargs=(device,))
+
+
 def _group_beside(ranks: Ranks) -> Any:
-    """A group of the same ranks for threads that save while the ranks train, by gloo; None where
-    they are on several machines, which gloo finds only if no name of them means the machine itself,
-    as on Debian."""
-    names: list[Any] = [None] * ranks.size
-    torch.distributed.all_gather_object(names, socket.gethostname())
-    return torch.distributed.new_group(backend="gloo") if len({*names}) == 1 else None
+    """A group of the same ranks for threads that save while the ranks train, by gloo; None on
+    several machines: where the name of a machine leads to its loopback address, as on Debian, gloo
+    does not reach the others."""
+    machines: list[Any] = [None] * ranks.size
+    torch.distributed.all_gather_object(machines, (socket.gethostname(), _start_of_machine()))
+    return torch.distributed.new_group(backend="gloo") if len({*machines}) == 1 else None
+
+
+def _start_of_machine() -> str:
+    """What tells this machine from another of the same name; empty where Linux does not say it."""
+    try:
+        return BOOT.read_text()
+    except OSError:
+        return ""
 
 
 def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
@@ -134,7 +166,7 @@ def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
     folder = path.with_name(state[FOLDER])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is .* in a single process")
-        _on_all_ranks(partial(_library().load, wanted, storage_reader=reader.PartsReader(folder)))
+        _with_own_error(partial(_library().load, storage_reader=reader.PartsReader(folder)), wanted)
     whole: State = _mapped(state, wanted.get)
     return whole
 
@@ -153,10 +185,11 @@ def _library() -> Any:
     return importlib.import_module("torch.distributed.checkpoint")
 
 
-def _on_all_ranks(work: Callable[[], object]) -> None:
-    """Saves or loads parts; raises the error of the first rank that failed on every rank."""
+def _with_own_error(work: Callable[[dict[str, Any]], object], parts: dict[str, Any]) -> None:
+    """Saves or loads parts, on all ranks; raises on each the error of the first rank that
+    failed."""
     try:
-        work()
+        work(parts)
     except _library().CheckpointException as error:  # which is no Exception
         first, _ = next(iter(error.failures.values()))
         if isinstance(first, OSError | RuntimeError):

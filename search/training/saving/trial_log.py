@@ -158,7 +158,7 @@ class TrialLog:
 
     def stop_saving(self) -> None:
         """Waits until nothing is written any more, whether it has succeeded or not."""
-        with suppress(checkpoint.DiskFullError):
+        with suppress(Exception):  # it would take the place of the error that ends the trial
             self._saver.finish()
 
     def restore(self, like: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from fathom.search.analysis.optimum import Located
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.report.other_depths import COMPUTE, COST, cost_cells
 from fathom.search.report.page import page
-from fathom.search.report.sounding import BEYOND, SizeStop, SoundingValues, sounding
+from fathom.search.report.sounding import BEYOND, SizeStop, SoundingValues, _between, sounding
 from tests.support.latencies import kept, latency_of
 from tests.support.optima import located, not_located
 from tests.support.reporting import BUDGETS, Records, conclusion_of, visible
@@ -102,6 +102,10 @@ def test_the_handle_stops_at_budgets_and_round_sizes(sounded: SoundingValues) ->
     sizes = [stop.size for stop in sounded.stops]
     assert sizes[:7] == ["300k", "400k", "500k", "600k", "800k", "1M", "1.5M"]
     assert sizes[-6:] == ["6M", "8M", "10M", "15M", "20M", "30M"]
+
+
+def test_no_stop_reads_as_a_budget_does() -> None:
+    assert _between([999_999, 3_000_000], 12e6)[:2] == [1.5e6, 2e6]
 
 
 def test_without_a_law_there_are_the_budgets_alone_and_the_reason(found: Conclusion) -> None:

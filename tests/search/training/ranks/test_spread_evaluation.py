@@ -22,15 +22,15 @@ from tests.support.training import PARAMETRIZATION
 from tests.support.training import SHORT_PLAN as PLAN
 
 SIZE = 3
-WINDOWS, AT_ONCE = 5, 16
-"""Held-out rows of the text, which three processes can't share evenly, and the tokens that a
-process evaluates at once: two of these rows."""
+WINDOWS, CONTEXT, AT_ONCE = 8, 6, 16
+"""Held-out rows of the text, which three processes can't share evenly, their tokens, and the tokens
+that a process evaluates at once: two of these rows."""
 
 
 def text() -> NextToken:
     ids = np.arange(400) ** 2 % 11
     return NextToken(
-        train=ids.astype(np.uint8), validation=ids.astype(np.uint8), vocab_size=11, context=8,
+        train=ids.astype(np.uint8), validation=ids.astype(np.uint8), vocab_size=11, context=CONTEXT,
         eval_windows=WINDOWS, tokens_per_byte=1.0,
     ).to(CPU)  # fmt: skip
 
@@ -115,9 +115,9 @@ def test_each_process_computes_as_many_rows_at_once_as_one_would_alone(
     by_rank: list[dict[tuple[str, bool], Found]], tmp_path: Path
 ) -> None:
     alone = evaluated(text(), SINGLE_PROCESS)
-    assert alone.rows == [2, 2, 1]
+    assert alone.rows == [2, 2, 2, 2]
     for found in by_rank:
-        assert found["text", False].rows == found["text", True].rows == [2]
+        assert found["text", False].rows == found["text", True].rows == [2, 1]
     for name, objective in objectives(tmp_path).items():
         rows = evaluated(objective, SINGLE_PROCESS).rows
         if name == "asks for logits":  # as a user's own objective may: nothing is known of it

@@ -1,6 +1,5 @@
 """A trial of which each of two processes keeps a part: saved in parts, and resumed from them."""
 
-import errno
 import importlib
 import os
 import pickle
@@ -129,14 +128,11 @@ def _disk_is_full_on_one_rank(rank: int, folder: Path) -> None:
     saving.start_then_change()
     saving.saver.finish()
     before = saving.folders()
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     with pytest.MonkeyPatch.context() as patch:
         if rank == 1:
-            writer: Any = importlib.import_module("torch.distributed.checkpoint.filesystem")
-            patch.setattr(writer.FileSystemWriter, "write_data", full)
+            full = Path("/dev/full")
+            files: Any = importlib.import_module("torch.distributed.checkpoint.filesystem")
+            patch.setattr(files.FileSystem, "create_stream", lambda *_: full.open("wb"))
         saving.start_then_change()
         with pytest.raises(checkpoint.DiskFullError):
             saving.saver.finish()
