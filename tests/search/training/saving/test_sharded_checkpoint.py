@@ -1,6 +1,8 @@
 """A trial of which each of two processes keeps a part: saved in parts, and resumed from them."""
 
+import errno
 import importlib
+import io
 import os
 import pickle
 import shutil
@@ -123,6 +125,15 @@ def test_what_changes_while_parts_are_written_is_not_saved(tmp_path: Path, machi
     in_processes(saves, tmp_path, size=2, meeting=tmp_path / "meeting")
 
 
+class FullDisk(io.BytesIO):
+    """A file on a disk that has room for a megabyte."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() > 2**20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
 def _disk_is_full_on_one_rank(rank: int, folder: Path) -> None:
     saving = Saving(folder, Ranks(rank, 2))
     saving.start_then_change()
@@ -130,9 +141,8 @@ def _disk_is_full_on_one_rank(rank: int, folder: Path) -> None:
     before = saving.folders()
     with pytest.MonkeyPatch.context() as patch:
         if rank == 1:
-            full = Path("/dev/full")
             files: Any = importlib.import_module("torch.distributed.checkpoint.filesystem")
-            patch.setattr(files.FileSystem, "create_stream", lambda *_: full.open("wb"))
+            patch.setattr(files.FileSystem, "create_stream", lambda *_: FullDisk())
         saving.start_then_change()
         with pytest.raises(checkpoint.DiskFullError):
             saving.saver.finish()
