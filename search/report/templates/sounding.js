@@ -35,16 +35,16 @@
       for (const [name, value] of Object.entries(looks)) element.setAttribute(name, value);
       return element;
     };
-    const line = add("line", {class: "at", y2: "100%"}), here = add("svg", {class: "other", overflow: "visible"});
-    here.appendChild(document.createElementNS(drawing.namespaceURI, "path")).setAttribute("d", "M0-8 8 0 0 8-8 0Z");
+    const line = add("line", {class: "at", y2: "100%"}), diamond = add("svg", {class: "other", overflow: "visible"});
+    diamond.appendChild(document.createElementNS(drawing.namespaceURI, "path")).setAttribute("d", "M0-8 8 0 0 8-8 0Z");
     const {x: [least, most], y: [low, high]} = JSON.parse(plot.dataset.axes);
     const sizeAt = (place) => Math.log(least) + place * Math.log(most / least);
 
     const show = () => {
       const stop = stops[sizes.value], other = stop.depths[depths.value];
       for (const name of ["x1", "x2"]) line.setAttribute(name, 100 * stop.place + "%");
-      here.setAttribute("x", 100 * stop.place + "%");
-      here.setAttribute("y", 100 * (1 - Math.log(other.depth / low) / Math.log(high / low)) + "%");
+      diamond.setAttribute("x", 100 * stop.place + "%");
+      diamond.setAttribute("y", 100 * (1 - Math.log(other.depth / low) / Math.log(high / low)) + "%");
       sizeShown.textContent = stop.size;
       depthShown.textContent = layers(other.depth);
       sizes.setAttribute("aria-valuetext", `${stop.size} parameters, best depth ${stop.best}`);

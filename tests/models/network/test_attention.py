@@ -1,16 +1,14 @@
 """Turning queries and keys in place is the same as operation by operation."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fathom.models.network.attention import attend, mixed, pattern, turned
 from fathom.models.network.transformer import rotary_table
 from fathom.models.options import Positions
 from fathom.models.shape import Shape
+from tests.support.operations import Operations
 
 
 def inputs(
@@ -84,15 +82,3 @@ def test_heads_are_taken_apart_without_filling_gradients_with_zeros() -> None:
     assert by_parts.grad is not None
     assert by_slices.grad is not None
     assert torch.equal(by_parts.grad, by_slices.grad)
-
-
-class Operations(TorchDispatchMode):
-    """Context that lists the operations that PyTorch computes."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))
