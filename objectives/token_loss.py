@@ -16,7 +16,7 @@ from fathom.objectives.keys import logit_tokens
 
 
 def over_rows(compute: Callable[[Model, Batch], Tensor], model: Model, batch: Batch) -> Tensor:
-    """What `compute` returns of a model and a batch: a tensor whose first dimension has the same
+    """The tensor that `compute` returns for a model and a batch. Its first dimension has the same
     number of entries for each row of the batch, in their order.
 
     Where several processes evaluate the model, each computes some rows; `compute` is sent to them,

@@ -39,7 +39,7 @@ class OverRows(Protocol):
     processes: int
 
     def __call__(self, compute: Any, batch: Any) -> Tensor:
-        """What the function returns of all rows."""
+        """The tensor that the function returns for all rows, in their order."""
 
 
 class Transformer(nn.Module):

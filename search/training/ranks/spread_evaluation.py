@@ -48,7 +48,7 @@ def evaluate_on_ranks(ranks: Ranks, model: SearchedModel, evaluate: Callable[[],
 
 
 class _OnAllRanks:
-    """What the leader computes of batches by all ranks."""
+    """The `over_rows` of the leader's model: hands out a batch and gathers all ranks' rows."""
 
     def __init__(self, ranks: Ranks, model: Transformer) -> None:
         self._ranks, self._model = ranks, model
@@ -56,7 +56,7 @@ class _OnAllRanks:
         """Number of processes that share the rows."""
 
     def __call__(self, compute: OfRows, batch: Batch) -> Tensor:
-        """What `compute` returns of a batch."""
+        """The tensor that `compute` returns for a whole batch."""
         self._ranks.broadcast(lambda: _Work(compute, batch.mapped(Tensor.cpu)))
         found = _gathered(self._ranks, self._model, compute, batch)
         computed = self.processes * _rows_each(self._ranks, batch)
@@ -76,8 +76,8 @@ def _nothing() -> _Work | None:
 
 
 def _gathered(ranks: Ranks, model: Transformer, compute: OfRows, batch: Batch) -> Tensor:
-    """What all ranks compute of their rows, one after another, with the first rows once more at the
-    end where the ranks have room for more rows than there are."""
+    """The results of all ranks, in the order of the rows. Where these can't be shared evenly, the
+    results of the first ones follow once more."""
     each = _rows_each(ranks, batch)
     rows = torch.arange(ranks.rank * each, (ranks.rank + 1) * each) % len(batch.inputs)
     rows = rows.to(batch.inputs.device)

@@ -39,8 +39,8 @@ class BackgroundSaver:
     """Writes states to a checkpoint file, one at a time, while the training goes on.
 
     The state of a training on several GPUs is written by the leader alone. One that is sharded
-    over them has a saver of its own with these methods, and a `load`; `TrialLog` makes the one and
-    calls the other.
+    over them has a saver of its own, which is one of these, and a `load`; `TrialLog` makes the one
+    and calls the other.
     """
 
     def __init__(self, path: Path) -> None:

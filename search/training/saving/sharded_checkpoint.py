@@ -11,7 +11,7 @@ import socket
 import uuid
 import warnings
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from fathom.objectives.durable import sync_folder
 from fathom.search.run_folder import PARTS, forget_parts
 from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.saving import checkpoint
-from fathom.search.training.saving.state_copy import StateCopy
 
 FOLDER, PART = "folder of parts", "in parts"
 """Key of the name of the folder in a state, and the value that replaces each tensor in parts."""
@@ -32,18 +31,18 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 State = dict[str, Any]
 
 
-class ShardedSaver:
+class ShardedSaver(checkpoint.BackgroundSaver):
     """Saves states of a sharded training; all ranks start and finish at the same step.
 
-    It has the methods of `BackgroundSaver`. Ranks on one machine copy their parts and train on
-    while the copies are written; ranks on several machines wait until their parts are written.
+    Ranks on one machine copy their parts and train on while the copies are written; ranks on
+    several machines wait until their parts are written. The leader alone asks `is_writing`.
     """
 
     def __init__(self, path: Path, ranks: Ranks) -> None:
-        self._path, self._ranks = path, ranks
-        self._copy, self._copy_of_parts = StateCopy(), _copy_of_parts()
+        super().__init__(path)
+        self._ranks = ranks
         self._writer = _thread_on_this_device()
-        self._written: Future[None] | None = None
+        self._copy_of_parts = _copy_of_parts()
         self._beside = _group_beside(ranks)
 
     def start(self, state: State) -> None:
@@ -63,52 +62,25 @@ class ShardedSaver:
             return PART
 
         rest = self._copy.take(_mapped(state, take) | {FOLDER: name})
+        kept = parts if self._beside is None else self._copy_of_parts(parts)
+        self._written = self._writer.submit(self._put, kept, rest, folder)
         if self._beside is None:
-            self._put(parts, rest, folder)
-        else:
-            copied = self._copy_of_parts(parts)
-            self._written = self._writer.submit(self._put, copied, rest, folder)
+            self.finish()
 
     def _put(self, parts: dict[str, Tensor], rest: State, folder: Path) -> None:
         """Writes the parts on all ranks; the leader then has the checkpoint file name them."""
         module: Any = importlib.import_module("fathom.search.training.saving.parts_writer")
-        writer = module.PartsWriter(folder)
+        where = {"storage_writer": module.PartsWriter(folder), "process_group": self._beside}
         try:
-            _with_own_error(
-                partial(_library().save, storage_writer=writer, process_group=self._beside), parts
-            )
+            _with_own_error(partial(_library().save, parts, **where))
             if self._ranks.is_leader:
                 self._copy.wait()
                 sync_folder(folder)  # the files in it are on the disk already
                 checkpoint.save(rest, self._path)
                 forget_parts(self._path, but=folder)
-        except Exception as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            if not isinstance(error, OSError):
-                raise
-            if error.errno in checkpoint.DISK_FULL:
-                raise checkpoint.DiskFullError(error.errno, error.strerror, str(folder)) from None
-            warnings.warn(f"no checkpoint: {error}", stacklevel=2)
-
-    def is_writing(self) -> bool:
-        """True until the last state is saved; the leader asks alone.
-
-        Raises:
-            DiskFullError: when there was no room for it.
-        """
-        if self._written and self._written.done():
-            self.finish()
-        return self._written is not None
-
-    def finish(self) -> None:
-        """Waits until the last state is saved.
-
-        Raises:
-            DiskFullError: when there was no room for it.
-        """
-        written, self._written = self._written, None
-        if written:
-            written.result()
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)  # half a state would fill the disk
+            raise
 
 
 def _copy_of_parts() -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
@@ -137,7 +109,8 @@ def _group_beside(ranks: Ranks) -> Any:
 
 
 def _start_of_machine() -> str:
-    """What tells this machine from another of the same name; empty where Linux does not say it."""
+    """The random name of this machine's last start, by which machines of the same name differ;
+    empty where the system does not tell it."""
     try:
         return BOOT.read_text()
     except OSError:
@@ -166,7 +139,7 @@ def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
     folder = path.with_name(state[FOLDER])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is .* in a single process")
-        _with_own_error(partial(_library().load, storage_reader=reader.PartsReader(folder)), wanted)
+        _with_own_error(partial(_library().load, wanted, storage_reader=reader.PartsReader(folder)))
     whole: State = _mapped(state, wanted.get)
     return whole
 
@@ -185,11 +158,11 @@ def _library() -> Any:
     return importlib.import_module("torch.distributed.checkpoint")
 
 
-def _with_own_error(work: Callable[[dict[str, Any]], object], parts: dict[str, Any]) -> None:
+def _with_own_error(work: Callable[[], object]) -> None:
     """Saves or loads parts, on all ranks; raises on each the error of the first rank that
     failed."""
     try:
-        work(parts)
+        work()
     except _library().CheckpointException as error:  # which is no Exception
         first, _ = next(iter(error.failures.values()))
         if isinstance(first, OSError | RuntimeError):

@@ -54,7 +54,6 @@ class TrialLog:
         self._tokens_per_step = budget.tokens_per_step
         self._rungs = rungs_by_step(config, budget)
         self._median_of = config.stopping.median_of
-        self._saver: checkpoint.BackgroundSaver | ShardedSaver
         self._saver = checkpoint.BackgroundSaver(self._path)
         if sharded:
             self._saver = ShardedSaver(self._path, sharded)

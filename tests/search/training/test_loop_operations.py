@@ -1,4 +1,4 @@
-"""How many operations a layer adds to a step, on a GPU each a launch: `search/training/loop.py`."""
+"""The number of operations that a layer adds to a training step; on a GPU each is a launch."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -63,7 +63,7 @@ def shape_for(objective: Objective) -> Shape:
 
 
 class Found(NamedTuple):
-    """What an evaluation measured, and the rows of each batch that this process computed."""
+    """The metrics of an evaluation, and how many rows of each batch this process computed."""
 
     metrics: dict[str, float]
     rows: list[int]
