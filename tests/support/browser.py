@@ -48,7 +48,7 @@ class Browser:
         self._call("Page.navigate", url=url)
 
     def ask(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """The value of an expression in the page; None where the page is just being left."""
         answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
@@ -69,7 +69,7 @@ class Browser:
         found = f"""[...document.querySelectorAll("a")].find(
             (one) => one.textContent.trim() === {json.dumps(text)})"""
         end = time.monotonic() + LONGEST_SECONDS
-        while to not in self.ask("location.href"):
+        while to not in (self.ask("location.href") or ""):
             assert time.monotonic() < end, f"no link {text}\n{self.text()}"
             self.ask(f"(one => one && (one.target = '_self', one.click()))({found})")
             time.sleep(1)
@@ -107,7 +107,7 @@ class Browser:
         while (answer := self._next()).get("id") != self._number:
             self._hear(answer)
         if answer.get("error", {}).get("message") == "Inspected target navigated or closed":
-            return {"result": {}}  # asked of a page that was just left: no value
+            return {"result": {}}
         assert "error" not in answer, answer
         result: dict[str, Any] = answer["result"]
         return result

@@ -28,7 +28,6 @@ OWN_ERRORS = (
     # Of Chromium, when a chart has changed its size while it was drawn; it is drawn again.
     "ResizeObserver loop",
 )
-
 """What MLflow's page says to the console of an empty store as well."""
 
 
