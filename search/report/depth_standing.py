@@ -53,7 +53,7 @@ def depth_standings(records: Sequence[TrialRecord], optimum: Optimum) -> list[De
 def _standing(
     depth: int, records: Sequence[TrialRecord], estimate: DepthEstimate | None, optimum: Optimum
 ) -> DepthStanding:
-    possible = _inside(depth, optimum) or depth in not_ruled_out(optimum)
+    possible = _inside(depth, optimum) or depth in optimum.plateau
     out = optimum.kind in DECIDED and not possible
     lowest = lowest_mean(optimum)
     gap = estimate.loss - lowest if estimate and lowest is not None else None

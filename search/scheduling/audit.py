@@ -256,9 +256,18 @@ def _ranking_text(audit: RungAudit) -> str:
             " few to compare the ranking with the final loss"
         )
     rounded = round(audit.rank_correlation, 2) + 0.0  # so that there is no -0.00
-    weak = ", which is low" if audit.rank_correlation < WEAK_CORRELATION else ", no depth bias"
     over = f"({audit.pairs} pairs of trials)"
+    weak = ", which is low" if audit.rank_correlation < WEAK_CORRELATION else _bias_text(audit)
     return f"rank correlation with the final loss {rounded:.2f} {over}{weak}"
+
+
+def _bias_text(audit: RungAudit) -> str:
+    """Returns the depth bias of a rung that is not biased, as the end of a sentence."""
+    if audit.depth_bias is None:
+        return ""
+    if not round(audit.depth_bias, 2):
+        return ", no depth bias"
+    return f", depth bias {audit.depth_bias:+.2f}, which is within chance"
 
 
 def _regret_text(audit: RungAudit) -> str:

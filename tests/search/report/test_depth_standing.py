@@ -44,6 +44,30 @@ def test_a_depth_as_good_as_the_best_is_not_ruled_out(study: Records, optima: Op
     assert standings[best].why == "the best"
 
 
+def test_an_early_stop_rules_out_no_depth_that_the_curve_holds_as_good_as_the_best(
+    study: Records, optima: Optima
+) -> None:
+    best = optima[0].optimal_depth
+    assert best
+    beside = best + 1
+    settled = replace(
+        optima[0],
+        interval=(best, best),
+        plateau=(best, beside),
+        depths=tuple(estimate for estimate in optima[0].depths if estimate.depth != beside),
+    )
+    stopped = [
+        replace(record, outcome=Outcome.STOPPED) if record.spec.shape.depth == beside else record
+        for record in of_budget(study, BUDGETS[0])
+    ]
+    assert any(record.spec.shape.depth == beside for record in stopped)
+
+    standings = {standing.depth: standing for standing in depth_standings(stopped, settled)}
+
+    assert not standings[beside].ruled_out
+    assert standings[beside].why.startswith("no final loss: stopped at")
+
+
 @pytest.mark.parametrize("kind", [Kind.INSUFFICIENT, Kind.UNFINISHED])
 def test_nothing_is_ruled_out_before_an_answer(kind: Kind, study: Records, optima: Optima) -> None:
     open_yet = replace(optima[0], verdict=verdict(kind))

@@ -108,6 +108,15 @@ def test_curves_that_do_not_cross_are_trusted() -> None:
         assert "first_rung" not in audit.sentence
 
 
+def test_a_depth_bias_within_chance_is_told_with_its_figure() -> None:
+    audit = shuffled(noise=0.0)
+    told = replace(audit, rank_correlation=0.9, depth_bias=0.4)
+    assert not told.is_biased
+    assert "depth bias +0.40, which is within chance" in told.sentence
+    alike = replace(told, depth_bias=None)
+    assert "depth bias" not in alike.sentence
+
+
 def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
     early, late = audited(with_one_stopped(late_bloomers(bias=0.15)))
     assert early.rung < late.rung
