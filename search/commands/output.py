@@ -36,12 +36,12 @@ def say_unchecked(records: Path) -> None:
         print(f"fathom: {records} {why}", file=sys.stderr)
 
 
-def command_again() -> str:
-    """The command that resumes this run, without passwords."""
+def command_again(without: str = "--extend") -> str:
+    """The command that was typed, without passwords and without an option that was for once."""
     from fathom.search.formatting import shell_command
     from fathom.search.study.store_uri import without_credentials
 
-    arguments = [argument for argument in sys.argv[1:] if argument != "--extend"]
+    arguments = [argument for argument in sys.argv[1:] if argument != without]
     return without_credentials(shell_command("fathom", *arguments))
 
 

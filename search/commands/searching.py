@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fathom.objectives.contract import Objective
+    from fathom.search.commands.ask.question import Question
     from fathom.search.scheduling.optuna_studies import Studies
     from fathom.search.study.keys.config import StudyConfig
     from fathom.search.study.preflight import Cap, ReadyStudy
@@ -380,9 +381,10 @@ def ask(
 
     console, file = Console(stderr=as_json), out or Path(f"{asked.name}.yaml")
     try:
-        config, objective = prepare_study(asked, file, console, runs)
         if only_plan:
+            _plan_asked(asked, file, runs, console, as_json=as_json)
             return
+        config, objective = prepare_study(asked, file, console, runs)
         result = _search_asked(config, objective, runs, console)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
@@ -421,6 +423,22 @@ def _ask_compute(
         exit_by_verdict(reply)
     if answer.why_not:
         sys.exit(1)
+
+
+def _plan_asked(
+    asked: "Question", file: Path, runs: Path, console: "Console", *, as_json: bool
+) -> None:
+    """Writes the study of a question, unless it is there, and prints its plan and what to type."""
+    from fathom.search.commands.ask.chosen_study import prepare_study
+    from fathom.search.commands.study_file import plan
+    from fathom.search.report.terminal.answer_tables import print_next
+
+    known = file.exists()
+    prepare_study(asked, file, console, runs)
+    if known or as_json:
+        plan(file, gpu=asked.gpu or None, as_json=as_json)
+    if not as_json:
+        print_next([command_again(without="--plan")], console)
 
 
 def _search_asked(

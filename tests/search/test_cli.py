@@ -306,29 +306,27 @@ def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path:
 def test_another_study_of_the_same_name_is_refused(finished: Path) -> None:
     changed = finished / "changed.yaml"
     changed.write_text(TINY.read_text().replace("trials: 4", "trials: 5"))
-    assert_refused(fathom("run", changed, cwd=finished), "runs/tiny", "`trials` (4, not 5)")
+    assert_refused(here("run", changed, cwd=finished), "runs/tiny", "`trials` (4, not 5)")
     changed.write_text(TINY.read_text())
-    refused = fathom("run", changed, "--set", "train.learning_rate=1", cwd=finished)
+    refused = here("run", changed, "--set", "train.learning_rate=1", cwd=finished)
     assert_refused(refused, "runs/tiny", "another `train.learning_rate` (0.001, not 1.0)")
 
 
 def test_report_prints_the_contracts_json(finished: Path) -> None:
-    done = fathom("report", "runs/tiny", "--json", cwd=finished)
-    assert done.returncode == 0, done.stderr
+    done = here("report", "runs/tiny", "--json", "--exit-verdict", cwd=finished)
     report = valid(json.loads(done.stdout))
     assert report["command"] == "report"
     for entry in report["answers"]:
         assert entry["question"]["run"] == "runs/tiny"
         assert sum(entry["evidence"]["trials"].values()) > 0
-    by_verdict = fathom("report", "runs/tiny", "--exit-verdict", cwd=finished)
     worst = max(STATUS[VerdictKind(entry["verdict"]["kind"])] for entry in report["answers"])
-    assert by_verdict.returncode == worst
+    assert done.returncode == worst, done.stderr
 
 
 def test_an_exported_shape_has_been_trained_and_resumes(finished: Path) -> None:
     assert_refused(here("export", "runs/tiny", "--budget", "7M", cwd=finished), "7M", "8k")
     assert (finished / "trained" / "weights.pt").exists()
-    again = fathom("train", "best.yaml", cwd=finished)
+    again = here("train", "best.yaml", cwd=finished)
     assert again.returncode == 0, again.stderr
     assert "100%" in again.stdout
     assert "Next: fathom export best.yaml --format hf --weights trained" in again.stdout

@@ -105,7 +105,7 @@ def prepare_study(
     """
     if file.exists():
         config = _written(question, file)
-        console.print(f"{file} holds this question already; its search continues")
+        console.print(f"{file} holds this question already, and is taken as it is")
         return config, prepare(config.objective, token_cache(runs))
     alone = question.study([question.params])
     objective = prepare(alone.objective, token_cache(runs))

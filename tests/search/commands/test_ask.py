@@ -1,5 +1,6 @@
 """`fathom ask`: a question becomes a study of smaller models, and their law the answer."""
 
+import json
 import math
 import random
 from dataclasses import replace
@@ -35,7 +36,8 @@ from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import load
 from fathom.search.study.keys.json_schema import modeline
 from fathom.search.tracking.publishing import RunResult
-from tests.support.contract import printed_values
+from tests.support.command_line import here
+from tests.support.contract import printed_values, valid
 from tests.support.dry_run import Simulation, scheduler
 from tests.support.optima import verdict
 
@@ -195,6 +197,21 @@ def test_a_small_size_is_searched_itself(tmp_path: Path) -> None:
 
     assert config.budgets == (10_000,)
     assert "The size that is asked for, searched itself" in (tmp_path / "ask.yaml").read_text()
+
+
+def test_the_plan_of_a_question_is_shown_again_and_as_json_and_nothing_is_searched(
+    tmp_path: Path,
+) -> None:
+    typed = ("ask", "--params", "10k", "--tokens", "200k", "--hours", "1")
+    first, again = (here(*typed, "--plan", cwd=tmp_path) for _ in range(2))
+    for done in (first, again):
+        assert done.returncode == 0, done.stderr
+        assert "ask-10k-200k: non-embedding parameters" in done.stdout
+        assert done.stdout.splitlines()[-1].split() == ["Next", "fathom", *typed]
+
+    told = here(*typed, "--plan", "--json", cwd=tmp_path)
+    assert valid(json.loads(told.stdout))["command"] == "plan"
+    assert not (tmp_path / "runs" / "ask-10k-200k").exists()
 
 
 def test_the_same_question_continues_with_its_file_and_another_leaves_it_alone(

@@ -7,7 +7,6 @@ import os
 import pickle
 import shutil
 import socket
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ class Saving:
         return list(self.path.parent.glob(f"*{PARTS}"))
 
 
-def _saves_while_it_trains(rank: int, folder: Path, *, machines: int) -> None:
+def _saves_while_it_trains(rank: int, folder: Path, machines: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "gethostname", lambda: f"machine-{rank % machines}")
         saving = Saving(folder, Ranks(rank, 2))
@@ -117,12 +116,6 @@ def _saves_while_it_trains(rank: int, folder: Path, *, machines: int) -> None:
     weights, total = saving.read()
     assert torch.equal(weights, torch.arange(2**20, dtype=torch.float32))
     assert total == 0
-
-
-@pytest.mark.parametrize("machines", [1, 2])
-def test_what_changes_while_parts_are_written_is_not_saved(tmp_path: Path, machines: int) -> None:
-    saves = partial(_saves_while_it_trains, machines=machines)
-    in_processes(saves, tmp_path, size=2, meeting=tmp_path / "meeting")
 
 
 class FullDisk(io.BytesIO):
@@ -152,10 +145,19 @@ def _disk_is_full_on_one_rank(rank: int, folder: Path) -> None:
     assert total == 0
 
 
-def test_a_full_disk_of_one_rank_is_told_on_all_and_leaves_the_state_before(
+def _saves(rank: int, folder: Path) -> None:
+    for machines in (1, 2):
+        _saves_while_it_trains(rank, folder / f"{machines}", machines)
+    _disk_is_full_on_one_rank(rank, folder / "full")
+
+
+def test_what_changes_while_parts_are_written_is_not_saved_nor_what_a_full_disk_cuts(
     tmp_path: Path,
 ) -> None:
-    in_processes(_disk_is_full_on_one_rank, tmp_path, size=2, meeting=tmp_path / "meeting")
+    """In one pair of processes, since each pair takes seconds to start."""
+    for name in ("1", "2", "full"):
+        (tmp_path / name).mkdir()
+    in_processes(_saves, tmp_path, size=2, meeting=tmp_path / "meeting")
 
 
 def test_two_processes_resume_from_their_parts_to_the_end_of_one_process(
