@@ -14,7 +14,7 @@ from fathom.search.contract.reply import (
     StudyLoss,
 )
 from fathom.search.report.comparison import notes_of, tables_of
-from fathom.search.report.terminal.tables import empty_table, print_whole
+from fathom.search.report.terminal.tables import empty_table, print_text
 
 
 def print_comparison(comparison: ComparedStudies, console: Console) -> None:
@@ -26,7 +26,7 @@ def print_comparison(comparison: ComparedStudies, console: Console) -> None:
             table.add_row(*(row[head] for head in heads))
         console.print(table)
     for note in notes_of(comparison):
-        print_whole(note, console)
+        print_text(note, console)
 
 
 def comparison_reply(comparison: ComparedStudies) -> Reply:

@@ -10,7 +10,7 @@ from fathom.search.formatting import format_count, shell_command
 from fathom.search.horizons.answers import HorizonAnswers, answers_of, publish_answers
 from fathom.search.horizons.folders import read_horizons
 from fathom.search.report.terminal.answer_tables import SHORTER, optimum_cells, print_next
-from fathom.search.report.terminal.tables import empty_table, print_whole
+from fathom.search.report.terminal.tables import empty_table, print_text, print_whole
 from fathom.search.study.preflight import load_folder
 from fathom.search.tracking.publishing import report_study
 
@@ -45,8 +45,8 @@ def print_answers(found: HorizonAnswers, console: Console) -> None:
         cells = optimum_cells(optimum)
         table.add_row(format_count(budget), horizon, *(cells[name] or "-" for name in COLUMNS))
     console.print(table)
-    print_whole(found.law_sentence, console)
-    print_whole(found.saving_sentence, console)
+    print_text(found.law_sentence, console)
+    print_text(found.saving_sentence, console)
     print_whole(f"Report      {found.folder.report}", console)
     print_whole(f"Shapes      {found.folder.best}", console)
     shaped = [(a.label, o) for a in found.answers for o in a.conclusion.optima if o.shape]

@@ -18,7 +18,7 @@ from fathom.search.formatting import format_count, format_seconds, shell_command
 from fathom.search.horizons.folders import read_horizons
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.report.terminal.tables import empty_table, print_whole
+from fathom.search.report.terminal.tables import empty_table, print_text, print_whole
 from fathom.search.report.text import target_text
 from fathom.search.report.time_left import TimeLeft, time_left_text, told_time_left
 from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
@@ -106,7 +106,7 @@ def print_status(status: RunStatus, console: Console) -> None:
     for record in status.past.running.records.values():
         console.print(_trial_line(record, running=status.running), highlight=False)
     if outlook := status.config.target and read_outlook(status.folder):
-        print_whole(target_text(outlook), console)
+        print_text(target_text(outlook), console)
     idle = format_seconds(status.idle_seconds)
     folder = status.folder
     last = f"last written {idle} ago"

@@ -13,7 +13,7 @@ from fathom.search.report.latency import (
     latency_rows,
     request_text,
 )
-from fathom.search.report.terminal.tables import empty_table, print_whole
+from fathom.search.report.terminal.tables import empty_table, print_text
 from fathom.search.serving.latency_file import latency_json
 
 LEAST = ("cache", "weights", "tokens/s", "d_model", "ms prefill")
@@ -22,7 +22,7 @@ LEAST = ("cache", "weights", "tokens/s", "d_model", "ms prefill")
 
 def print_latency(found: Sequence[BudgetLatency], console: Console) -> None:
     """Prints where the times are from, and for each budget its table and its choice."""
-    print_whole(request_text(found[0].latency), console)
+    print_text(request_text(found[0].latency), console)
     for each in found:
         rows = latency_rows(each)
         label = f"{format_count(each.budget)} {each.losses.optimum.count.unit}"
@@ -30,7 +30,7 @@ def print_latency(found: Sequence[BudgetLatency], console: Console) -> None:
         for row in rows:
             table.add_row(*row.values())
         console.print(table)
-        print_whole(choice_text(each), console)
+        print_text(choice_text(each), console)
 
 
 def output_json(found: Sequence[BudgetLatency]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from fathom.search.report.caveats import unsupported
 from fathom.search.report.other_depths import other_depths
 from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.picture import DepthPicture, pictures
-from fathom.search.report.terminal.tables import empty_table, print_whole
+from fathom.search.report.terminal.tables import empty_table, print_text, print_whole
 from fathom.search.report.text import (
     answer_row,
     decay_text,
@@ -92,24 +92,24 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         if costs := other_depths(conclusion, optimum):
             console.print(f"{label}, {costs}", highlight=False)
     if seconds := seconds_text(conclusion):
-        print_whole(f"Seconds: {seconds}", console)
+        print_text(f"Seconds: {seconds}", console)
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
     if repeated := decay_text(conclusion):
-        print_whole(f"Weight decay: {repeated}", console)
+        print_text(f"Weight decay: {repeated}", console)
     if stalled := stalled_text(conclusion):
-        print_whole(f"Stalls: {stalled}", console)
+        print_text(f"Stalls: {stalled}", console)
     _print_law(conclusion, console)
     if conclusion.outlook:
-        print_whole(f"target: {target_text(conclusion.outlook)}", console)
+        print_text(f"target: {target_text(conclusion.outlook)}", console)
 
 
 def _print_law(found: Findings, console: Console, at: str = "") -> None:
     """Prints the best law, `at` a horizon, and the laws with one constant that predict as well."""
     for law in found.laws[:1]:
-        print_whole(f"law{at}: {law_formula(law)} ({law.name})", console)
+        print_text(f"law{at}: {law_formula(law)} ({law.name})", console)
         for null in as_good(law, found.null_laws):
-            print_whole(f"     {null_law_text(null)} predicts as well", console)
+            print_text(f"     {null_law_text(null)} predicts as well", console)
 
 
 def print_next(commands: Sequence[str], console: Console) -> None:
@@ -170,17 +170,17 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
         if found.unfinished:
             print_whole(f"Unfinished; to resume: {found.resume}", console)
     for line in token_law_lines(analysis):
-        print_whole(line, console)
+        print_text(line, console)
     limits: dict[str, list[str]] = {}
     for found in analysis.findings:
         for limit in unsupported(found):
             limits.setdefault(limit, []).append(_question(found))
     if limits:
-        print_whole("\nThese data do not show", console)
+        print_text("\nThese data do not show", console)
     for limit, questions in limits.items():
         everywhere = len(questions) == len(analysis.findings)
         at = "" if everywhere else f" ({', '.join(questions)})"
-        print_whole(f"- {limit.rstrip('.')}{at}.", console)
+        print_text(f"- {limit.rstrip('.')}{at}.", console)
 
 
 def _print_table(analysis: Analysis, console: Console) -> None:
@@ -213,10 +213,10 @@ def _print_reasons(pairs: Sequence[tuple[Findings, Optimum]], console: Console) 
     for name, (found, optimum) in zip(named, pairs, strict=True):
         reasons.setdefault(found.reason(optimum), []).append(name)
     for reason, names in reasons.items():
-        print_whole(f"{', '.join(dict.fromkeys(names))}: {reason}", console)
+        print_text(f"{', '.join(dict.fromkeys(names))}: {reason}", console)
     for name, (found, optimum) in zip(named, pairs, strict=True):
         if costs := other_depths(found, optimum):
-            print_whole(f"{name}, {costs}", console)
+            print_text(f"{name}, {costs}", console)
 
 
 def _label(optimum: Optimum, *, many: bool) -> str:

@@ -4,7 +4,7 @@ from rich.console import Console
 
 from fathom.search.conclusion.findings import Findings
 from fathom.search.report.equal_spend import equal_notes, equal_rows
-from fathom.search.report.terminal.tables import empty_table, print_whole
+from fathom.search.report.terminal.tables import empty_table, print_text
 
 LEAST = ("not ruled out", "read from", "amount")
 """Columns that a narrow terminal leaves out, the first one first."""
@@ -19,4 +19,4 @@ def print_equal_spends(conclusion: Findings, console: Console) -> None:
             table.add_row(*(cell or "-" for cell in row.values()))
         console.print(table)
     for note in equal_notes(conclusion):
-        print_whole(note, console)
+        print_text(note, console)

@@ -43,8 +43,11 @@ class RoomyTable(Table):
             yield Text(str(self.caption), style="dim")
 
     def _without(self, heading: str) -> Self:
-        """Returns a copy without the column of this heading."""
+        """Returns a copy without the column of this heading, and without a caption that begins with
+        the heading, which explains the column."""
         smaller = copy.copy(self)
+        if self.caption and str(self.caption).startswith(heading):
+            smaller.caption = None
         kept = [column for column in self.columns if column.header != heading]
         smaller.columns = [replace(column, _index=number) for number, column in enumerate(kept)]
         return smaller
@@ -76,6 +79,11 @@ def empty_table(title: str, headings: tuple[str, ...], least: Sequence[str] = ()
 def print_whole(line: str, console: Console) -> None:
     """Prints a line without breaking it, so that a path or a command in it can be copied."""
     console.print(visible(line), highlight=False, markup=False, soft_wrap=True)
+
+
+def print_text(text: str, console: Console) -> None:
+    """Prints sentences, which are broken between words where a terminal is narrower."""
+    console.print(visible(text), highlight=False, markup=False)
 
 
 def _text(cell: RenderableType) -> Text:
