@@ -4,8 +4,10 @@ between GPUs and gloo on a CPU."""
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -21,9 +23,10 @@ from benchmarks.gpu.finding import (
 )
 from benchmarks.gpu.processes import in_processes
 from benchmarks.gpu.steps import no_step_waits, waiting_operations
-from benchmarks.gpu.subject import python_source, shape_of, training_of
+from benchmarks.gpu.subject import python_source, random_ids, shape_of, sizes, training_of
 from fathom.search.training.loop import train
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
+from fathom.search.training.ranks.spread_evaluation import evaluate_on_ranks
 
 SAME = 1e-3
 """Largest difference of losses in nats; the processes add in another order."""
@@ -34,6 +37,8 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 REDUCED = 2**24
 """Numbers of an all-reduce that is timed: a model of 17M parameters."""
+EVALUATED = 1024
+"""Windows of held-out text in an evaluation that is timed."""
 
 
 def cases(setup: Setup) -> Cases:
@@ -58,17 +63,19 @@ def _compared(setup: Setup, backend: str, size: int) -> Iterator[StageFinding]:
 
 
 def _run(backend: str, size: int, alone: list[float]) -> Iterator[StageFinding]:
-    """The losses of so many processes against those of one, what makes their steps wait, and the
-    time of an all-reduce."""
+    """The losses of so many processes against those of one, what makes their steps wait, the time
+    of an all-reduce, and how much faster an evaluation is."""
     with tempfile.TemporaryDirectory() as folder:
         found, meeting = Path(folder) / "found.pt", Path(folder) / "meeting"
         in_processes(_process, found, backend, size, size=size, meeting=meeting, backend=backend)
-        losses, waiting, seconds = torch.load(found)
+        losses, waiting, seconds, gain = torch.load(found)
     for way, curve in losses.items():
         gap = max(abs(a - b) for a, b in zip(alone, curve, strict=True))
         yield at_most(f"{size} processes, {way}, against one, nats", gap, SAME)
         yield no_step_waits(waiting[way], f", {way}")
     yield measured(f"all-reduce of {REDUCED / 1e6:.0f}M numbers, ms", 1000 * seconds)
+    if size > 1:
+        yield measured(f"evaluation by {size} processes, times the speed of one", gain)
 
 
 def _process(rank: int, found: Path, backend: str, size: int) -> None:
@@ -77,9 +84,9 @@ def _process(rank: int, found: Path, backend: str, size: int) -> None:
     ways = WAYS if size > 1 else {}
     losses = {way: _losses(device, ranks, **how) for way, how in ways.items()}
     waiting = {way: waiting_operations(setup, ranks, **how) for way, how in ways.items()}
-    seconds = _all_reduce_seconds(device)
+    seconds, gain = _all_reduce_seconds(device), _evaluation_gain(setup, ranks)
     if rank == 0:
-        torch.save((losses, waiting, seconds), found)
+        torch.save((losses, waiting, seconds, gain), found)
 
 
 def _losses(device: torch.device, ranks: Ranks, **how: Any) -> list[float]:
@@ -97,3 +104,26 @@ def _all_reduce_seconds(device: torch.device) -> float:
         numbers[0].item()
         seconds.append(time.monotonic() - began)
     return min(seconds)
+
+
+def _evaluation_gain(setup: Setup, ranks: Ranks) -> float:
+    """How many times as fast all processes evaluate a model as the first of them alone: the ratio
+    of medians."""
+    shape = shape_of(*sizes(setup)[1])
+    text = random_ids(shape, EVALUATED * shape.context + 1)
+    text = replace(text, validation=text.train, eval_windows=EVALUATED).to(setup.device)
+    model = training_of(shape, setup.device, ranks=ranks).transformer
+    model.eval()
+
+    def evaluated() -> dict[str, float]:
+        return text.evaluate(model)
+
+    alone, together = list[float](), list[float]()
+    for _ in range(5):
+        began = time.monotonic()
+        ranks.broadcast(evaluated)
+        between = time.monotonic()
+        evaluate_on_ranks(ranks, model, evaluated)
+        alone.append(between - began)
+        together.append(time.monotonic() - between)
+    return median(alone) / median(together)
