@@ -20,6 +20,8 @@ BATCH_WIDTHS = 8
 """Number of different widths of a batch of rows, up to the context."""
 TOKENS_FROM = 10_000
 """Smallest horizon that counts tokens; a smaller number counts tokens per parameter."""
+MOST_COUNTED = 10**18
+"""Largest number of tokens or parameters."""
 MOST_FLOPS = 1e30
 """Largest number of operations of a training, a thousand times beyond any that was trained."""
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
@@ -60,7 +62,7 @@ def parse_count(value: object) -> int:
             f"must be a positive number such as 300000, 300k or 1.5M, got {short(value)}"
         )
     number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
-    if not 1 <= number < 10**18:
+    if not 1 <= number <= MOST_COUNTED:
         raise ValueError(f"must be between 1 and 1e18, got {short(value)}")
     if number % 1:
         raise ValueError(f"must be a whole number, got {short(value)}")

@@ -6,7 +6,7 @@ how many a token costs. What a wrong choice costs is said as a multiple of compu
 less, spent well, reaches the same loss.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
 
@@ -97,7 +97,7 @@ def answer_at(
     reached = interval_of(sizes.params[lowest])
     by_depth = interval_of(_depth_draws(depths, sizes, lowest))
     depth = float(sizes.depths[best])
-    spent = max(per_token(known.params, depth) * known.tokens for known in losses.losses)
+    spent = [per_token(known.params, depth) * known.tokens for known in losses.losses]
     return ComputeAnswer(
         flops=flops,
         params=float(sizes.params[best]),
@@ -105,16 +105,16 @@ def answer_at(
         tokens=float(sizes.tokens[best]),
         tokens_interval=interval_of(sizes.tokens[lowest]),
         depth=depth,
-        depth_interval=(max(1.0, by_depth[0]), by_depth[1]),
+        depth_interval=(max(1.0, by_depth[0]), max(1.0, by_depth[1])),
         loss=float(of_law[best]),
         loss_interval=interval_of(of_draws.min(axis=1)),
         alpha_interval=losses.alpha_interval,
         beta_interval=losses.beta_interval,
-        times_beyond=flops / spent,
+        times_beyond=flops / max(spent),
         multiple=float(np.quantile(_multiples(losses, of_draws, of_draws[:, best]), 0.95)),
         depth_multiple=_depth_multiple(losses, of_law, depth, by_depth),
         rules=tuple(_rules(losses, sizes, flops, of_draws)),
-        why_not=_why_not(losses, sizes, lowest, flops / spent),
+        why_not=_beyond(flops, spent) or _why_not(losses, sizes, lowest),
     )
 
 
@@ -189,7 +189,22 @@ def _rules(losses: LossLaw, sizes: _Sizes, flops: float, of_draws: Array) -> lis
     return found
 
 
-def _why_not(losses: LossLaw, sizes: _Sizes, lowest: Array, beyond: float) -> str:
+def _beyond(flops: float, spent: Sequence[float]) -> str:
+    """Why the compute is too far from that of the ladder's trainings; empty where it is not."""
+    if flops < min(spent):
+        return (
+            f"it is less than the {min(spent):.3g} FLOPs of the ladder's smallest training; so "
+            "small a model is searched itself: `fathom ask --params`"
+        )
+    if flops > MOST_BEYOND * max(spent):
+        return (
+            f"it is {flops / max(spent):,.0f} times the compute of the ladder's largest training, "
+            f"and beyond {MOST_BEYOND:,.0f} times no law is known to hold; train a larger size"
+        )
+    return ""
+
+
+def _why_not(losses: LossLaw, sizes: _Sizes, lowest: Array) -> str:
     for name, interval in (("size", losses.alpha_interval), ("tokens", losses.beta_interval)):
         if not is_determined(interval):
             low, high = interval
@@ -198,11 +213,6 @@ def _why_not(losses: LossLaw, sizes: _Sizes, lowest: Array, beyond: float) -> st
                 f"between {low:.2f} and {high:.2f}; train more sizes, farther apart, or at more "
                 "horizons"
             )
-    if beyond > MOST_BEYOND:
-        return (
-            f"it is {beyond:,.0f} times the compute of the ladder's largest training, and beyond "
-            f"{MOST_BEYOND:,.0f} times no law is known to hold; train a larger size"
-        )
     low, high = interval_of(sizes.params[lowest])
     at_ends = np.isin(lowest, [0, len(sizes.params) - 1]).mean() > 0.025
     if at_ends or high / low > USELESS:

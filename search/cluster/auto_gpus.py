@@ -17,8 +17,8 @@ from fathom.search.study.planning.devices import DeviceTimes, choice_text, compa
 from fathom.search.study.planning.sharing import (
     Size,
     auto_sharing,
+    compares_by_time,
     given_gpus,
-    has_known_speed,
 )
 
 SHARES = (0.0, 0.125, 0.25, 0.5, 1.0)
@@ -85,7 +85,7 @@ def _chosen(
     say: Callable[[str], None],
 ) -> float:
     """Returns 0 if CPU cores train the trials sooner than the GPUs, else the GPUs of a trial."""
-    if not has_known_speed(config):
+    if not compares_by_time(config):
         return 1
     shared = auto_sharing(config, sizes) if sharing else None
     share = shared.share if shared else 1.0

@@ -81,7 +81,7 @@ def fit_step(
     ways = (False, True) if how.ranks > 1 and may_shard else (False,)
     for shards, recomputes in product(ways, (False,) if shape.own_counts else (False, True)):
         way = replace(how, recomputes=recomputes, shards=shards)
-        for count in (count for count in range(1, sequences + 1) if sequences % count == 0):
+        for count in _divisors(sequences):
             step = step_memory(shape, sequences=sequences // count, pieces=count, how=way).total
             copied = 0 if how.gpu else checkpoint_bytes(shape)  # to be saved
             need = step + (copied // how.ranks if shards else copied)
@@ -89,6 +89,12 @@ def fit_step(
             if found.enough:
                 return found
     return found
+
+
+def _divisors(number: int) -> list[int]:
+    """The numbers that divide a number, ascending."""
+    small = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})
 
 
 def may_shard(config: StudyConfig) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.models.shape import Count, Shape
+from fathom.objectives.keys import MOST_COUNTED
 from fathom.search.analysis.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.study.file.errors import PlanError
@@ -191,7 +192,15 @@ def _tokens_of(config: StudyConfig, params: int) -> int:
         horizon = config.tokens_per_parameter or TOKENS_PER_PARAMETER
         return config.tokens or _tokens(params, horizon)
     of_a_token = 3 * params if config.count is Count.FLOPS else 6 * params
-    return max(1, int(config.train_flops / of_a_token))
+    tokens = config.train_flops / of_a_token
+    if tokens > MOST_COUNTED:
+        raise PlanError(
+            "`train_flops` must pay for at most 1e18 tokens, got "
+            f"{config.train_flops:g}, which pay for {tokens:.2g} at budget {format_count(params)}; "
+            "lower it",
+            key="train_flops",
+        )
+    return max(1, int(tokens))
 
 
 def _tokens(params: int, horizon: float) -> int:

@@ -1,6 +1,7 @@
 """Whether CPU cores train a study sooner than GPUs. Imports no framework."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,8 +13,8 @@ from fathom.search.study.planning.plan import BudgetPlan, plan_budget
 from fathom.search.study.planning.sharing import (
     Size,
     auto_sharing,
+    compares_by_time,
     given_gpus,
-    has_known_speed,
     sizes_of,
 )
 
@@ -65,7 +66,7 @@ def core_notes(
     For GPUs of this machine its own cores count. For others, whose machines may have any number of
     cores, the line says how many are enough.
     """
-    if machine.device != "GPU" or not has_known_speed(config):
+    if machine.device != "GPU" or not compares_by_time(config):
         return ()
     cores, sizes = this_machine(given_gpus(config, 0)), sizes_of(plans)
     is_auto = config.resources.gpus_per_trial == "auto"
@@ -84,7 +85,7 @@ def plans_of_auto(
 ) -> tuple[tuple[BudgetPlan, ...], Machine]:
     """Returns the plans and the machine of a search here, on what `gpus_per_trial: auto` takes
     instead of a whole GPU for each trial, for which the plans are: CPU cores, or shared GPUs."""
-    is_asked = config.resources.gpus_per_trial == "auto" and has_known_speed(config)
+    is_asked = config.resources.gpus_per_trial == "auto" and compares_by_time(config)
     if machine.device != "GPU" or not (is_asked and machine.here):
         return tuple(plans), machine
     sizes, alone = sizes_of(plans), given_gpus(config, 0)
@@ -123,13 +124,16 @@ def _enough_cores(
     `MOST_CORES` for each GPU would be needed."""
     each = config.resources.cpus_per_trial
     most = MOST_CORES * max(1, math.ceil(gpus.slots * gpus.devices))
-    for slots in range(1, int(most / each) + 1):
+    alone, gpu_hours = given_gpus(config, 0), _hours(config, sizes, gpus)
+
+    def compared(slots: int) -> DeviceTimes:
         number = f"{slots * each:g} core{'' if slots * each == 1 else 's'}"
         there = replace(cores, slots=slots, description=f"{number} such as this machine's")
-        found = compare_devices(config, sizes, cores=there, gpus=gpus)
-        if found.cores_win:
-            return found
-    return None
+        return DeviceTimes(there, _hours(alone, sizes, there), gpus, gpu_hours)
+
+    numbers = range(1, int(most / each) + 1)
+    least = bisect_left(numbers, True, key=lambda slots: compared(slots).cores_win)
+    return compared(numbers[least]) if least < len(numbers) else None
 
 
 def _hours(config: StudyConfig, sizes: Iterable[Size], machine: Machine) -> float:

@@ -1,5 +1,6 @@
 """The plan of a study: shapes, trials, tokens and time. Imports no framework, to be quick."""
 
+import math
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -249,8 +250,12 @@ def start_hours(machine: Machine) -> float:
 
 
 def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
-    """Hours of all devices used, together."""
-    return machine.slots * machine.devices * search_hours(plans, machine)
+    """Hours of all devices used, together: no more than have a trial, and GPUs as wholes."""
+    trials = min(machine.slots, max(plan.exploring + plan.confirming for plan in plans))
+    devices = trials * machine.devices
+    if machine.device == "GPU" and machine.devices < 1:
+        devices = math.ceil(trials / int(1 / machine.devices + 1e-9))
+    return devices * search_hours(plans, machine)
 
 
 def largest_state(config: StudyConfig, plans: Sequence[BudgetPlan]) -> int:

@@ -48,10 +48,14 @@ def given_gpus(config: StudyConfig, number: float) -> StudyConfig:
     return config.model_copy(update={"resources": resources})
 
 
-def has_known_speed(config: StudyConfig) -> bool:
-    """True if the time of a study's steps can be predicted, as it can for Fathom's own training of
-    its own models."""
-    return not config.train.command and not config.model.build
+def compares_by_time(config: StudyConfig) -> bool:
+    """True if the time of a study says which device is better for it.
+
+    It can be predicted for Fathom's own training of its own models. With `train_seconds` a faster
+    device trains more in the same time.
+    """
+    own = not config.train.command and not config.model.build
+    return own and config.train_seconds is None
 
 
 def sizes_of(plans: Sequence[BudgetPlan]) -> list[Size]:
@@ -103,8 +107,8 @@ def _best(
     """The number of trials on each GPU with which a search takes least; None if that is not much
     less than with one. Where the study says how many train `at_a_time`, each is taken for so many
     as share a GPU."""
-    if not has_known_speed(config) or config.train_seconds is not None:
-        return None  # trials that share a GPU get the same seconds, and train less
+    if not compares_by_time(config):
+        return None
     alone = _plans(config, sizes, gpu, 1, at_a_time)
     if alone is None:
         return None

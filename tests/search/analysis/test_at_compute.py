@@ -100,6 +100,17 @@ def test_what_a_wrong_size_costs_is_a_multiple_of_compute(exact: ComputeAnswer) 
     assert exact.depth_multiple > 1
 
 
+@pytest.mark.parametrize("part", [0.9, 1e-6, 1e-15])
+def test_below_the_smallest_training_of_the_ladder_nothing_is_answered(part: float) -> None:
+    losses = ladder()
+    smallest = min(6 * known.params * known.tokens for known in losses)
+    below = answered(losses, part * smallest)
+    assert "less than the" in below.why_not
+    assert "searched itself" in below.why_not
+    assert below.depth_interval[0] <= below.depth_interval[1]
+    assert not answered(losses, 1.01 * smallest).why_not.startswith("it is less")
+
+
 def test_the_costs_of_shapes_move_the_best_size() -> None:
     """Where a parameter costs twice as much in large models, smaller ones are best."""
     losses, depths = fitted(ladder()), depth_law()

@@ -31,6 +31,11 @@ def test_a_batch_is_cut_into_the_fewest_equal_pieces_that_fit() -> None:
     assert fit_step(SHAPE, 7, need(4, 2), HOW).micro_batches == 7, "the pieces are equal"
 
 
+def test_the_pieces_of_an_immense_batch_are_found() -> None:
+    found = fit_step(SHAPE, 2**40, need(2**10, 2**30), HOW)
+    assert (found.micro_batches, found.enough) == (2**30, True)
+
+
 def test_on_a_gpu_the_state_is_copied_to_the_memory_of_the_machine() -> None:
     on_cpu, on_gpu = (fit_step(SHAPE, 1, 1e12, Execution(gpu=gpu)).memory for gpu in (False, True))
     step = step_memory(SHAPE, sequences=1, how=Execution(gpu=True)).total

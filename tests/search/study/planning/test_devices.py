@@ -86,6 +86,20 @@ def test_nothing_is_said_of_a_training_whose_speed_is_not_known() -> None:
     assert not note(plain.model_copy(update={"train": train}))
 
 
+def test_equal_seconds_are_spent_on_the_gpu_which_trains_more_in_them() -> None:
+    config = study("20k", train={"batch_size": 8}).model_copy(update={"tokens": None})
+    config = StudyConfig.model_validate(config.model_dump() | {"train_seconds": 60.0})
+    plans, machine = planned(config)
+
+    assert plans_of_auto(config, plans, machine) == (plans, machine)
+    assert not note(config)
+    assert not note(config, "L4")
+
+
+def test_against_a_gpu_for_each_trial_no_number_of_cores_is_enough() -> None:
+    assert not note(study("20k", resources={"max_concurrent_trials": 10**9}), "L4")
+
+
 def test_the_plan_of_auto_shares_the_gpu_where_mps_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fathom.search.study.planning.sharing.mps_may_start", lambda: True)
     config = study("1M")

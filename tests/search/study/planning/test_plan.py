@@ -108,6 +108,18 @@ def test_the_hours_of_devices_are_those_of_every_trial_at_a_time() -> None:
     assert device_hours(planned, replace(MACHINE, slots=4, devices=0.5)) == pytest.approx(2 * hours)
 
 
+def test_hours_are_paid_of_whole_gpus_and_of_none_without_a_trial() -> None:
+    planned = plan_study(study(budgets=(20_000,)), 256, MACHINE)
+    hours = search_hours(planned, MACHINE)
+    gpu = replace(MACHINE, device="GPU")
+    for slots, devices, gpus in ((1, 0.25, 1), (3, 0.3, 1), (4, 0.3, 2), (9, 0.125, 2), (2, 2, 4)):
+        there = replace(gpu, slots=slots, devices=devices)
+        assert device_hours(planned, there) == pytest.approx(gpus * hours)
+    trials = planned[0].exploring + planned[0].confirming
+    many = device_hours(planned, replace(gpu, slots=1000))
+    assert many == pytest.approx(trials * hours)
+
+
 def test_a_model_that_fits_in_parts_only_is_planned_so_and_refused_for_muon() -> None:
     several = study().resources.model_copy(update={"gpus_per_trial": 4})
     config = study(resources=several)
