@@ -51,7 +51,9 @@ def format_hours(hours: float) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """`count` bytes as GB, or as MB below one GB."""
+    """`count` bytes as TB, as GB below one TB, or as MB below one GB."""
+    if count >= 1e12:
+        return f"{count / 1e12:.3g} TB"
     return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
 
 

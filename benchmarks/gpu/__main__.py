@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 
@@ -55,22 +56,34 @@ def main() -> None:
     """Runs what the file lacks, and prints all of it; exit status 1 if something fails."""
     args = arguments()
     if args.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("benchmarks.gpu: PyTorch finds no GPU here; try --device cpu --tiny")
+        refuse("PyTorch finds no GPU here; try --device cpu --tiny")
+    if not args.minutes > 0:
+        refuse(f"--minutes must be above 0, got {args.minutes:g}; for example 8")
+    if args.nanogpt and not (args.nanogpt / "model.py").is_file():
+        refuse(f"--nanogpt must be a checkout with a model.py, got {args.nanogpt}")
     setup = Setup(device=torch.device(args.device), tiny=args.tiny, nanogpt=args.nanogpt)
-    try:
-        findings = StageFindings.open(args.out, setup)
-    except ValueError as error:
-        print(f"benchmarks.gpu: {error}", file=sys.stderr)
-        sys.exit(2)
     if not setup.on_gpu:
         torch.set_num_threads(1)  # small models gain nothing from more, and other work suffers
     cases = chosen(setup, args.stage or list(STAGES), args.case or [""])
     if not cases:
-        sys.exit(f"benchmarks.gpu: no case here has {' or '.join(args.case)} in its name")
+        refuse(f"no case here has {' or '.join(args.case)} in its name")
+    try:
+        findings = StageFindings.open(args.out, setup)
+    except ValueError as error:
+        refuse(str(error))
+    except OSError as error:
+        refuse(f"--out {args.out} can't be written: {error.strerror}; name another file")
     whole = run(setup, findings, cases, minutes=args.minutes)
     print(f"\n{setup.name}\n", *findings.table(), sep="\n")
-    print("\nnothing is left" if whole else "\nthe same command again measures what is left")
+    part = " of what was asked for" if args.stage or args.case else ""
+    print(f"\nnothing is left{part}" if whole else "\nthe same command again measures what is left")
     sys.exit(1 if findings.failed else 0)
+
+
+def refuse(why: str) -> NoReturn:
+    """Ends with status 2 and a line."""
+    print(f"benchmarks.gpu: {why}", file=sys.stderr)
+    sys.exit(2)
 
 
 def run(

@@ -106,20 +106,23 @@ class StageFindings:
 
         Raises:
             ValueError: if it is a file of something else.
+            OSError: if it can't be read or written.
         """
         try:
             setups = json.loads(file.read_text(encoding="utf-8"))["setups"] if file.exists() else {}
-        except (ValueError, LookupError, TypeError) as error:
+            others = {name: values for name, values in setups.items() if name != setup.name}
+            values = setups.get(setup.name, {"cases": {}, "begun": []})
+            cases = {
+                case: [StageFinding(**finding) for finding in found]
+                for case, found in values["cases"].items()
+            }
+            findings = cls(file, setup.name, cases, [*values["begun"]], others)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ValueError(
                 f"{file} is no file of findings; name another one with --out"
             ) from error
-        others = {name: values for name, values in setups.items() if name != setup.name}
-        values = setups.get(setup.name, {"cases": {}, "begun": []})
-        cases = {
-            case: [StageFinding(**finding) for finding in found]
-            for case, found in values["cases"].items()
-        }
-        return cls(file, setup.name, cases, values["begun"], others)
+        findings._write()
+        return findings
 
     def begin(self, case: str) -> None:
         """Notes in the file that a case is begun."""

@@ -172,16 +172,17 @@ def _depth_multiple(
 
 
 def _rules(losses: LossLaw, sizes: _Sizes, flops: float, of_draws: Array) -> list[RuledSize]:
-    """What published rules choose for the compute, by the nearest of the sizes."""
-    found = []
+    """What published rules choose for the compute."""
+    found, log_params, log_tokens = [], np.log(sizes.params), np.log(sizes.tokens)
     for name, params in published_sizes(flops).items():
-        at = int(np.abs(np.log(sizes.params / params)).argmin())
-        multiples = _multiples(losses, of_draws, of_draws[:, at])
+        tokens = float(np.exp(np.interp(log(params), log_params, log_tokens)))
+        of_rule = losses.loss(losses.draws, np.array([params]), np.array([tokens]))[:, 0]
+        multiples = _multiples(losses, of_draws, of_rule)
         found.append(
             RuledSize(
                 name=name,
-                params=float(sizes.params[at]),
-                tokens=float(sizes.tokens[at]),
+                params=params,
+                tokens=tokens,
                 multiple=float(np.median(multiples)),
                 multiple_interval=interval_of(multiples),
             )

@@ -13,13 +13,12 @@ from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.horizons import horizon_text
-from fathom.search.study.planning.devices import core_notes
+from fathom.search.study.planning.advice import plan_notes
 from fathom.search.study.planning.horizon_plan import HorizonPlan, horizons_disk, plan_horizons
 from fathom.search.study.planning.horizons import unshared_reason
-from fathom.search.study.planning.plan import study_notes, vocab_size_of
+from fathom.search.study.planning.plan import vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shape_space import ShapeSpace
-from fathom.search.study.planning.sharing import sharing_notes
 
 
 def show_plan(
@@ -37,15 +36,7 @@ def show_plan(
     vocab_size = vocab_size_of(config)
     plans = plan_horizons(config, vocab_size, machine)
     try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
-    notes = [
-        (
-            *study_notes(plan.config),
-            *machine.notes,
-            *core_notes(plan.config, plan.plans, machine),
-            *sharing_notes(plan.config, plan.plans, machine, gpu),
-        )
-        for plan in plans
-    ]
+    notes = [plan_notes(plan.config, plan.plans, machine, gpu) for plan in plans]
     if as_json:
         from fathom.search.contract.plans import Planned, horizons_plan_reply
 

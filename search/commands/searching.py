@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -358,7 +359,10 @@ def ask(
     Writes the study that it searches, to be edited and run again; the same question resumes. With
     --flops or --gpu-hours: how large, how long and how deep at once, by the laws of a ladder.
     """
+    searched = {"--params": params, "--tokens": tokens, "--hours": hours, "--out": out}
+    searched |= {"--gpus": gpus or None, "--plan": only_plan or None}
     if flops is not None or gpu_hours is not None:
+        _refuse_beside("--gpu-hours" if flops is None else "--flops", searched)
         _ask_compute(flops, gpu_hours, gpu, law, as_json=as_json, exit_verdict=exit_verdict)
         return
     from fathom.search.commands.ask.question import question
@@ -369,6 +373,7 @@ def ask(
             "`fathom ask` takes --params and --hours to search, or --flops and --law to ask a "
             "ladder"
         )
+    _refuse_beside("--params", {"--law": law})
     asked = question(
         params=params, tokens=tokens, data=data, tokenizer=tokenizer, hours=hours, gpus=gpus,
         gpu=gpu, count=count,
@@ -423,6 +428,18 @@ def _ask_compute(
         exit_by_verdict(reply)
     if answer.why_not:
         sys.exit(1)
+
+
+def _refuse_beside(question: str, options: Mapping[str, object]) -> None:
+    """Refuses options, of which those that were not given are None, beside that of a question."""
+    from fathom.search.study.file.errors import ConfigError
+
+    for option, value in options.items():
+        if value is not None:
+            raise ConfigError(
+                f"`{question}` and `{option}` are of two questions: --flops or --gpu-hours ask the "
+                "--law of a ladder, and --params searches in --hours; drop one"
+            )
 
 
 def _plan_asked(

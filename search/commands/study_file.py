@@ -49,19 +49,16 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
-    from dataclasses import replace
-
     from rich.console import Console
 
     from fathom.search.commands.plan_tables import print_plan
     from fathom.search.formatting import shell_command
     from fathom.search.study.hardware.machine import this_machine
     from fathom.search.study.keys.config import load, placed
-    from fathom.search.study.planning.devices import core_notes, plans_of_auto
-    from fathom.search.study.planning.plan import plan_study, study_notes, vocab_size_of
+    from fathom.search.study.planning.advice import advised
+    from fathom.search.study.planning.plan import plan_study, vocab_size_of
     from fathom.search.study.planning.shape_counter import try_own_model
     from fathom.search.study.planning.shape_space import ShapeSpace
-    from fathom.search.study.planning.sharing import sharing_notes
     from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides)
@@ -82,16 +79,14 @@ def plan(
         vocab_size = vocab_size_of(config)
         plans = plan_study(config, vocab_size, machine)
         try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
-    plans, machine = plans_of_auto(config, plans, machine)
-    advice = (*core_notes(config, plans, machine), *sharing_notes(config, plans, machine, gpu))
-    machine = replace(machine, notes=(*study_notes(config), *machine.notes, *advice))
+    advised_plans, machine = advised(config, plans, machine, gpu)
     if as_json:
         from fathom.search.contract.plans import Planned, plan_reply
 
         planned = Planned(machine=machine, price=price, with_shapes=shapes, command=command)
-        print_reply(plan_reply(config, plans, planned))
+        print_reply(plan_reply(config, advised_plans, planned))
     else:
-        print_plan(config, plans, machine, Console(), price=price, with_shapes=shapes)
+        print_plan(config, advised_plans, machine, Console(), price=price, with_shapes=shapes)
 
 
 def check(

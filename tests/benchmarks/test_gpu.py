@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import searching
-from benchmarks.gpu.__main__ import STAGES, chosen, found_by, run
+from benchmarks.gpu.__main__ import STAGES, chosen, found_by, main, run
 from benchmarks.gpu.finding import (
     Setup,
     StageFinding,
@@ -115,9 +115,43 @@ def test_a_file_keeps_the_findings_of_several_machines_and_nothing_else_is_repla
 
     assert StageFindings.open(file, SETUP).by_case == first.by_case
     assert StageFindings.open(file, other).by_case == second.by_case
-    file.write_text("[]")
-    with pytest.raises(ValueError, match="is no file of findings; name another one with --out"):
-        StageFindings.open(file, SETUP)
+    of_another_version = file.read_text().replace('"what"', '"name"')
+    for text in (
+        "[]",
+        '{"setups": []}',
+        f'{{"setups": {{"{SETUP.name}": 1}}}}',
+        of_another_version,
+    ):
+        file.write_text(text)
+        with pytest.raises(ValueError, match="is no file of findings; name another one with --out"):
+            StageFindings.open(file, SETUP)
+        assert file.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--minutes 0", "--minutes must be above 0, got 0"),
+        ("--minutes nan", "--minutes must be above 0, got nan"),
+        ("--case zzz", "no case here has zzz in its name"),
+        ("--nanogpt none", "--nanogpt must be a checkout with a model.py, got none"),
+        ("--out .", "--out . can't be written: Is a directory"),
+        ("--out none/x.json", "--out none/x.json can't be written: No such file"),
+    ],
+)
+def test_wrong_options_are_one_line_and_status_2_and_write_nothing(
+    options: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["gpu", "--device", "cpu", "--tiny", *options.split()])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_case_in_which_a_command_was_ended_comes_last(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fathom.objectives.keys import parse_count
 from fathom.search.formatting import (
     exact_count,
+    format_bytes,
     format_count,
     format_hours,
     format_seconds,
@@ -63,6 +64,11 @@ def test_durations_read_as_people_say_them(seconds: float, words: str) -> None:
 @pytest.mark.parametrize(("hours", "words"), [(0.0341, "0.034"), (1.25, "1.2"), (1234.0, "1200")])
 def test_cost_has_two_digits(hours: float, words: str) -> None:
     assert format_hours(hours) == words
+
+
+def test_bytes_have_the_unit_of_their_size() -> None:
+    written = [format_bytes(count) for count in (250_000, 1.5e6, 9.99e8, 68e9, 1.45e13)]
+    assert written == ["0.25 MB", "1.5 MB", "999 MB", "68 GB", "14.5 TB"]
 
 
 def test_depths_are_listed_as_ranges() -> None:

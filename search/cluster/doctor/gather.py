@@ -103,9 +103,12 @@ def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
     )
     if trouble:
         return (), f"nvidia-smi: {trouble}"
+    rows = [line.rsplit(", ", 2) for line in listing.splitlines()]
+    if strange := next((row for row in rows if len(row) != 3), None):
+        return (), f"nvidia-smi: its line {', '.join(strange)!r} is not {fields}"
     gpus = [
         Gpu(name, int(memory) * MIB if memory.isdigit() else 0, driver)
-        for name, memory, driver in (line.rsplit(", ", 2) for line in listing.splitlines())
+        for name, memory, driver in rows
     ]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:

@@ -25,6 +25,7 @@ from fathom.search.study.hardware.device_speed import Rate, Speed, binned, keep_
 from fathom.search.study.hardware.machine import Machine, device_name, this_machine
 from fathom.search.study.keys.config import StudyConfig, load
 from fathom.search.study.keys.json_schema import modeline
+from fathom.search.study.planning.advice import advised
 from fathom.search.study.planning.affordable import (
     MOST_EPOCHS,
     TooFewHoursError,
@@ -101,8 +102,11 @@ def prepare_study(
     The study is read from the file if that exists; else it is chosen to fit the time, and written.
 
     Raises:
-        ConfigError: when the file holds another question, or no study fits the time.
+        ConfigError: when the file can't be written, or holds another question, or no study fits
+            the time.
     """
+    if file.is_dir() or not file.parent.is_dir():
+        raise ConfigError(f"`--out` must be a file in a folder that is there, got {file}")
     if file.exists():
         config = _written(question, file)
         console.print(f"{file} holds this question already, and is taken as it is")
@@ -142,7 +146,7 @@ def prepare_study(
     budgets = _chosen(question, choose)
     config, machine = question.study(budgets), speeds.machine(budgets[-1])
     chosen = plans(question, budgets)
-    print_plan(config, chosen, machine, console)
+    print_plan(config, *advised(config, chosen, machine, question.gpu or None), console)
     write_study(file, _text(question, chosen, machine, len(objective.train)))
     console.print(f"Study       {file}", highlight=False)
     return config, objective

@@ -97,7 +97,7 @@ def question(
         data=data,
         tokenizer=tokenizer,
         hours=hours,
-        gpus=max(gpus, 1) if gpu else gpus,
-        gpu=gpu_named(gpu).name if gpu else "",
+        gpus=gpus if gpu is None else max(gpus, 1),
+        gpu="" if gpu is None else gpu_named(gpu).name,
         count=count,
     )

@@ -82,8 +82,10 @@ def print_whole(line: str, console: Console) -> None:
 
 
 def print_text(text: str, console: Console) -> None:
-    """Prints sentences, which are broken between words where a terminal is narrower."""
-    console.print(visible(text), highlight=False, markup=False)
+    """Prints sentences, which are broken between words where a terminal is narrower, and are whole
+    in a file."""
+    whole = not console.is_terminal
+    console.print(visible(text), highlight=False, markup=False, soft_wrap=whole)
 
 
 def _text(cell: RenderableType) -> Text:

@@ -67,10 +67,10 @@ def this_machine(config: StudyConfig, gpu: str | None = None) -> Machine:
     Raises:
         ConfigError: if the type is unknown, or the study's trials have no GPU.
     """
-    share = config.resources.gpus_of_trial(1 if gpu else len(_gpus()))
+    share = config.resources.gpus_of_trial(len(_gpus()) if gpu is None else 1)
     if share:
         return _with_gpus(config, share, choose_gpu(gpu, _gpus()))
-    if gpu:
+    if gpu is not None:
         raise ConfigError(
             f"`resources.gpus_per_trial` must be above 0 with --gpu {gpu}, got 0; drop one of them"
         )

@@ -119,9 +119,7 @@ def choose_budgets(
         budgets, needed = refused
         ladder = f"the smallest budgets with a law ({', '.join(map(format_count, budgets))})"
         what = f"a search of {format_count(params)} itself" if len(budgets) == 1 else ladder
-        raise TooFewHoursError(
-            f"`--hours` must be at least {needed:.2g} on this machine, for {what}, got {hours:g}"
-        )
+        raise TooFewHoursError(f"`--hours` must be at least {needed:.2g} for {what}, got {hours:g}")
     return chosen[0]
 
 

@@ -200,6 +200,10 @@ def test_gpus_are_what_the_driver_lists_and_the_user_has_not_hidden(
     assert driver_gpus() == ((l4,), "")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert driver_gpus() == ((), "")
+    program(tmp_path, "nvidia-smi", "echo 'GPU 0: NVIDIA L4'")
+    gpus, trouble = driver_gpus()
+    assert not gpus
+    assert trouble.startswith("nvidia-smi: its line 'GPU 0: NVIDIA L4' is not name,memory")
     program(tmp_path, "nvidia-smi", "echo 'NVIDIA-SMI has failed'; exit 9")
     assert driver_gpus() == ((), "nvidia-smi: NVIDIA-SMI has failed")
 

@@ -120,6 +120,13 @@ def test_too_much_compute_and_a_ladder_too_small_end_with_a_reason_and_status_1(
         (["--flops", "much", "--law", "x"], "`--flops` must be a number above 0, got much"),
         (["--flops", "inf", "--law", "x"], "`--flops` must be a number above 0, got inf"),
         (["--gpu-hours", "5", "--law", "x"], "`--gpu` must name the GPU"),
+        (["--flops", "1", "--gpu", "L4", "--law", "x"], "`--gpu` names the GPU of --gpu-hours"),
+        (["--flops", "1", "--law", "x", "--params", "1B"], "`--flops` and `--params` are of two"),
+        (["--flops", "1", "--law", "x", "--plan"], "`--flops` and `--plan` are of two questions"),
+        (["--params", "1B", "--hours", "1", "--law", "x"], "`--params` and `--law` are of two"),
+        (["--params", "1B", "--hours", "1", "--gpu", ""], "`--gpu` must be one of"),
+        (["--params", "1B", "--hours", "1", "--out", "."], "`--out` must be a file in a folder"),
+        (["--params", "1B", "--hours", "1", "--out", "no/x.yaml"], "a folder that is there, got"),
         (["--gpu-hours", "5", "--flops", "1", "--law", "x"], "the same thing twice"),
         (
             ["--flops", "1", "--law", "levine2020"],

@@ -22,7 +22,7 @@ def test_sentences_are_broken_between_words_and_no_column_is_explained_that_is_n
     conclusion: Conclusion, width: int
 ) -> None:
     file = io.StringIO()
-    console = Console(file=file, width=width)
+    console = Console(file=file, width=width, force_terminal=True, color_system=None)
     print_conclusion(conclusion, console)
     print_equal_spends(conclusion, console)
 
