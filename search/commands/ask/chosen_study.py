@@ -18,6 +18,7 @@ from fathom.search.cluster.worker_speed import cluster_machine, measure_on_worke
 from fathom.search.commands.ask.question import Question
 from fathom.search.commands.plan_tables import print_plan
 from fathom.search.formatting import exact_count, format_count, format_seconds
+from fathom.search.report.terminal.tables import print_text
 from fathom.search.run_folder import token_cache
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.safe_yaml import read_text
@@ -147,7 +148,10 @@ def prepare_study(
     config, machine = question.study(budgets), speeds.machine(budgets[-1])
     chosen = plans(question, budgets)
     print_plan(config, *advised(config, chosen, machine, question.gpu or None), console)
-    write_study(file, _text(question, chosen, machine, len(objective.train)))
+    choice = _choice(question, chosen, machine, len(objective.train))
+    for line in choice:
+        print_text(line, console)
+    write_study(file, _text(question, budgets, choice))
     console.print(f"Study       {file}", highlight=False)
     return config, objective
 
@@ -176,9 +180,10 @@ def _chosen(question: Question, choose: Callable[[Question], tuple[int, ...]]) -
 
 def most_params(question: Question, train_tokens: int) -> int:
     """The largest useful budget: at most the asked size, and at most `MOST_EPOCHS` epochs of the
-    text."""
-    by_text = MOST_EPOCHS * train_tokens / question.tokens_per_parameter
-    return min(question.params, int(by_text))
+    text, rounded down to three digits."""
+    by_text = int(MOST_EPOCHS * train_tokens / question.tokens_per_parameter)
+    unit = 10 ** max(0, len(str(by_text)) - 3)
+    return min(question.params, by_text // unit * unit)
 
 
 def _written(question: Question, file: Path) -> StudyConfig:
@@ -191,8 +196,10 @@ def _written(question: Question, file: Path) -> StudyConfig:
     return load(file)
 
 
-def _text(question: Question, plans: Sequence[BudgetPlan], machine: Machine, tokens: int) -> str:
-    """The text of the study file, with comments that explain the choice."""
+def _choice(
+    question: Question, plans: Sequence[BudgetPlan], machine: Machine, tokens: int
+) -> tuple[str, str]:
+    """What the budgets answer, and how long they take; the text has so many training tokens."""
     budgets = [plan.budget.params for plan in plans]
     answered = (
         "The size that is asked for, searched itself."
@@ -203,13 +210,19 @@ def _text(question: Question, plans: Sequence[BudgetPlan], machine: Machine, tok
     hours = search_hours(plans, machine)
     how = f"measured at {format_count(budgets[-1])}" if machine.here else "an estimate"
     epochs = plans[-1].budget.tokens / tokens
-    head = (
-        f"{modeline()}\n"
-        f"# {question.command}\n"
-        f"# {answered}\n"
-        f"# Planned: {format_seconds(3600 * hours)} of {question.hours:g} hours on "
-        f"{machine.description} ({how}); "
-        f"at most {epochs:.1f} epochs of the text.\n"
-        "# Edit it as you like: `fathom ask` and `fathom run` read it again.\n"
+    is_limit = budgets[-1] == most_params(question, tokens) < question.params
+    more = ", which allows no larger model: more text would" if is_limit else ""
+    planned = (
+        f"Planned: {format_seconds(3600 * hours)} of {question.hours:g} hours on "
+        f"{machine.description} ({how}); at most {epochs:.1f} epochs of the text{more}."
     )
-    return head + yaml.safe_dump(question.keys(budgets), sort_keys=False, default_flow_style=None)
+    return answered, planned
+
+
+def _text(question: Question, budgets: Sequence[int], choice: Sequence[str]) -> str:
+    """The text of the study file, with comments that explain the choice."""
+    comments = [question.command, *choice]
+    comments.append("Edit it as you like: `fathom ask` and `fathom run` read it again.")
+    head = "\n".join([modeline(), *(f"# {line}" for line in comments)])
+    keys = yaml.safe_dump(question.keys(budgets), sort_keys=False, default_flow_style=None)
+    return f"{head}\n{keys}"

@@ -176,6 +176,15 @@ def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
     assert "is read from their law" in file.read_text()
 
 
+def test_where_the_text_and_not_the_time_is_the_limit_that_is_said(tmp_path: Path) -> None:
+    file, console = tmp_path / "ask.yaml", quiet()
+    config, _ = prepare_study(asked(gpus=1, gpu="H100", hours=1e4), file, console, tmp_path)
+    assert isinstance(console.file, StringIO)
+    for text in (file.read_text(), console.file.getvalue()):
+        assert "4.0 epochs of the text, which allows no larger model: more text would." in text
+    assert config.budgets[-1] % 100_000 == 0
+
+
 def test_too_few_hours_are_answered_with_tokens_that_fit_them_or_with_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
