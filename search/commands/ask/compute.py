@@ -74,11 +74,11 @@ def compute_of(flops: str | None, gpu_hours: float | None, gpu: str | None) -> C
         raise ConfigError(f"`--gpu` must name the GPU of --gpu-hours, one of {NAMES}")
     kind = gpu_named(gpu)
     rate = REACHED_FLOPS * (kind.bfloat16_flops or kind.float32_flops)
-    total = hours * HOUR * rate
+    total, unit = hours * HOUR * rate, "hour" if hours == 1 else "hours"
     return Compute(
         flops=total,
-        said=f"{hours:,g} hours of one {kind.name}, about {total:.3g} FLOPs at {REACHED_FLOPS:.0%} "
-        "of its data sheet (an estimate)",
+        said=f"{hours:,g} {unit} of one {kind.name}, about {total:.3g} FLOPs at "
+        f"{REACHED_FLOPS:.0%} of its data sheet (an estimate)",
     )
 
 

@@ -64,6 +64,8 @@ def request_of(context: int, batch: int, prompt: int | None, tokens: int | None)
     Raises:
         ConfigError: if prompt and answer do not fit the context.
     """
+    options = (("--prompt", prompt), ("--tokens", tokens))
+    given = [f"{option} {number}" for option, number in options if number is not None]
     if prompt is None:
         prompt = context // 2 if tokens is None else context - tokens
     if tokens is None:
@@ -71,7 +73,7 @@ def request_of(context: int, batch: int, prompt: int | None, tokens: int | None)
     if prompt < 1 or tokens < 2 or prompt + tokens > context:
         raise ConfigError(
             "`--prompt` (at least 1) and `--tokens` (at least 2) must fit the study's context of "
-            f"{context} together, got {prompt} and {tokens}; lower one of them"
+            f"{context} together, got {' and '.join(given) or 'neither'}; lower one of them"
         )
     return Request(batch=batch, prompt=prompt, tokens=tokens)
 

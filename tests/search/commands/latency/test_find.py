@@ -84,7 +84,7 @@ def test_here_it_measures_and_names_a_choice(run: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--prompt", "9000", "--tokens", "10"), ("together, got 9000 and 10",)),
+        (("--prompt", "9000", "--tokens", "10"), ("together, got --prompt 9000 and --tokens 10;",)),
         (("--budget", "2M"), ("budget 2M has no trial", "300k, 1M")),
         (("--gpu", "H1000"), ("`--gpu` must be one of", "H1000")),
         (("--batch", "0"), ("greater than or equal to 1",)),
