@@ -42,7 +42,7 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.0f} s"
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 3600:,.1f} h"
 
 
 def format_hours(hours: float) -> str:

@@ -55,7 +55,8 @@ def test_a_rounded_count_has_three_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(4, "4 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")]
+    ("seconds", "words"),
+    [(4, "4 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h"), (4.5e6, "1,250.0 h")],
 )
 def test_durations_read_as_people_say_them(seconds: float, words: str) -> None:
     assert format_seconds(seconds) == words
