@@ -385,6 +385,7 @@ class Plan(Part):
     start_seconds: float
     device: str
     device_hours: float
+    """Of all devices together, whole GPUs where trials share them."""
     cost: float | None
     """With `--price`."""
     disk_bytes: int
