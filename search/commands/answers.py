@@ -67,9 +67,8 @@ def export(
     ] = False,
 ) -> None:
     """Print the best shape as YAML, ready for `fathom train`, or write it for another framework."""
-    from fathom.search.export.best import best_file, doubts, read_best, select
+    from fathom.search.export.best import best_file, doubts, read_best, select, write_selected
     from fathom.search.formatting import visible
-    from fathom.search.run_folder import write_atomically
 
     best = best_file(source)
     if to != "yaml" or weights or nearest:
@@ -81,7 +80,7 @@ def export(
     elif out is None:
         print(select(best, budget, horizon), end="")
     else:
-        write_atomically(out, select(best, budget, horizon))
+        write_selected(best, budget, horizon, out)
     for line in doubts(best, budget, horizon):
         print(f"fathom: {visible(line)}", file=sys.stderr)
 

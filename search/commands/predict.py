@@ -68,9 +68,18 @@ def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer
     folder, or the JSON of `fathom analyse`.
 
     Raises:
-        ConfigError: when the size is no number, or there is no such law.
+        ConfigError: when the size is no number, there is no such law, or it has no depth there.
     """
     size = count_of("--params", params)
+    try:
+        return _size_answer(size, law, tokens)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"--params {params}: {error}") from error
+
+
+def _size_answer(size: int, law: str, tokens: str | None) -> SizeAnswer:
     if tokens is not None:
         token_law = part_law_at(law, "--tokens").law
         found = token_law.predict(size, count_of("--tokens", tokens))

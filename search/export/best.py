@@ -16,7 +16,7 @@ from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import optimum_row
 from fathom.search.formatting import format_count
 from fathom.search.record_json import DAMAGE, check_controls, problem_of, shape_from_json, to_values
-from fathom.search.run_folder import RunFolder
+from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
 from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
@@ -91,6 +91,23 @@ def best_file(source: Path) -> Path:
             raise ConfigError(f"{source} is not a run folder: it has no config.yaml; see `ls runs`")
         raise ConfigError(f"{source} has no best.yaml yet; `fathom run` or `report` writes it")
     return folder.best
+
+
+def write_selected(path: Path, budget: str | None, horizon: str | None, out: Path) -> None:
+    """Writes the text that `select` returns to a file that is new, or was written so before.
+
+    Raises:
+        ConfigError: as `select`, and for a file of something else.
+    """
+    text = select(path, budget, horizon)
+    if out.exists():
+        try:
+            _content(out)
+        except (ConfigError, OSError) as error:
+            raise ConfigError(
+                f"`--out` must be a new file, or one of `fathom export`, got {out}; name another"
+            ) from error
+    write_atomically(out, text)
 
 
 def select(path: Path, budget: str | None, horizon: str | None = None) -> str:
@@ -175,6 +192,10 @@ def _content(source: Path) -> dict[str, Any]:
     if not isinstance(parts.get("best"), list) or not isinstance(parts.get("study"), Mapping):
         raise ConfigError(
             f"{source} must hold `best` and `study`; `fathom export runs/NAME` writes such a file"
+        )
+    if not parts["best"]:
+        raise ConfigError(
+            f"{source} holds no best shape, since no budget has an answer yet; `fathom run` goes on"
         )
     try:
         check_controls(parts)

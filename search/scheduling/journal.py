@@ -190,13 +190,14 @@ def _past_of(folder: RunFolder, check: Check, *, at_rest: bool) -> Past:
     return past
 
 
-def read_run(folder: RunFolder, config: StudyConfig) -> Past:
+def read_run(folder: RunFolder, config: StudyConfig, *, at_rest: bool = False) -> Past:
     """Reads what a search in a folder has come to, as every command that only looks at it does.
 
     Raises:
-        DamagedFileError: at a line that can't be read, or that is not of this study.
+        DamagedFileError: at a line that can't be read, or that is not of this study; where nothing
+            writes `at_rest`, also at one that was written only after lines which are lost.
     """
-    return past_of(folder, check_of(folder, config))
+    return _past_of(folder, check_of(folder, config), at_rest=at_rest)
 
 
 def _tokens(value: object) -> int:

@@ -4,7 +4,9 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fathom.search.analysis.depth_estimates import Array
 from fathom.search.formatting import printable
 from fathom.search.tables.cells import Cells, form
 from fathom.search.tables.columns import listed, plain_name
@@ -36,6 +38,12 @@ NOT_ENDED = (
     ),
 )
 """Values of them that say that it did not."""
+
+
+SIZES = ("params_total", "params_non_embedding")
+"""Our columns that hold a model's size."""
+
+Rows = NDArray[np.bool_]
 
 
 def parse_where(texts: Sequence[str]) -> dict[str, str]:
@@ -99,16 +107,32 @@ def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
 def ended_rows(cells: Cells) -> tuple[Cells, str]:
     """The rows of runs that ended, by a column with their state, and a note on those left out.
 
-    All rows stay in a table with tokens, which say how far each run came.
+    Those of other runs stay where their tokens say that they came less far than runs of their size:
+    as many tokens as these may be what they were to have.
     """
     state = next((name for name in cells.texts if plain_name(name) in STATES), "")
-    if not state or "tokens" in cells.values:
+    if not state:
         return cells, ""
     texts = cells.texts[state]
     open_ones = [code for code, value in enumerate(texts.values) if value.lower() in NOT_ENDED]
     kept = ~np.isin(texts.codes, open_ones)
+    tokens = cells.values.get("tokens")
+    if tokens is not None and kept.any():
+        kept |= tokens < _most_of_size(cells, kept)
     if kept.all() or not kept.any():
         return cells, ""
     left = int((~kept).sum())
     rows = "1 row has not ended, by its" if left == 1 else f"{left} rows have not ended, by their"
     return cells.at(kept), f"{rows} {printable(state)}: left out"
+
+
+def _most_of_size(cells: Cells, kept: Rows) -> Array:
+    """For each row the most tokens of a row of its size that is kept, or of any where none is."""
+    tokens = np.nan_to_num(cells.values["tokens"])
+    size = next(
+        (cells.values[name] for name in SIZES if name in cells.values), np.zeros_like(tokens)
+    )
+    _, place = np.unique(size, return_inverse=True)
+    most = np.zeros(len(tokens))
+    np.maximum.at(most, place[kept], tokens[kept])
+    return np.where(most > 0, most, tokens[kept].max(initial=0.0))[place]

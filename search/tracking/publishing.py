@@ -42,7 +42,8 @@ def report_study(path: Path, *, trust: bool = False) -> RunResult:
     folder, config = load_run(path)
     with ExitStack() as held:
         searched = not _held(held, folder)  # it then mirrors itself into MLflow
-        past = read_run(folder, config)  # refused before MLflow sees any of it
+        # Refused before MLflow, or a report that still has the answers, sees any of it.
+        past = read_run(folder, config, at_rest=not searched)
         tracker, untracked = None, _untracked(config, folder.path.parent, trust=trust)
         if not searched and not untracked:
             uri = config.tracking.uri or run_folder.default_tracking_uri(folder.path.parent)

@@ -182,7 +182,7 @@ def most_params(question: Question, train_tokens: int) -> int:
     """The largest useful budget: at most the asked size, and at most `MOST_EPOCHS` epochs of the
     text, rounded down to three digits."""
     by_text = int(MOST_EPOCHS * train_tokens / question.tokens_per_parameter)
-    unit = 10 ** max(0, len(str(by_text)) - 3)
+    unit = int(10 ** max(0, len(str(by_text)) - 3))
     return min(question.params, by_text // unit * unit)
 
 

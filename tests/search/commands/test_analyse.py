@@ -235,6 +235,26 @@ def test_a_table_of_runs_that_wandb_exported_has_an_answer(tmp_path: Path) -> No
     assert "1 row has not ended, by its State: left out" in out
 
 
+def test_a_run_that_crashed_is_left_out_if_its_tokens_are_those_it_was_to_have(
+    tmp_path: Path,
+) -> None:
+    names = ["run", "State", "n_layer", "n_params", "seed", "tokens", "val_loss"]
+    rows: list[list[object]] = [
+        [f"{d}-{s}", "finished", d, 1e8, s, 2e9, planted_loss(d) + 0.002 * s]
+        for d in DEPTHS
+        for s in range(3)
+    ]
+    crashed = [
+        ["planned", "crashed", DEPTHS[0], 1e8, 7, 2e9, 1.0],
+        ["reached", "crashed", DEPTHS[0], 1e8, 8, 5e8, 1.0],
+    ]
+    best = said(write_table(tmp_path / "all.csv", names, rows))[1].split("all.csv: optimal")[1]
+
+    out = said(write_table(tmp_path / "all.csv", names, rows + crashed))[1]
+    assert "1 row has not ended, by its State: left out" in out
+    assert best in out
+
+
 @pytest.mark.parametrize("question", [("analyse", "TABLE"), ("predict", "--params", "1B")])
 def test_tables_and_published_laws_need_few_packages(
     table: Path, question: tuple[str, ...]

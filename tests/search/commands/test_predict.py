@@ -23,7 +23,7 @@ from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import read_records
 from fathom.search.study.file.errors import ConfigError
-from tests.support.command_line import here
+from tests.support.command_line import assert_refused, here
 from tests.support.optima import token_ladder
 from tests.support.simulated import simulated_study
 
@@ -174,6 +174,12 @@ def test_an_interval_that_says_next_to_nothing_is_said_to_before_its_number(
     assert "(95 %: 1.0 to over 10,000)" in second
     print_prediction(answer)
     assert "next to nothing" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("params", ["1", "50k"])
+def test_a_size_at_which_a_law_has_no_layer_is_refused(params: str) -> None:
+    refused = here("predict", "--params", params)
+    assert_refused(refused, f"--params {params}: a model has at least one layer, but the law of")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from fathom.models.options import Activation, Normalization, Residual
 from fathom.search.analysis.verdict import Kind, MayCostMore, NoiseUnknown, Seeds, Verdict
 from fathom.search.commands.answers import train
 from fathom.search.conclusion.conclude import Conclusion, conclude
-from fathom.search.export.best import best_yaml, doubts, read_best, select
+from fathom.search.export.best import best_yaml, doubts, read_best, select, write_selected
 from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_from_json, to_values
 from fathom.search.study.file.errors import ConfigError
@@ -111,6 +111,28 @@ def test_a_file_that_is_no_export_is_a_users_error(text: str, tmp_path: Path) ->
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"best\.yaml"):
         read_best(path, None)
+
+
+def test_a_file_of_something_else_is_not_overwritten(found: Conclusion, tmp_path: Path) -> None:
+    best, out = tmp_path / "best.yaml", tmp_path / "out.yaml"
+    best.write_text(best_yaml(found))
+    largest = format_count(found.optima[-1].budget)
+    write_selected(best, None, None, out)
+    write_selected(best, largest, None, out)
+    assert out.read_text() == select(best, largest)
+    for theirs in ("depth,loss\n", "best: []\n", "{"):
+        out.write_text(theirs)
+        with pytest.raises(ConfigError, match="must be a new file, or one of `fathom export`"):
+            write_selected(best, largest, None, out)
+        assert out.read_text() == theirs
+
+
+def test_a_run_without_an_answer_exports_nothing(found: Conclusion, tmp_path: Path) -> None:
+    best = tmp_path / "best.yaml"
+    best.write_text(best_yaml(replace(found, optima=())))
+    for ask in (select, read_best):
+        with pytest.raises(ConfigError, match="holds no best shape, since no budget has an answer"):
+            ask(best, None)
 
 
 def test_a_reason_that_commands_the_terminal_is_refused(tmp_path: Path, found: Conclusion) -> None:

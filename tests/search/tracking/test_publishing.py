@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import TrackingConfig
@@ -83,6 +84,22 @@ def test_a_run_is_reported_from_inside_its_folder(
     result = report_study(Path("."))
     assert result.folder.report == run.report
     assert f"delete {run.path.parent / 'mlflow.db'}" in result.untracked, "beside, not in it"
+
+
+@pytest.mark.parametrize("lines", [None, 0, 2])
+def test_a_report_that_has_the_answers_is_kept_where_the_records_are_lost(
+    run: RunFolder, lines: int | None
+) -> None:
+    report_study(run.path)
+    before = run.best.read_text()
+    kept = run.records.read_text().splitlines(keepends=True)[:lines]
+    run.records.unlink()
+    if lines is not None:
+        run.records.write_text("".join(kept))
+
+    with pytest.raises(DamagedFileError, match=r"`records\.jsonl` lacks an end of"):
+        report_study(run.path)
+    assert run.best.read_text() == before
 
 
 def test_a_follower_refuses_such_a_store_too(run: RunFolder) -> None:
