@@ -121,7 +121,7 @@ def cause_text(cause: v.Cause) -> str:
             depths = ", ".join(map(str, finished)) or "none"
             return f"a curve needs three depths that finished, got {depths}"
         case v.NoiseUnknown():
-            return "no trial repeats a shape with another seed, so depth can't be told from noise"
+            return "no shape has two seeds whose losses differ, so depth can't be told from noise"
         case v.Confounded(setting, values):
             texts = [f"{value} at {', '.join(map(str, depths))}" for value, depths in values]
             return f"{setting} goes with depth ({'; '.join(texts)}), so depth can't be told from it"

@@ -112,7 +112,7 @@ class TooFewDepths:
 
 @dataclass(frozen=True, slots=True)
 class NoiseUnknown:
-    """No trial repeats a shape with another seed, so that the noise was not measured."""
+    """No shape has two seeds whose losses differ, so that the noise was not measured."""
 
 
 @dataclass(frozen=True, slots=True)

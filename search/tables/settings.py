@@ -43,6 +43,8 @@ OUTCOMES = _words_in(
     "nan grad_norm param_norm weight_norm update_norm per_sec per_second tok_s it_s",
 )
 """Words in the names of columns that are results of a training."""
+KINDS = _words_in("type types kind style")
+"""Last words of names of columns that say which of several ways was taken."""
 BOOKKEEPING = _words_in(
     "id ids uuid uid guid run runs trial experiment exp number index idx job jobid slurm url",
     "uri path dir directory folder file filename checkpoint ckpt host hostname user author",
@@ -112,6 +114,8 @@ def role_of(name: str) -> ColumnRole:
         return ColumnRole.SETTING
     if found & BOOKKEEPING:
         return ColumnRole.NAME
+    if last & KINDS:
+        return ColumnRole.SETTING
     if found & (DERIVED | OUTCOMES):
         return ColumnRole.RESULT
     return ColumnRole.UNKNOWN

@@ -60,7 +60,7 @@ def test_seeds_that_are_copies_say_nothing_of_the_noise() -> None:
     [optimum] = answered(copies).findings[0].optima
 
     assert optimum.kind is Kind.INSUFFICIENT
-    assert "no trial repeats a shape" in table_reason(optimum.verdict)
+    assert "no shape has two seeds whose losses differ" in table_reason(optimum.verdict)
 
 
 def test_losses_that_can_be_none_are_noted() -> None:

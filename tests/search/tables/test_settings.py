@@ -28,7 +28,8 @@ def settings(**columns: list[object]) -> tuple[str, ...]:
     "name",
     ["batch_size", "config/optimizer.weight_decay", "Warmup Steps", "model.n_heads", "n_ctx",
      "dropout", "dataset_path", "adam_beta2", "gpus_or_batch_field", "unique_tokens",
-     "vocab_size", "lr_scheduler_type", "label_smoothing", "z_loss_coef", "family"],
+     "vocab_size", "lr_scheduler_type", "label_smoothing", "z_loss_coef", "family",
+     "mlp_type", "block_type", "layer_type", "ffn_kind"],
 )  # fmt: skip
 def test_a_setting_is_known_by_its_name(name: str) -> None:
     assert role_of(name) is ColumnRole.SETTING
