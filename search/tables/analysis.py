@@ -15,6 +15,7 @@ from fathom.search.conclusion.token_laws import PartLaw, token_laws_of
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
 from fathom.search.records import TrialRecord
 from fathom.search.tables.cells import read_cells
+from fathom.search.tables.choosing import swept_notes
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
 from fathom.search.tables.grouping import group_runs
 from fathom.search.tables.horizons import Horizon
@@ -166,6 +167,7 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
             *runs.notes,
             *([unended] if unended else []),
             *decided,
+            *swept_notes(runs.runs),
             *_left_note(settings.left),
             *STEPS_NOTE * (runs.unit == "steps"),
             *NO_LOSS_NOTE * (float(cells.values["loss"].min()) > A_GUESS),

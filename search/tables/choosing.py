@@ -5,7 +5,7 @@ gives: the more values a shape had and the closer they came out, the more.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 
@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from fathom.search.analysis.noise import pooled
+from fathom.search.formatting import ranges
 from fathom.search.tables.runs import Run
 
 STEPS = 2001
@@ -65,6 +66,31 @@ def choose(ended: Sequence[EndedRun], *, rates: bool, noise: float) -> list[Ende
         values = (*run.settings.values(), run.learning_rate if rates else None)
         shapes[run.sized_shape][values].append(group)
     return [run for values in shapes.values() for run in _best(values, noise)]
+
+
+def swept_notes(runs: Iterable[Run]) -> Iterator[str]:
+    """Yields which depths have their best learning rate at the lowest of several that a shape was
+    trained at, and which at the highest."""
+    losses: dict[object, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    depths: dict[object, int] = {}
+    for run in runs:
+        if run.learning_rate:
+            loss = inf if run.diverged or not len(run.losses) else float(run.losses[-1])
+            losses[run.sized_shape][run.learning_rate].append(loss)
+            depths[run.sized_shape] = run.depth
+    ends: dict[str, set[int]] = {"lower": set(), "higher": set()}
+    for shape, of_rates in losses.items():
+        means = {rate: float(np.mean(of_rate)) for rate, of_rate in of_rates.items()}
+        best = min(means, key=lambda rate: means[rate])
+        if len(means) > 1 and means[best] < inf:
+            ends["lower"] |= {depths[shape]} if best == min(means) else set()
+            ends["higher"] |= {depths[shape]} if best == max(means) else set()
+    for beyond, found in ends.items():
+        if found:
+            yield (
+                f"of the learning rates of depth {ranges(sorted(found))} the {beyond[:-2]}est is "
+                f"best: a {beyond} one may be better, and change which depth is best"
+            )
 
 
 def noise_of(ended: Sequence[EndedRun]) -> float:

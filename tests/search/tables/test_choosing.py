@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fathom.search.tables.choosing import EndedRun, choose, expected_gain, noise_of
+from fathom.search.tables.choosing import EndedRun, choose, expected_gain, noise_of, swept_notes
+from fathom.search.tables.runs import Run
 from tests.support.curves import run
 
 
@@ -41,6 +42,24 @@ def test_losses_of_chosen_values_hold_the_true_best_within_the_price() -> None:
             price = expected_gain(seen.tolist(), [1.0] * 8)
             inside += abs(seen.min() + price - truth.min()) < 1.96 * np.hypot(1, price)
         assert inside >= 180, spread
+
+
+def test_a_best_learning_rate_at_the_end_of_its_sweep_is_told() -> None:
+    def swept(depth: int, *losses: float | None) -> list[Run]:
+        return [
+            replace(
+                run(depth), learning_rate=10.0**-power, diverged=loss is None,
+                tokens=np.array([1e9]), losses=np.array([] if loss is None else [loss]),
+            )
+            for power, loss in enumerate(losses, 2)
+        ]  # fmt: skip
+
+    inside = [*swept(2, 3.2, 3.0, 3.1), *swept(4, None, 3.0, 3.1), *swept(6, 2.9)]
+    assert list(swept_notes(inside)) == []
+    [low, high] = swept_notes([*inside, *swept(8, 3.2, 3.1), *swept(12, 3.1, 3.2)])
+    assert low.startswith("of the learning rates of depth 8 the lowest is best: a lower one may")
+    assert high.startswith("of the learning rates of depth 12 the highest is best: a higher one")
+    assert list(swept_notes(swept(2, None, None))) == []
 
 
 def test_the_noise_is_what_differs_between_seeds_alone() -> None:
