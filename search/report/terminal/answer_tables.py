@@ -76,7 +76,7 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         cells = optimum_cells(optimum)
         table.add_row(*(cells[name] or "-" for name in COLUMNS))
     table.caption = "best shape, as in best.yaml: depth x d_model, ff_ratio"
-    table.caption_justify = "left"
+    table.caption_justify, table.explained = "left", "best shape"
     if conclusion.optima:
         console.print(table)
     if console.is_terminal and not console.options.ascii_only:

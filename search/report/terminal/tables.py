@@ -22,6 +22,8 @@ class RoomyTable(Table):
 
     least: Sequence[str] = ()
     """Headings of the columns to leave out, the first one first."""
+    explained: str = ""
+    """Heading of the column that the caption explains, which goes with it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the table, or its title, the cells by row and its caption."""
@@ -43,10 +45,9 @@ class RoomyTable(Table):
             yield Text(str(self.caption), style="dim")
 
     def _without(self, heading: str) -> Self:
-        """Returns a copy without the column of this heading, and without a caption that begins with
-        the heading, which explains the column."""
+        """Returns a copy without the column of this heading, nor a caption that explains it."""
         smaller = copy.copy(self)
-        if self.caption and str(self.caption).startswith(heading):
+        if heading == self.explained:
             smaller.caption = None
         kept = [column for column in self.columns if column.header != heading]
         smaller.columns = [replace(column, _index=number) for number, column in enumerate(kept)]
@@ -64,7 +65,7 @@ class RoomyTable(Table):
         return width
 
 
-def empty_table(title: str, headings: tuple[str, ...], least: Sequence[str] = ()) -> Table:
+def empty_table(title: str, headings: tuple[str, ...], least: Sequence[str] = ()) -> RoomyTable:
     """Returns a table without rows, with text aligned to the left and numbers to the right; the
     columns `least` go first where a terminal is narrow."""
     table = RoomyTable(title=title, title_style="bold", box=None, padding=(0, 1))
