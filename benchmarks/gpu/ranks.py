@@ -107,8 +107,7 @@ def _all_reduce_seconds(device: torch.device) -> float:
 
 
 def _evaluation_gain(setup: Setup, ranks: Ranks) -> float:
-    """How many times as fast all processes evaluate a model as the first of them alone: the ratio
-    of medians."""
+    """Returns the median time of an evaluation by the first process, over that by all of them."""
     shape = shape_of(*sizes(setup)[1])
     text = random_ids(shape, EVALUATED * shape.context + 1)
     text = replace(text, validation=text.train, eval_windows=EVALUATED).to(setup.device)

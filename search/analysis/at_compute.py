@@ -172,7 +172,7 @@ def _depth_multiple(
 
 
 def _rules(losses: LossLaw, sizes: _Sizes, flops: float, of_draws: Array) -> list[RuledSize]:
-    """What published rules choose for the compute."""
+    """Returns the size and tokens that each published rule chooses, with what they cost."""
     found, log_params, log_tokens = [], np.log(sizes.params), np.log(sizes.tokens)
     for name, params in published_sizes(flops).items():
         tokens = float(np.exp(np.interp(log(params), log_params, log_tokens)))

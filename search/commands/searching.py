@@ -431,7 +431,7 @@ def _ask_compute(
 
 
 def _refuse_beside(question: str, options: Mapping[str, object]) -> None:
-    """Refuses options, of which those that were not given are None, beside that of a question."""
+    """Refuses every option that was given, and so is not None, beside that of another question."""
     from fathom.search.study.file.errors import ConfigError
 
     for option, value in options.items():

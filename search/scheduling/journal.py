@@ -171,15 +171,6 @@ def _check_starts(folder: RunFolder, past: Past) -> None:
             raise damaged_line(folder.records, number, problem)
 
 
-def past_of(folder: RunFolder, check: Check = lambda record: record) -> Past:
-    """Reads the records and the journal without changing them: a search may be writing there.
-
-    Raises:
-        DamagedFileError: at a line that can't be read, or that `check` refuses.
-    """
-    return _past_of(folder, check, at_rest=False)
-
-
 def _past_of(folder: RunFolder, check: Check, *, at_rest: bool) -> Past:
     attempts = read_attempts(folder.records, check)
     past = Past(attempts, check, has_journal=folder.journal.exists(), at_rest=at_rest)
@@ -191,7 +182,8 @@ def _past_of(folder: RunFolder, check: Check, *, at_rest: bool) -> Past:
 
 
 def read_run(folder: RunFolder, config: StudyConfig, *, at_rest: bool = False) -> Past:
-    """Reads what a search in a folder has come to, as every command that only looks at it does.
+    """Reads what a search in a folder has come to, as every command that only looks at it does; no
+    file is changed, since the search may be writing.
 
     Raises:
         DamagedFileError: at a line that can't be read, or that is not of this study; where nothing

@@ -71,25 +71,23 @@ def choose(ended: Sequence[EndedRun], *, rates: bool, noise: float) -> list[Ende
 def swept_notes(runs: Iterable[Run]) -> Iterator[str]:
     """Yields which depths have their best learning rate at the lowest of several that a shape was
     trained at, and which at the highest."""
-    losses: dict[object, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
-    depths: dict[object, int] = {}
+    losses: dict[tuple[int, object], dict[float, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for run in runs:
         if run.learning_rate:
             loss = inf if run.diverged or not len(run.losses) else float(run.losses[-1])
-            losses[run.sized_shape][run.learning_rate].append(loss)
-            depths[run.sized_shape] = run.depth
-    ends: dict[str, set[int]] = {"lower": set(), "higher": set()}
-    for shape, of_rates in losses.items():
+            losses[run.depth, run.sized_shape][run.learning_rate].append(loss)
+    best: list[tuple[int, float, list[float]]] = []
+    for (depth, _), of_rates in losses.items():
         means = {rate: float(np.mean(of_rate)) for rate, of_rate in of_rates.items()}
-        best = min(means, key=lambda rate: means[rate])
-        if len(means) > 1 and means[best] < inf:
-            ends["lower"] |= {depths[shape]} if best == min(means) else set()
-            ends["higher"] |= {depths[shape]} if best == max(means) else set()
-    for beyond, found in ends.items():
-        if found:
+        if len(means) > 1 and min(means.values()) < inf:
+            best.append((depth, min(means, key=lambda rate: means[rate]), list(means)))
+    for extreme, end, beyond in ((min, "lowest", "lower"), (max, "highest", "higher")):
+        if found := {depth for depth, rate, rates in best if rate == extreme(rates)}:
             yield (
-                f"of the learning rates of depth {ranges(sorted(found))} the {beyond[:-2]}est is "
-                f"best: a {beyond} one may be better, and change which depth is best"
+                f"of the learning rates of depth {ranges(sorted(found))} the {end} is best: a "
+                f"{beyond} one may be better, and change which depth is best"
             )
 
 

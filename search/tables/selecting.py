@@ -127,7 +127,8 @@ def ended_rows(cells: Cells) -> tuple[Cells, str]:
 
 
 def _most_of_size(cells: Cells, kept: Rows) -> Array:
-    """For each row the most tokens of a row of its size that is kept, or of any where none is."""
+    """Returns for each row the most tokens of the kept rows of its size, or of all kept rows where
+    none has that size."""
     tokens = np.nan_to_num(cells.values["tokens"])
     size = next(
         (cells.values[name] for name in SIZES if name in cells.values), np.zeros_like(tokens)

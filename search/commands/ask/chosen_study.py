@@ -199,7 +199,8 @@ def _written(question: Question, file: Path) -> StudyConfig:
 def _choice(
     question: Question, plans: Sequence[BudgetPlan], machine: Machine, tokens: int
 ) -> tuple[str, str]:
-    """What the budgets answer, and how long they take; the text has so many training tokens."""
+    """Returns a sentence on what the budgets answer, and one on the time that they take and the
+    epochs of a text of so many training `tokens`."""
     budgets = [plan.budget.params for plan in plans]
     answered = (
         "The size that is asked for, searched itself."
