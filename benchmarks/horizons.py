@@ -1,4 +1,4 @@
-"""The answers of a search at several horizons, and the share of separate searches' tokens it took.
+"""The answers of a search at several horizons.
 
 fathom run configs/horizons.yaml
 python -m benchmarks.horizons runs/horizons --json benchmarks/figures/horizons.json
@@ -26,16 +26,11 @@ def main() -> None:
 def show(found: HorizonAnswers, file: Path | None = None) -> None:
     """Prints the table and keeps it with the figures of its sentences."""
     columns = {"budget": "", "horizon": "", "depth": "", "95 % interval": "", "verdict": ""}
-    table = PrintedTable(
-        columns | {"loss (nats)": ".4f", "tokens": ".2f", "new tokens": ".2f"}, file
-    )
-    whole, new = 0.0, 0.0
+    table = PrintedTable(columns | {"loss (nats)": ".4f", "tokens": ".2f"}, file)
     for budget in found.config.budgets:
         for answer in found.answers:
             records = answer.conclusion.records_of(budget)
             tokens = sum(record.tokens for record in records) / 1e6
-            trained = tokens - sum(record.taken_over for record in records) / 1e6
-            whole, new = whole + tokens, new + trained
             for optimum in answer.conclusion.optima:
                 if optimum.budget == budget:
                     table.add(
@@ -46,9 +41,7 @@ def show(found: HorizonAnswers, file: Path | None = None) -> None:
                         optimum.kind.value,
                         "-" if optimum.loss is None else optimum.loss,
                         tokens,
-                        trained,
                     )
-    table.figure("share", new / whole, "of the tokens of separate searches", ".2f")
     table.figure("law", found.law_sentence, "the law over parameters and tokens")
 
 

@@ -32,7 +32,6 @@ from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.hardware.step_times import freeze_steps
 from fathom.search.study.keys.groups import ResourcesConfig
-from fathom.search.study.planning.trunks import trunks_of
 from fathom.search.study.preflight import ReadyStudy
 from fathom.search.tracking.publishing import RunResult, publish
 from fathom.search.tracking.tracker import Tracker
@@ -126,7 +125,6 @@ def _scheduler(run: OpenRun, tracker: Tracker, studies: Studies) -> Scheduler:
         studies,
         past=run.past,
         fingerprint=run.fingerprint.study,
-        trunks=trunks_of(run.config, run.folder, run.fingerprint.data),
     )
 
 

@@ -37,6 +37,8 @@ DERIVED = (
     *("tokens", "loss", "step_seconds", "tokens_per_second"),
 )
 """Keys of a line of `records.jsonl` that follow from others, for whoever reads the file."""
+EARLIER = ("taken_over",)
+"""Keys of lines that an earlier version wrote, and that are passed over."""
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """Errors that reading a line that Fathom did not write may raise."""
 
@@ -119,8 +121,6 @@ def _texts(value: object) -> Iterator[str]:
 def to_values(value: Any) -> dict[str, Any]:
     """The fields of a dataclass as JSON values: enums become text, tuples lists."""
     values: dict[str, Any] = _adapter_of(type(value)).dump_python(value, mode="json")
-    if not values.get("taken_over", True):
-        del values["taken_over"]
     spec = values.get("spec", values)
     for name in OF_SPENDING:
         if spec.get(name, 0) is None:
@@ -178,7 +178,7 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
         TypeError, ValueError: when it is not a line that `to_json` wrote.
     """
     spec, rest = _fields_of(TrialSpec, line), _fields_of(TrialRecord, line)
-    check_keys(line, {*spec, *rest, *DERIVED, EVENT})
+    check_keys(line, {*spec, *rest, *DERIVED, *EARLIER, EVENT})
     # Not `json.dumps`, which would take a quarter of the time of reading records.
     record = _validated(TrialRecord, pydantic_core.to_json(rest | {"spec": spec}))
     _check_spec(record.spec)
@@ -190,7 +190,7 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
 def report_from_json(line: dict[str, Any]) -> Report:
     """The report in a line of the journal."""
     fields = _fields_of(Report, line)
-    check_keys(line, {*fields, EVENT, "trial"})
+    check_keys(line, {*fields, *EARLIER, EVENT, "trial"})
     report = from_values(Report, fields)
     _check_curve(report.points)
     return report

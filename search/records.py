@@ -146,8 +146,6 @@ class Report:
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
     parameters: int | None = None
     """Parameters that a training command counts, by the study's `count`."""
-    taken_over: int = 0
-    """First tokens that a training of a shorter horizon had seen, from which this one continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +174,6 @@ class TrialRecord:
     """Layer metrics at the last diagnostics interval: name -> one number for each layer."""
     parameters: int | None = None
     """Parameters that a training command counted, by the study's `count`."""
-    taken_over: int = 0
-    """First tokens that a training of a shorter horizon had seen, from which this one continues."""
 
     @property
     def size(self) -> int:
@@ -267,7 +263,6 @@ def with_report(record: TrialRecord, report: Report) -> TrialRecord:
         device=_joined(record.device, report.device),
         layers=report.layers or record.layers,
         parameters=report.parameters or record.parameters,
-        taken_over=report.taken_over or record.taken_over,
     )
 
 

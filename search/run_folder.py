@@ -96,8 +96,6 @@ class RunFolder:
     """The time left as the search told it last."""
     auto_gpus = PathInside("state/auto_gpus")
     """The GPUs of each trial that `gpus_per_trial: auto` took when the search began: 0 or 1."""
-    trunks = PathInside("state/trunks")
-    """States from which trainings of longer horizons continue."""
     ray = PathInside("state/ray")
     """Ray Tune's own files."""
     marker = PathInside(f"state/checkpoints/{MARKER}")
@@ -185,7 +183,7 @@ class RunFolder:
             if isinstance(value, PathInside)
         }
         tables = self.path / "tables"
-        folders = {self.state, self.marker.parent, self.ray, self.figures, self.trunks, tables}
+        folders = {self.state, self.marker.parent, self.ray, self.figures, tables}
         locks = self.state / "lock", self.state / "report.lock"
         files = paths - folders | {*locks}
         files |= {*tables.glob("*.csv"), *self.figures.glob("*.*")}

@@ -133,7 +133,6 @@ class SearcherAdapter(Adapter, Searcher):
             spec=spec,
             checkpoint=str(scheduler.folder.checkpoint(spec.trial).absolute()),
             marker=scheduler.folder.marker.read_text(encoding="utf-8", errors="replace"),
-            trunk=scheduler.trunk_of(spec),
             working_folder=str(Path.cwd()),
             out_of_memory=spec.trial in failures.out_of_memory,
             excluded_nodes=failures.excluded_nodes(spec.trial),

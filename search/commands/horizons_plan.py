@@ -15,7 +15,6 @@ from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.horizons import horizon_text
 from fathom.search.study.planning.advice import plan_notes
 from fathom.search.study.planning.horizon_plan import HorizonPlan, horizons_disk, plan_horizons
-from fathom.search.study.planning.horizons import unshared_reason
 from fathom.search.study.planning.plan import vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shape_space import ShapeSpace
@@ -31,8 +30,7 @@ def show_plan(
     command: str,
     as_json: bool,
 ) -> None:
-    """Prints the plan of every horizon, and their sums with and without trunks; `command` searches
-    the study."""
+    """Prints the plan of every horizon, and their sums; `command` searches the study."""
     vocab_size = vocab_size_of(config)
     plans = plan_horizons(config, vocab_size, machine)
     try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
@@ -56,30 +54,12 @@ def show_plan(
 def _print_sums(
     config: StudyConfig, plans: Sequence[HorizonPlan], machine: Machine, console: Console
 ) -> None:
-    headings = ("horizon", "tokens alone", "time alone", "tokens with trunks", "time with trunks")
-    table = empty_table(f"{config.study}: all horizons", headings)
-    rows = [(p.tokens, p.hours(machine), p.new_tokens, p.new_hours(machine)) for p in plans]
-    sums = tuple(map(sum, zip(*rows, strict=True)))
+    table = empty_table(f"{config.study}: all horizons", ("horizon", "tokens", "time"))
+    rows = [(plan.tokens, plan.hours(machine)) for plan in plans]
     labels = [*(horizon_text(plan.horizon) for plan in plans), "all"]
-    for label, (tokens, hours, new_tokens, new_hours) in zip(labels, [*rows, sums], strict=True):
-        table.add_row(
-            label,
-            rounded_count(tokens),
-            format_seconds(3600 * hours),
-            rounded_count(new_tokens),
-            format_seconds(3600 * new_hours),
-        )
+    sums = tuple(map(sum, zip(*rows, strict=True)))
+    for label, (tokens, hours) in zip(labels, [*rows, sums], strict=True):
+        table.add_row(label, rounded_count(tokens), format_seconds(3600 * hours))
     console.print(table)
-    if reason := unshared_reason(plans[0].config):
-        text = f"horizons train separately and share nothing, since {reason}"
-        console.print(text, style="yellow", highlight=False)
-    else:
-        share = sums[2] / sums[0]
-        console.print(
-            f"a longer training continues from the state that a shorter one left before its "
-            f"cool-down: {share:.2f} of the tokens of separate searches, where every horizon asks "
-            "for the same trainings",
-            highlight=False,
-        )
     disk = format_bytes(horizons_disk(plans, machine.slots))
     console.print(f"checkpoints of all horizons take up to {disk} of disk", highlight=False)

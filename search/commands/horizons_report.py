@@ -46,7 +46,6 @@ def print_answers(found: HorizonAnswers, console: Console) -> None:
         table.add_row(format_count(budget), horizon, *(cells[name] or "-" for name in COLUMNS))
     console.print(table)
     print_text(found.law_sentence, console)
-    print_text(found.saving_sentence, console)
     print_whole(f"Report      {found.folder.report}", console)
     print_whole(f"Shapes      {found.folder.best}", console)
     shaped = [(a.label, o) for a in found.answers for o in a.conclusion.optima if o.shape]

@@ -17,7 +17,6 @@ from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.horizons import horizon_label
 from fathom.search.study.planning.horizon_plan import HorizonPlan, horizons_disk
-from fathom.search.study.planning.horizons import unshared_reason
 from fathom.search.study.planning.plan import (
     BudgetPlan,
     device_hours,
@@ -57,13 +56,13 @@ def plan_reply(config: StudyConfig, plans: Sequence[BudgetPlan], planned: Planne
             device_hours=hours,
             cost=None if planned.price is None else planned.price * hours,
             disk_bytes=search_disk(config, plans, machine.slots),
-            tokens=None, tokens_with_trunks=None, hours_with_trunks=None, separate=None,
+            tokens=None,
         ),
-    )  # fmt: skip
+    )
 
 
 def horizons_plan_reply(plans: Sequence[HorizonPlan], planned: Planned) -> Reply:
-    """The plan of a study of several horizons; its sums are those of separate searches."""
+    """The plan of a study of several horizons, with the sums of all."""
     machine = planned.machine
     hours = sum(device_hours(plan.plans, machine) for plan in plans)
     answers, budgets = list[StatedAnswer](), list[reply.PlannedBudget]()
@@ -84,9 +83,6 @@ def horizons_plan_reply(plans: Sequence[HorizonPlan], planned: Planned) -> Reply
             cost=None if planned.price is None else planned.price * hours,
             disk_bytes=horizons_disk(plans, machine.slots),
             tokens=round(sum(plan.tokens for plan in plans)),
-            tokens_with_trunks=round(sum(plan.new_tokens for plan in plans)),
-            hours_with_trunks=sum(plan.new_hours(machine) for plan in plans),
-            separate=unshared_reason(plans[0].config),
         ),
     )
 

@@ -381,7 +381,7 @@ class Plan(Part):
 
     budgets: tuple[PlannedBudget, ...]
     hours: float
-    """With several horizons, those of separate searches."""
+    """Of all horizons together."""
     start_seconds: float
     device: str
     device_hours: float
@@ -390,11 +390,7 @@ class Plan(Part):
     """With `--price`."""
     disk_bytes: int
     tokens: int | None
-    """Of separate searches, where there are several horizons."""
-    tokens_with_trunks: int | None
-    hours_with_trunks: float | None
-    separate: str | None
-    """Why the horizons share nothing; empty where they do, null with one horizon."""
+    """Of all horizons together; null with one horizon."""
 
 
 class StudyLoss(Part):

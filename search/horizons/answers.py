@@ -8,7 +8,6 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.conclusion.token_laws import PartLaw, part_law, write_token_laws
 from fathom.search.export.best import HORIZON, best_entries, entries_yaml
-from fathom.search.formatting import rounded_count
 from fathom.search.horizons.folders import HorizonFolder, horizons_in
 from fathom.search.report.horizons import HorizonAnswer, horizons_page, law_sentence, write_horizons
 from fathom.search.run_folder import RunFolder, write_atomically
@@ -38,19 +37,6 @@ class HorizonAnswers:
     def law_sentence(self) -> str:
         """The law over parameters and tokens in words, or why there is none."""
         return law_sentence(self.answers, self.law.law if self.law else None)
-
-    @property
-    def saving_sentence(self) -> str:
-        """Sentence on the tokens that longer trainings have taken over from shorter ones."""
-        records = [record for answer in self.answers for record in answer.conclusion.records]
-        tokens = sum(record.tokens for record in records)
-        taken = sum(record.taken_over for record in records)
-        share = (tokens - taken) / tokens if tokens else 1.0
-        return (
-            f"Trainings have {rounded_count(tokens)} tokens together, of which "
-            f"{rounded_count(taken)} were taken over from shorter horizons: {share:.2f} of the "
-            "tokens of separate searches were trained."
-        )
 
 
 def answers_of(folder: RunFolder, config: StudyConfig) -> HorizonAnswers:
@@ -94,6 +80,4 @@ def answers_page(found: HorizonAnswers, link: str = "{}/report.html") -> str:
     """Returns the page of all horizons; `link` is the address of a horizon's report, with the name
     of its study for the braces."""
     law = found.law.law if found.law else None
-    return horizons_page(
-        found.config, found.answers, law, taken_over=found.saving_sentence, link=link
-    )
+    return horizons_page(found.config, found.answers, law, link=link)

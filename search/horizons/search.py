@@ -1,13 +1,11 @@
 """Searches a study at several horizons, one after another, in one session of Ray."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fathom.objectives.contract import Objective
-from fathom.objectives.durable import make_folder
 from fathom.objectives.prepare import prepare
 from fathom.search.cluster.cost_limit import spent_device_seconds
 from fathom.search.cluster.early_end import spent_seconds
@@ -78,7 +76,6 @@ def search_horizons(
     folder, config = ready.folder, ready.config
     steps.begin("reading the data")
     objective = prepare(config.objective, token_cache(folder.path.parent))
-    make_folder(folder.trunks)
     write_atomically(folder.config, dump(config))
     found = list[tuple[HorizonFolder, Conclusion]]()
     for each, study in zip(ready.horizons, ready.studies, strict=True):
@@ -92,7 +89,6 @@ def search_horizons(
         yield result
         if result.conclusion.unfinished:
             return
-    shutil.rmtree(folder.trunks, ignore_errors=True)
 
 
 def _search_one(

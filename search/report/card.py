@@ -172,11 +172,8 @@ def _cost(records: Sequence[TrialRecord]) -> str:
     """Trials, tokens, operations and time of the whole search, in a sentence."""
     ended = Counter(record.outcome.value for record in records if record.outcome)
     outcomes = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in ended.items())
-    tokens = sum(record.tokens - record.taken_over for record in records)
-    flops = sum(
-        record.spec.shape.train_flops_per_token * (record.tokens - record.taken_over)
-        for record in records
-    )
+    tokens = sum(record.tokens for record in records)
+    flops = sum(record.train_flops for record in records)
     parts = [
         f"{text.counted(len(records), 'trial')} ({outcomes})",
         f"{rounded_count(tokens)} training tokens",
@@ -216,7 +213,7 @@ def _picture(conclusion: Conclusion) -> CardPicture:
         if chart is not None
     ][-MOST_CHARTS:]
     records = conclusion.records
-    tokens = rounded_count(sum(record.tokens - record.taken_over for record in records))
+    tokens = rounded_count(sum(record.tokens for record in records))
     source = [text.counted(len(records), "trial"), f"{tokens} training tokens"]
     if conclusion.fingerprint:
         source.append(f"settings and data {conclusion.fingerprint.study[:SHORT_DIGEST]}")

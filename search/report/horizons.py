@@ -91,11 +91,10 @@ def horizons_page(
     answers: Sequence[HorizonAnswer],
     law: TokenLaw | None,
     *,
-    taken_over: str,
     link: str,
 ) -> str:
     """Returns the HTML of the page, which links the report of each horizon by `link` with the name
-    of its study for the braces; `taken_over` says what trunks have saved."""
+    of its study for the braces."""
     chart, data = depth_against_tokens(_optima(answers), law), FigureData()
     charts = [chart] if chart else []
     soundings = [
@@ -117,7 +116,6 @@ def horizons_page(
             soundings=soundings,
             accent=ACCENT,
             law=law_sentence(answers, law),
-            taken_over=taken_over,
             settings=dump(settings),
             hues=palette([*charts, *(each["said"].chart for each in soundings)]),
             symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},

@@ -43,7 +43,6 @@ from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import stage_trials
-from fathom.search.study.planning.trunks import Trunks
 
 Listener = Callable[[TrialRecord], None]
 """A function called with every changed trial, which must return at once."""
@@ -62,14 +61,12 @@ class Scheduler:
         *,
         past: Past,
         fingerprint: str,
-        trunks: Trunks | None = None,
     ) -> None:
-        """Continues the search in `folder` from its `past`; its trials may begin with `trunks`.
+        """Continues the search in `folder` from its `past`.
 
         Optuna's studies are kept in `studies`, marked with the study's `fingerprint`.
         """
         self.config, self.folder, self.listeners = config, folder, list(listeners)
-        self._trunks = trunks
         self.live: dict[str, TrialRecord] = {}
         self._fingerprint, self._studies = fingerprint, studies
         self.budgets = {
@@ -151,13 +148,7 @@ class Scheduler:
         self._write_study(search)
         if outcome is not Outcome.STOPPED:  # a stopped one may be resumed
             self.folder.forget_checkpoint(trial)
-            if self._trunks:
-                self._trunks.end(record.spec)
         self._notify(record)
-
-    def trunk_of(self, spec: TrialSpec) -> str:
-        """Path of the state that trials of other horizons share with a trial; empty for none."""
-        return str(self._trunks.path(spec)) if self._trunks else ""
 
     def restart(self, trial: str) -> None:
         """Queues a trial whose worker is gone; it continues from its last checkpoint."""

@@ -29,8 +29,6 @@ class Assignment:
     """True if the trial has a whole GPU where others share one, since the GPU failed under it."""
     gpu_pipes: str = ""
     """Folder of CUDA's MPS, by which the trial shares its GPU; empty where it need not be told."""
-    trunk: str = ""
-    """Path of the state that trainings of other horizons share with the trial; empty for none."""
     working_folder: str = "."
     """Folder in which the study's command is started: that in which the user started `fathom`."""
 

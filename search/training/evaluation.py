@@ -1,9 +1,8 @@
 """Metrics of a training at an evaluation, and the test for divergence. Torch only."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 
@@ -11,7 +10,6 @@ from fathom.models.network.transformer import Transformer
 from fathom.models.sizing.compaction import counts_left
 from fathom.objectives.contract import Objective
 from fathom.search.records import HOPELESS_NATS
-from fathom.search.training.ahead import LongerHorizon
 from fathom.search.training.layer_metrics import Layers, diagnose, divergence_origin, summary
 from fathom.search.training.state import Training, TrainPlan
 from fathom.search.training.utilisation import utilisation
@@ -27,20 +25,6 @@ def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """What one evaluation has measured; where several horizons share it, some want the details."""
-
-    metrics: dict[str, float]
-    """The held-out `loss`, and what the objective measures with it."""
-    details: dict[str, float]
-    layers: Layers
-
-    def of(self, *, detailed: bool) -> tuple[dict[str, float], Layers]:
-        """Returns the metrics and layer metrics of an evaluation with or without details."""
-        return (self.metrics | self.details, self.layers) if detailed else ({**self.metrics}, {})
-
-
 @contextmanager
 def computing_evaluations(training: Training) -> Iterator[None]:
     """Context in which the model computes as in evaluations: without dropout, in the plan's
@@ -51,42 +35,16 @@ def computing_evaluations(training: Training) -> Iterator[None]:
     training.model.train()
 
 
-def evaluate(training: Training, objective: Objective) -> Evaluated:
-    """Evaluates the model, with details if its horizon or a longer one wants them here."""
-    plan, step, details, layers = training.plan, training.step, dict[str, float](), Layers()
+def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
+    """The metrics of an evaluation, with the held-out `loss`, and its layer metrics; both have
+    details at the steps of the plan that ask for them, and of restored weights."""
+    details, layers = dict[str, float](), Layers()
     metrics = objective.evaluate(training.model)
-    if training.ended or _is_detailed(plan, step):
+    if training.ended or training.step in training.plan.detailed_steps:
         details, layers = detailed_metrics(training, objective)
     if training.auto_sizing is not None:
         metrics |= counts_left(training.transformer)
-    return Evaluated(metrics, details, layers)
-
-
-def _is_detailed(plan: TrainPlan, step: int) -> bool:
-    """True if a training or a longer one measures details after a step."""
-    ahead = any(step in horizon.detailed_steps for horizon in plan.longer)
-    return ahead or step in plan.detailed_steps
-
-
-def measure_ahead(
-    training: Training, objective: Objective, due: Iterable[LongerHorizon], evaluation: Evaluated
-) -> None:
-    """Keeps an evaluation for the longer horizons that have one here; one that would have diverged
-    is given up, so that its training begins anew and diverges by itself."""
-    step = training.step
-    for horizon in due:
-        ahead = training.ahead.get(horizon.steps)
-        if ahead is None:
-            continue
-        metrics, layers = evaluation.of(detailed=step in horizon.detailed_steps)
-        loss, train_loss = metrics.pop("loss"), ahead.train_loss
-        if divergence(loss, train_loss, objective, training.plan, step=step):
-            del training.ahead[horizon.steps]
-            continue
-        ahead.add_evaluation(
-            step=step, loss=loss, train_loss=train_loss, train_seconds=training.train_seconds,
-            metrics=metrics, layers=layers,
-        )  # fmt: skip
+    return metrics | details, layers
 
 
 def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:

@@ -21,13 +21,12 @@ from fathom.models.options import Residual
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.search.records import derive_seed
 from fathom.search.training.evaluation import (
-    Evaluated,
     autocast,
     computing_evaluations,
     divergence_with_origin,
     evaluate,
-    measure_ahead,
 )
+from fathom.search.training.layer_metrics import Layers
 from fathom.search.training.micro_batches import (
     free_memory,
     halved,
@@ -41,10 +40,6 @@ from fathom.search.training.state import Measurement, Training
 Measured = TypeVar("Measured")
 
 
-def nothing() -> None:
-    """Does nothing."""
-
-
 def never() -> bool:
     """Returns False: nothing interrupts the training."""
     return False
@@ -54,35 +49,25 @@ def train(
     training: Training,
     objective: Objective,
     interrupted: Callable[[], bool] = never,
-    keep_trunk: Callable[[], None] = nothing,
 ) -> Iterator[Measurement]:
     """Trains from `training.step` to the end and yields a measurement at every evaluation step.
 
     Between two measurements `training` may be saved; a diverged measurement is the last one. With
     patience, the measurement at the end is that of the best weights. `interrupted` is called after
     every step, where `training` may be saved as well, unless an evaluation comes next; once it
-    returns True this generator ends. `keep_trunk` is called after the last step that longer
-    trainings share, to save `training` for them.
+    returns True this generator ends.
     """
     plan = training.plan
     if training.ended:
         return
     prepare_steps(training, objective)
-    for goal in plan.remaining_stops(training.step):
+    for goal in plan.remaining_evaluations(training.step):
         train_loss = advance(training, objective, goal=goal, interrupted=interrupted)
         if training.step < goal:
             return
-        due = [horizon for horizon in plan.longer if goal in horizon.evaluation_steps]
-        if due or goal in plan.evaluation_steps:
-            evaluation = _evaluated(training, objective)
-            measure_ahead(training, objective, due, evaluation)
-        if goal in plan.evaluation_steps:
-            yield _measure(training, objective, train_loss, evaluation)
-            if training.diverged or training.ended:
-                return
-        if goal == plan.trunk_step:
-            keep_trunk()
-            training.ahead = {}
+        yield _measure(training, objective, train_loss)
+        if training.diverged or training.ended:
+            return
 
 
 def prepare_steps(training: Training, objective: Objective) -> None:
@@ -112,28 +97,26 @@ def until_over(
         yield measured
 
 
-def _evaluated(training: Training, objective: Objective) -> Evaluated:
-    """Evaluates on all ranks, which have the same result."""
+def _evaluated(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
+    """The metrics and layer metrics of an evaluation on all ranks, the same on each."""
     with training.whole(), computing_evaluations(training):
         return evaluate_on_ranks(
             training.ranks, training.model, lambda: evaluate(training, objective)
         )
 
 
-def _measure(
-    training: Training, objective: Objective, train_loss: float, evaluation: Evaluated
-) -> Measurement:
-    """The measurement of an evaluation; if training stops early, restores the best weights and
+def _measure(training: Training, objective: Objective, train_loss: float) -> Measurement:
+    """Evaluates and returns the measurement; if training stops early, restores the best weights and
     evaluates them."""
     step, plan = training.step, training.plan
-    metrics, layers = evaluation.of(detailed=step in plan.detailed_steps)
+    metrics, layers = _evaluated(training, objective)
     loss = metrics.pop("loss")
     training.diverged = divergence_with_origin(training, loss, train_loss, objective)
     training.reset_statistics()
     if plan.patience is not None and step > plan.pretraining_steps and not training.diverged:
         best = training.keep_best_weights(loss)
         if training.restore_best():
-            metrics, layers = _evaluated(training, objective).of(detailed=True)
+            metrics, layers = _evaluated(training, objective)
             loss, metrics["best_step"] = metrics.pop("loss"), float(best.step)
     return Measurement(
         step=step,
@@ -164,13 +147,9 @@ def advance(
         batch = objective.batch(seed=training.seed, step=step, batch_size=plan.batch_size)
         own_loss = _take_step(training, objective, batch, rate)
         training.loss_sum += own_loss
-        statistics = None
         if plan.diagnostics and optimizer.norms_P is not None:
             mean = own_loss * ranks.size
-            statistics = torch.cat((mean.view(1), optimizer.norms_P))
-            training.step_statistics.append(statistics)
-        for ahead in training.ahead.values():
-            ahead.add_step(own_loss, statistics)
+            training.step_statistics.append(torch.cat((mean.view(1), optimizer.norms_P)))
         training.step, training.loss_steps = step + 1, training.loss_steps + 1
         training.train_seconds, began = _until_now(training.train_seconds, began)
         if interrupted():

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from fathom.models.shape import Shape
 from fathom.models.sizing.auto_sizing import AutoSizing
 from fathom.models.sizing.group_penalty import GroupPenalty
 from fathom.objectives.contract import Batch, Model
-from fathom.search.training.ahead import Ahead, LongerHorizon
 from fathom.search.training.compile_policy import begin_compiling
 from fathom.search.training.layer_metrics import Layers, diagnostics_steps
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
@@ -72,10 +70,6 @@ class TrainPlan:
     """True to compute the activations of layers again in the backward pass, to save memory."""
     shards: bool = False
     """True if each of several processes keeps only its part of weights, gradients and moments."""
-    longer: tuple[LongerHorizon, ...] = ()
-    """Longer horizons, whose trainings may continue from this one at `trunk_step`."""
-    trunk_step: int = 0
-    """The last step that trainings of longer horizons take alike; 0 for none."""
     patience: int | None = None
     """Evaluations without a lower held-out loss after which training stops early; its result is
     then the best weights, also at the horizon."""
@@ -86,17 +80,9 @@ class TrainPlan:
         steps = self.evaluation_steps
         return diagnostics_steps(steps) if self.diagnostics else steps[-1:]
 
-    @cached_property
-    def stops(self) -> tuple[int, ...]:
-        """Steps, ascending, after which this training or a longer one is evaluated, or the state is
-        kept for longer ones."""
-        ahead = {step for horizon in self.longer for step in horizon.evaluation_steps}
-        trunk = {self.trunk_step} if self.trunk_step else set()
-        return tuple(sorted(ahead | trunk | {*self.evaluation_steps}))
-
-    def remaining_stops(self, step: int) -> Sequence[int]:
-        """Stops after a step, ascending."""
-        return [stop for stop in self.stops if stop > step]
+    def remaining_evaluations(self, step: int) -> Sequence[int]:
+        """Evaluation steps after a step, ascending."""
+        return [later for later in self.evaluation_steps if later > step]
 
     def rate_fraction(self, step: int) -> float:
         """The learning rate of a step, as a fraction of its peak."""
@@ -194,8 +180,6 @@ class Training:
         self.step_statistics: list[Tensor] = []
         """The loss and the norms of the P gradients, (1 + P,), of each step since the last
         evaluation; empty without diagnostics."""
-        self.ahead = {horizon.steps: Ahead.nothing(device) for horizon in plan.longer}
-        """Steps of each longer horizon -> what is measured for it, up to `plan.trunk_step`."""
         self.best: BestWeights | None = None
         """Best weights so far; None without patience."""
         self.ended = ""
@@ -231,7 +215,6 @@ class Training:
         since = {name: getattr(self, name) for name in SINCE_EVALUATION} if self.loss_steps else {}
         if since:
             since["loss_sum"] = self.ranks.sum(self.loss_sum.clone())
-        ahead = {steps: kept.state() for steps, kept in self.ahead.items()}
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -240,7 +223,6 @@ class Training:
             # Sums of other parts have other last digits.
             **({"micro_batches": self.micro_batches} if self.ran_out_of_memory else {}),
             **({"best": asdict(self.best), "ended": self.ended} if self.best else {}),
-            **({"ahead": ahead} if ahead else {}),
             **since,
         }
 
@@ -260,8 +242,6 @@ class Training:
         self.micro_batches = max(self.micro_batches, state.get("micro_batches", 1))
         if "best" in state:
             self.best, self.ended = BestWeights(**state["best"]), state["ended"]
-        ahead = state.get("ahead", {}) if self.step < self.plan.trunk_step else {}
-        self.ahead = {steps: Ahead(**kept) for steps, kept in ahead.items()}
         for name in SINCE_EVALUATION:
             if name in state:
                 setattr(self, name, state[name])

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -26,7 +25,6 @@ from fathom.search.study.planning.budget import (
     warmup_steps,
 )
 from fathom.search.study.planning.shape_counter import recipe_of
-from fathom.search.training.ahead import LongerHorizon
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.compile_policy import (
     launches_may_dominate,
@@ -49,7 +47,6 @@ from fathom.search.training.recorded_step import obstacle_of_plan
 from fathom.search.training.saving import checkpoint
 from fathom.search.training.saving.compact_weights import write_compact
 from fathom.search.training.saving.trial_log import ReportSchedule, TrialLog
-from fathom.search.training.saving.trunk import Trunk, trunk_identity
 from fathom.search.training.state import Measurement, Training, TrainPlan
 
 MULTIPLES = (1, 2, 4, 8, 16)
@@ -80,22 +77,6 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
     recorded = _records(plan, config, budget, spec, device)
     compiled = _compiles(config, budget, spec, device, recorded=recorded)
     return replace(plan, recorded=recorded, compiled=compiled)
-
-
-def _with_trunk(plan: TrainPlan, config: StudyConfig, budget: Budget) -> TrainPlan:
-    """The plan of a trial that longer horizons may continue; the same plan where there are none."""
-    trunk_step = constant_until(config, budget)
-    longer = tuple(
-        LongerHorizon(
-            steps=other.steps,
-            evaluation_steps=tuple(step for step in steps if step <= trunk_step),
-            detailed_steps=replace(plan, evaluation_steps=steps).detailed_steps,
-        )
-        for other in horizon_budgets(config, budget)
-        if other.steps > budget.steps
-        for steps in (evaluation_steps(config, other),)
-    )
-    return replace(plan, longer=longer, trunk_step=trunk_step) if longer else plan
 
 
 def _records(
@@ -179,17 +160,12 @@ class RunningTrial:
         self._foretold = plan.micro_batches
         most = max(1, plan.batch_size // ranks.size)
         plan = replace(plan, micro_batches=min(most, plan.micro_batches * micro_batches))
-        if assignment.trunk:
-            plan = _with_trunk(plan, config, assignment.budget)
         recipe = recipe_of(config.model)
         new = partial(
             Training, spec.shape, recipe, plan, seed=assignment.seed, device=device, ranks=ranks
         )
         self._objective, self._training = objective, new()
         self._log = TrialLog(assignment, device, ranks if plan.shards else None)
-        self._trunk: Trunk | None = None
-        if assignment.trunk:
-            self._trunk = Trunk(Path(assignment.trunk), trunk_identity(assignment, plan))
         self._schedule = ReportSchedule(assignment, ranks.size)
         self._next_look = 0
         self._restore(new)
@@ -211,7 +187,6 @@ class RunningTrial:
 
     def _reports(self) -> Iterator[Report]:
         training, log = self._training, self._log
-        yield from log.taken_rungs()
         if training.step:  # restored: its last report may be lost
             yield log.report(training.step, saved=True)
         self._schedule.start()
@@ -249,14 +224,14 @@ class RunningTrial:
         """Measurements, the same on every rank, until the leader stops; None at an interrupt."""
         training = self._training
         return until_over(
-            lambda: train(training, self._objective, self._after_step, self.save),
+            lambda: train(training, self._objective, self._after_step),
             lambda: training.is_over or not training.ranks.broadcast(lambda: True),
         )
 
     def _after_step(self) -> bool:
         """Begins to save if the clock says so; True at an interrupt, the same on every rank."""
         training, step = self._training, self._training.step
-        if step < self._next_look or step in training.plan.stops:
+        if step < self._next_look or step in training.plan.evaluation_steps:
             return False
         look = training.ranks.broadcast(
             lambda: self._schedule.look(step, saving=self._log.is_saving())
@@ -293,40 +268,30 @@ class RunningTrial:
         """
         self._begin_saving()
         self._log.finish_saving()
-        if self._trunk and self._training.ahead and not self._training.ran_out_of_memory:
-            self._log.share(self._trunk)
 
     def _begin_saving(self) -> None:
         state = self._training.state_dict()  # on all ranks, though one of them writes it
         if self._training.ranks.is_leader or self._training.plan.shards:
-            self._log.save(state, self._trunk)
+            self._log.save(state)
 
     def _restore(self, new: Callable[[], Training]) -> None:
-        self._load(lambda: self._log.restore(self._training.whole_state), new)
-        if self._trunk and not self._training.step:
-            trunk, steps = self._trunk, self._training.plan.steps
-            if self._load(lambda: self._log.take_over(trunk, steps), new):
-                self.save()
+        self._load(new)
         training = self._training
         first = training.ranks.broadcast(lambda: training.step)
         if first != training.step:  # a network folder showed them different files
             raise WorkerLostError(f"a rank begins at step {training.step}, rank 0 at {first}")
 
-    def _load(self, read: Callable[[], dict[str, Any] | None], new: Callable[[], Training]) -> bool:
-        """Continues from a state and returns True; begins anew where there is none, or a damaged
-        one."""
+    def _load(self, new: Callable[[], Training]) -> None:
+        """Continues from the saved state; begins again where there is none, or a damaged one."""
         try:
-            if (state := read()) is None:
-                return False
-            self._training.load_state_dict(state)
+            if (state := self._log.restore(self._training.whole_state)) is not None:
+                self._training.load_state_dict(state)
         except torch.OutOfMemoryError:
             raise
         except checkpoint.DAMAGED as error:
             warnings.warn(f"a checkpoint is damaged and is not used: {error!r}", stacklevel=2)
             self._log.forget()
             self._training = new()  # the old one may hold a part of it
-            return False
-        return True
 
 
 Attempt = Callable[[int], Iterator[Report]]

@@ -26,7 +26,6 @@ def search_in_process(
                 budget,
                 spec,
                 str(checkpoint),
-                trunk=scheduler.trunk_of(spec),
             ),
             objective,
             CPU,

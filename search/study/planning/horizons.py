@@ -1,4 +1,4 @@
-"""The horizons of a study: a study for each, and what their trainings have in common."""
+"""The horizons of a study: a study for each."""
 
 from fathom.objectives.keys import parse_horizon, short
 from fathom.search.study.keys.config import StudyConfig
@@ -67,17 +67,3 @@ def horizon_of(config: StudyConfig) -> float:
     own = config.tokens if config.tokens is not None else config.tokens_per_parameter
     assert own is not None
     return own
-
-
-def unshared_reason(config: StudyConfig) -> str:
-    """Returns why trainings of different horizons have no state in common; empty if they have."""
-    train = config.train
-    rules = (
-        (train.command, "`train.command` trains by itself"),
-        (train.patience, "`train.patience` ends each by its own losses"),
-        (train.auto_sizing.strength, "`train.auto_sizing` depends on the length of a training"),
-        (config.objective.pretraining_tokens, "`objective.pretraining` comes first"),
-        (config.resources.processes_per_trial > 1, "each trial is on several GPUs"),
-        (train.warmup + train.cooldown >= 1, "the cool-down follows at once on the warm-up"),
-    )
-    return next((reason for applies, reason in rules if applies), "")

@@ -70,8 +70,6 @@ class BudgetPlan:
     confirming: int
     """Largest number of confirming trials; the stage ends when the verdict is settled."""
     rungs: tuple[Rung, ...]
-    ends: tuple[tuple[float, int], ...]
-    """Expected numbers of trials and the tokens at which they pause or end, ascending."""
     expected_tokens: float
     """Expected training tokens of both stages together, counted as `Budget.shared_tokens` are."""
     flops: float
@@ -194,7 +192,6 @@ def plan_budget(
         exploring=exploring,
         confirming=confirming,
         rungs=rungs,
-        ends=ends,
         expected_tokens=tokens,
         flops=tokens * _mean_over_depths(shapes, flops_of_a_token),
         step=largest_step(config, budget, shapes, machine),
@@ -241,12 +238,7 @@ def largest_shape(shapes: Sequence[Shape], sequences: int, how: Execution) -> Sh
 
 def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
     """Expected hours of a search, its start and its report included."""
-    return sum(plan.hours for plan in plans) + start_hours(machine)
-
-
-def start_hours(machine: Machine) -> float:
-    """Hours that a search takes to start and to report."""
-    return machine.start_seconds / 3600
+    return sum(plan.hours for plan in plans) + machine.start_seconds / 3600
 
 
 def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:

@@ -6,7 +6,7 @@ trial again, Ray after a crash or a new run after a kill, resumes from it.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +25,6 @@ from fathom.search.training.layer_metrics import Layers
 from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.saving import checkpoint
 from fathom.search.training.saving.sharded_checkpoint import ShardedSaver, with_parts
-from fathom.search.training.saving.trunk import Trunk, keep_as_trunk, training_state
 from fathom.search.training.state import Measurement
 
 REPORT_SECONDS = 5.0
@@ -59,21 +58,17 @@ class TrialLog:
             self._saver = ShardedSaver(self._path, sharded)
         self._points: list[CurvePoint] = []
         self._layers: Layers = {}
-        self._taken_step = 0
-        """Step up to which a shorter training was taken over."""
-        self._taken_layers: list[tuple[int, Layers]] = []
-        """Step and layer metrics of evaluations that were taken over."""
         self.setup_seconds = 0.0
 
-    def add(self, measurement: Measurement, at: float | None = None) -> None:
-        """Adds a point to the curve, measured at a Unix time, by default now."""
+    def add(self, measurement: Measurement) -> None:
+        """Adds a point to the curve, measured now."""
         point = CurvePoint(
             step=measurement.step,
             tokens=measurement.step * self._tokens_per_step,
             loss=measurement.loss,
             train_loss=measurement.train_loss,
             train_seconds=measurement.train_seconds,
-            time=time.time() if at is None else at,
+            time=time.time(),
             metrics={printable(name): value for name, value in measurement.metrics.items()},
         )
         self._points.append(point)
@@ -91,7 +86,7 @@ class TrialLog:
 
         `saved` is true if the state of the training is on disk.
         """
-        rung, last = None, self._points[-1].step if self._points else 0
+        rung = None
         if step is not None and step in self._rungs:
             losses = [point.loss for point in self._points]
             rung = (self._rungs[step], rung_value(losses, self._median_of))
@@ -108,25 +103,9 @@ class TrialLog:
             device=name_of(self._device),
             layers=self._layers,
             saved=saved,
-            taken_over=min(self._taken_step, last) * self._tokens_per_step,
         )
 
-    def taken_rungs(self) -> Iterator[Report]:
-        """Yields the reports of the rungs that a trial has passed on the steps that it took over,
-        each as it would have been there."""
-        points, layers = self._points, self._layers
-        for rung in self._rungs:
-            if rung >= self._taken_step:  # at the last of these steps the trial reports by itself
-                break
-            self._points = [point for point in points if point.step <= rung]
-            self._layers = next(
-                (found for step, found in reversed(self._taken_layers) if step <= rung), {}
-            )
-            report = self.report(rung, saved=True)
-            self._points, self._layers = points, layers
-            yield report
-
-    def save(self, training: dict[str, Any], trunk: Trunk | None = None) -> None:
+    def save(self, training: dict[str, Any]) -> None:
         """Begins to save the state of the training and its curve in the trial's checkpoint file.
 
         Raises:
@@ -138,14 +117,8 @@ class TrialLog:
                 "training": training,
                 "points": [asdict(point) for point in self._points],
                 "layers": self._layers,
-                **({"trunk": trunk.identity} if trunk else {}),
-                **({"taken": [self._taken_step, self._taken_layers]} if self._taken_step else {}),
             }
         )
-
-    def share(self, trunk: Trunk) -> None:
-        """Keeps the state that was saved last for trainings of longer horizons."""
-        keep_as_trunk(self._path, trunk.path)
 
     def is_saving(self) -> bool:
         """True while a state is written; raises `DiskFullError` when there is no room for it."""
@@ -172,33 +145,13 @@ class TrialLog:
         state = with_parts(state, self._path, lambda: {"training": like()})
         self._points = [CurvePoint(**point) for point in state["points"]]
         self._layers = state.get("layers", {})
-        self._taken_step, self._taken_layers = state.get("taken", (0, []))
         training: dict[str, Any] = state["training"]
-        return training
-
-    def take_over(self, trunk: Trunk, steps: int) -> dict[str, Any] | None:
-        """The state of a shorter training, with its evaluations at the steps of one that takes so
-        many; None where there is none that begins alike."""
-        state = checkpoint.load(trunk.path, self._device)
-        if state is None or state.get("trunk") != trunk.identity:
-            return None
-        found = training_state(state["training"], steps)
-        if found is None:
-            return None
-        training, measured = found
-        for values in measured:
-            at = values.pop("time")
-            self.add(Measurement(**values), at)
-            if values["layers"]:
-                self._taken_layers.append((values["step"], values["layers"]))
-        self._taken_step = training["step"]
         return training
 
     def forget(self) -> None:
         """Drops what was restored: the trial begins anew."""
         self._points = []
         self._layers = {}
-        self._taken_step, self._taken_layers = 0, []
 
     def _identity(self) -> dict[str, Any]:
         """Fields in which the checkpoint of another training differs."""

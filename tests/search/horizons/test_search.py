@@ -1,15 +1,17 @@
-"""A study of several horizons: what its trunks save, and that they change no record."""
+"""A study of several horizons, which are searched one after another as separate searches are."""
 
+import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fathom import run_horizons
+from fathom.search.horizons.answers import answers_of
 from fathom.search.horizons.folders import HorizonFolder
 from fathom.search.horizons.search import check_horizons_ready, search_horizons
-from fathom.search.records import TrialRecord
+from fathom.search.json_lines import append_line, read_lines
+from fathom.search.records import in_order_of_names
 from fathom.search.run_folder import RunFolder, RunFolderError, locked, read_records
 from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.keys.config import dump, load
@@ -59,19 +61,9 @@ def separate(study: Path) -> list[RunFolder]:
     return folders
 
 
-def records(folder: RunFolder) -> dict[str, TrialRecord]:
-    """Every attempt of a search, without the clock and without what it took over."""
-    whole = whole_records(folder)
-    return {name: replace(record, taken_over=0) for name, record in whole.items()}
-
-
 def assert_same(found: list[HorizonFolder], separate: list[RunFolder]) -> None:
     for horizon, folder in zip(found, separate, strict=True):
-        assert not (told := differences(records(horizon.folder), records(folder))), told
-
-
-def taken_over(folder: RunFolder) -> int:
-    return sum(record.taken_over for record in read_records(folder.records))
+        assert not (told := differences(whole_records(horizon.folder), whole_records(folder))), told
 
 
 @pytest.fixture(scope="module")
@@ -80,17 +72,52 @@ def together(study: Path) -> list[HorizonFolder]:
     return run_horizons_alone(study, study.parent / "runs")
 
 
-def test_trunks_change_no_record_and_save_tokens(
-    study: Path, separate: list[RunFolder], together: list[HorizonFolder]
+def test_each_horizon_has_the_records_of_a_search_of_that_horizon_alone(
+    separate: list[RunFolder], together: list[HorizonFolder]
 ) -> None:
     assert_same(together, separate)
-    short, middle, long = (taken_over(horizon.folder) for horizon in together)
-    assert short == 0
-    assert middle > 8_000
-    assert long > 20_000
-    parent = RunFolder(study.parent / "runs" / "three")
-    assert not parent.trunks.exists(), "no horizon is left that needs one"
-    assert [taken_over(folder) for folder in separate] == [0, 0, 0]
+
+
+def with_shared_trainings(runs: Path, folder: Path) -> RunFolder:
+    """A copy of a run folder in which the longest horizon's trials continued shorter ones, as an
+    earlier version wrote it."""
+    older = RunFolder(folder / "three")
+    shutil.copytree(runs / "three", older.path)
+    longest = RunFolder(older.path / "three-4")
+    for path in longest.records, longest.journal:
+        lines = list(read_lines(path))
+        path.unlink()
+        for line in lines:
+            more = {"taken_over": 96} if "curve" in line or line.get("event") == "report" else {}
+            append_line(path, line | more)
+    return older
+
+
+def test_horizons_that_shared_trainings_in_an_earlier_version_are_read_and_not_resumed(
+    study: Path, together: list[HorizonFolder], tmp_path: Path
+) -> None:
+    older = with_shared_trainings(study.parent / "runs", tmp_path)
+
+    found = answers_of(older, load(study))
+
+    for answer, horizon in zip(found.answers, together, strict=True):
+        assert in_order_of_names(answer.conclusion.records) == in_order_of_names(
+            read_records(horizon.folder.records)
+        )
+    with pytest.raises(RunFolderError, match=r"three-4 was written by an earlier version.*another"):
+        check_horizons_ready(load(study), tmp_path, trust=False)
+
+
+def test_horizons_whose_trainings_wait_to_be_continued_are_not_resumed(
+    study: Path, together: list[HorizonFolder], tmp_path: Path
+) -> None:
+    shutil.copytree(study.parent / "runs" / "three", tmp_path / "three")
+    (tmp_path / "three" / "state" / "trunks").mkdir(parents=True)
+    check_horizons_ready(load(study), tmp_path, trust=False)
+    (tmp_path / "three" / "state" / "trunks" / "0a1b.pt").touch()
+
+    with pytest.raises(RunFolderError, match="was written by an earlier version"):
+        check_horizons_ready(load(study), tmp_path, trust=False)
 
 
 def test_python_has_the_study_of_each_horizon(study: Path, together: list[HorizonFolder]) -> None:
@@ -111,21 +138,6 @@ def test_horizons_that_were_interrupted_resume_to_the_same_records(
     stop = Stop(look)
     with pytest.raises(KeyboardInterrupt):
         run_horizons_alone(study, tmp_path, stop)
-
-    found = run_horizons_alone(study, tmp_path)
-
-    assert_same(found, separate)
-    assert taken_over(found[-1].folder) > 20_000
-
-
-@pytest.mark.drill
-def test_horizons_whose_trunks_are_lost_train_from_the_beginning_to_the_same_records(
-    study: Path, separate: list[RunFolder], tmp_path: Path
-) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        run_horizons_alone(study, tmp_path, Stop(500))
-    for trunk in RunFolder(tmp_path / "three").trunks.glob("*.pt"):
-        trunk.unlink()
 
     assert_same(run_horizons_alone(study, tmp_path), separate)
 

@@ -21,7 +21,7 @@ def test_the_handle_over_tokens_shows_one_horizon_at_the_same_size(tmp_path: Pat
         HorizonAnswer(str(20 * i), f"{20 * i} tokens a parameter", found)
         for i, found in enumerate(conclusions, 1)
     ]
-    text = horizons_page(CONFIG, answers, None, taken_over="", link="{}.html")
+    text = horizons_page(CONFIG, answers, None, link="{}.html")
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     shown = "[...document.querySelectorAll('figure.sounding:not([hidden])')].map((f) => f.id)"
     with browser(tmp_path / "profile") as opened:

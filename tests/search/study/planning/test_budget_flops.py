@@ -16,7 +16,7 @@ from fathom.search.study.planning.budget import (
     rung_steps,
     rungs_by_step,
 )
-from fathom.search.study.planning.plan import plan_study
+from fathom.search.study.planning.plan import expected_confirming, plan_study
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import best_assignment, standalone_spec
 from tests.support.dry_run import MACHINE
@@ -115,7 +115,7 @@ def test_a_plan_has_the_range_of_tokens_and_the_flops_of_a_training() -> None:
     tokens = [plan.budget.of_shape(shape).tokens for shape in plan.shapes]
     assert plan.tokens_each == (min(tokens), max(tokens))
     assert plan.tokens_each[0] < plan.tokens_each[1]
-    trials = sum(number for number, _ in plan.ends)
+    trials = plan.exploring + expected_confirming(config, plan.budget.params, plan.shapes)
     assert plan.flops == pytest.approx(trials * 1e12, rel=0.01)
 
 

@@ -16,7 +16,13 @@ from fathom.search.study.planning.budget import (
     rungs_by_step,
     warmup_steps,
 )
-from fathom.search.study.planning.plan import BudgetPlan, plan_study, study_notes, with_step_times
+from fathom.search.study.planning.plan import (
+    BudgetPlan,
+    expected_confirming,
+    plan_study,
+    study_notes,
+    with_step_times,
+)
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import best_assignment
 from tests.support.dry_run import MACHINE
@@ -111,7 +117,7 @@ def test_a_plan_estimates_tokens_by_the_speed_of_its_machine_and_says_so() -> No
     [plan] = plan_study(config, VOCABULARY, MACHINE)
     [fast] = plan_study(config, VOCABULARY, replace(MACHINE, speed=Speed(1e11)))
     assert plan.tokens_each[1] < fast.tokens_each[0]
-    trials = sum(number for number, _ in plan.ends)
+    trials = plan.exploring + expected_confirming(config, plan.budget.params, plan.shapes)
     training = plan.hours * 3600 * MACHINE.slots
     assert training > trials * SECONDS * 0.95, "each trial takes its seconds, and evaluations more"
     assert any("tokens are estimates" in note for note in study_notes(config))

@@ -16,7 +16,6 @@ from fathom.search.study.planning.horizons import (
     horizon_studies,
     parent_name,
     study_at,
-    unshared_reason,
 )
 
 STUDY = """
@@ -75,20 +74,3 @@ def test_the_shortest_horizon_evaluates_and_compares_as_it_would_alone() -> None
         assert evaluation_steps(short, budget) == evaluation_steps(alone, budget)
         assert rung_steps(short, budget) == rung_steps(alone, budget)
         assert constant_until(short, budget) == budget.steps - round(0.2 * budget.steps)
-
-
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [
-        ("train: {patience: 3}\nstopping: {enabled: false}", "patience"),
-        ("train: {auto_sizing: {strength: 0.1}}", "auto_sizing"),
-        ("train: {warmup: 0.2, cooldown: 0.8}\nstopping: {enabled: false}", "follows at once"),
-        ("resources: {gpus_per_trial: 2}", "several GPUs"),
-        ("", ""),
-    ],
-)
-def test_what_keeps_trainings_of_different_horizons_apart_is_said(more: str, reason: str) -> None:
-    found = unshared_reason(study(more=more))
-
-    assert reason in found
-    assert bool(reason) == bool(found)
