@@ -1,5 +1,4 @@
-"""The best depths of a study of equal seconds, beside those at equal tokens and at equal FLOPs that
-are read from its curves, and how far its trainings were off their seconds.
+"""The best depths of a study of equal seconds, and how far its trainings were off their seconds.
 
 fathom run configs/equal_seconds.yaml
 python -m benchmarks.equal_seconds runs/equal_seconds --json benchmarks/figures/equal_seconds.json
@@ -11,21 +10,28 @@ from pathlib import Path
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.analysis.spent_seconds import spent_seconds
 from fathom.search.api import load
-from fathom.search.report.equal_spend import equal_rows
+from fathom.search.formatting import format_count
+from fathom.search.report import text
 
-COLUMNS = ("budget", "at", "amount", "depth", "95 % interval", "verdict", "read from")
+COLUMNS = ("budget", "each trains for", "depth", "95 % interval", "verdict")
 
 
 def main() -> None:
-    """Prints a row for each budget and what is equal."""
+    """Prints a row for each budget."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("run", type=Path, help="run folder")
     add_json_option(parser)
     asked = parser.parse_args()
     found = load(asked.run).conclusion
     table = PrintedTable(dict.fromkeys(COLUMNS, ""), asked.json)
-    for row in equal_rows(found):
-        table.add(*(row[column] or "-" for column in COLUMNS))
+    for optimum in found.optima:
+        table.add(
+            format_count(optimum.budget),
+            text.horizon_text(optimum),
+            str(optimum.optimal_depth or "-"),
+            text.interval(optimum) or "-",
+            optimum.kind.value,
+        )
     spent = [
         took
         for optimum in found.optima

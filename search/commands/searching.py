@@ -255,7 +255,6 @@ def report(
     from fathom.search.contract.studies import study_reply
     from fathom.search.horizons.folders import read_horizons
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
-    from fathom.search.report.terminal.equal_spend import print_equal_spends
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
     from fathom.search.scheduling.extend import warnings
@@ -276,7 +275,6 @@ def report(
     else:
         console = Console()
         print_conclusion(result.conclusion, console)
-        print_equal_spends(result.conclusion, console)
         for line in warnings(result.conclusion.audits, result.folder.resume_command):
             console.print(line, style="yellow", highlight=False)
         print_whole(f"\nReport      {result.folder.report}", console)

@@ -6,7 +6,6 @@ from functools import cached_property
 
 from fathom.models.shape import Count
 from fathom.objectives.errors import ObjectiveError
-from fathom.search.analysis.equal_spend import Answer, Schedule, WhyNot, equal_spends
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.rates import Factor, brackets
 from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
@@ -51,18 +50,6 @@ class Conclusion(Findings):
         return audit_budgets(self.records, self.config)
 
     @cached_property
-    def equal_spends(self) -> tuple[Answer, ...]:
-        """Answers of searched budgets at equal amounts of what their trials did not share."""
-        return tuple(
-            answer
-            for optimum in self.optima
-            if optimum.budget not in self.unfinished
-            for answer in equal_spends(
-                self.records_of(optimum.budget), optimum, _schedule(self.config), seed=self.seed
-            )
-        )
-
-    @cached_property
     def repeats_at_one_decay(self) -> Mapping[int, float]:
         """Budget -> epochs of its data that a training takes, at least, where these are more than
         one and no bracket of weight decays finished; empty where the data are not to be seen."""
@@ -78,19 +65,6 @@ class Conclusion(Findings):
             if 0 < epoch < optimum.tokens
             and not brackets(self.records_of(optimum.budget), Factor.DECAY)
         }
-
-
-def _schedule(config: StudyConfig) -> Schedule | WhyNot:
-    """How the rate of a training goes, or why losses within it do not stand for shorter ones."""
-    if config.train.command:
-        return WhyNot.OTHER_SCHEDULE
-    if config.objective.pretraining_tokens:
-        return WhyNot.PRETRAINING
-    if config.train.patience:
-        return WhyNot.PATIENCE
-    if config.train.auto_sizing.strength:
-        return WhyNot.AUTO_SIZING
-    return Schedule(config.train.warmup, config.train.cooldown)
 
 
 def conclude(

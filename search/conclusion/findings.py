@@ -11,7 +11,6 @@ from typing import Any
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.compute_law import ComputeLaw, ComputeMultiple, fit_compute_law
 from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.equal_spend import Answer
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
@@ -102,11 +101,6 @@ class Findings(ABC):
         """Budget -> epochs of its data that a training takes, at least, where these are more than
         one and no bracket of weight decays finished."""
         return {}
-
-    @cached_property
-    def equal_spends(self) -> tuple[Answer, ...]:
-        """Answers at equal amounts of what trials did not share; none where there are no curves."""
-        return ()
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:

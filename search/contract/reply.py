@@ -462,29 +462,6 @@ class AtCompute(Part):
     """Why there is no answer; else empty."""
 
 
-class EqualSpending(Part):
-    """The best depth of a budget where all shapes spend the same operations, seconds or tokens,
-    estimated from the curves of trials that were equal in another of them."""
-
-    budget: int
-    coin: Literal["tokens", "FLOPs", "seconds"]
-    """What all shapes spend alike."""
-    amount: float | None
-    """The most that every finished shape has spent."""
-    answer: BestDepth | None
-    """Null where the trials do not say it; `why_not` has the reason."""
-    verdict: VerdictKind | None
-    least_share: float | None
-    """Smallest share of its tokens at which a trial was read."""
-    device: str | None
-    """Where seconds were measured; null for another coin."""
-    spread: float | None
-    """Relative standard deviation of a token's seconds among trials of a depth; null where no depth
-    was timed twice."""
-    why_not: str
-    """Why there is no answer; else empty."""
-
-
 class Reply(Part):
     """What a command of Fathom prints with `--json`."""
 
@@ -497,9 +474,6 @@ class Reply(Part):
     token_laws: tuple[dict[str, Any], ...] = ()
     """Laws of depth over sizes and tokens, which `fathom predict --law` and `fathom ask --law`
     read."""
-    equal_spending: tuple[EqualSpending, ...] = ()
-    """Of `run` and `report` with one horizon: answers at equal operations, seconds or tokens, for
-    budgets with three finished depths or more."""
     notes: tuple[str, ...] = ()
     """Sentences on what was assumed or left out."""
     runs: tuple[RunProgress, ...] = ()

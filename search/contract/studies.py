@@ -14,7 +14,6 @@ from fathom.search.contract.answers import (
     horizon_of,
     verdict_of,
 )
-from fathom.search.contract.equal_spend import equal_spendings
 from fathom.search.contract.questions import planned_horizon, study_question
 from fathom.search.contract.reply import Reply, StatedAnswer
 from fathom.search.contract.table_answers import table_of
@@ -38,7 +37,6 @@ def study_reply(
         command=command,
         answers=study_answers(conclusion, run, noise=noise),
         background=(background_of(conclusion, conclusion.title),),
-        equal_spending=equal_spendings(conclusion) if command != "analyse" else (),
     )
 
 

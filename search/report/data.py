@@ -7,7 +7,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from fathom.search.analysis.equal_spend import Answer, EqualSpend, NotRead
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
@@ -53,8 +52,6 @@ CROSSING = (
 )
 CROSSING_LAW = "crossings supported a b a_interval b_interval reason"
 MATCHED = "budget metric yardstick shallow_depth=shallow deep_depth=deep"
-EQUAL = ("optimal_depth", "interval_low", "interval_high", "verdict")
-"""Columns of an optimum that answers at equal spending have as well."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of a cell that spreadsheets compute."""
 LEVEL = (
@@ -83,7 +80,6 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
             for name, value in point.metrics.items()
         ],
         "optima": [_optimum(optimum, conclusion.reason(optimum)) for optimum in optima],
-        "equal_spending": [_equal(answer) for answer in conclusion.equal_spends],
         "depths": [
             {"budget": optimum.budget, **_columns(estimate, DEPTH)}
             for optimum in optima
@@ -149,21 +145,6 @@ def _trial(record: TrialRecord) -> Row:
 def _optimum(optimum: Optimum, reason: str) -> Row:
     row = flat_optimum_row(optimum, reason)
     return {f"{name}_nats" if name in IN_NATS else name: value for name, value in row.items()}
-
-
-def _equal(answer: Answer) -> Row:
-    """The answer at equal amounts of a coin; its values are None where it was not read."""
-    read = answer if isinstance(answer, EqualSpend) else None
-    found = flat_optimum_row(read.optimum) if read else {}
-    return {
-        **_columns(answer, "budget coin"),
-        "amount": read.amount if read else None,
-        **{name: found.get(name) for name in EQUAL},
-        "least_share": min(share for _, share in read.shares) if read else None,
-        "device": read.device if read else None,
-        "spread_ln_seconds": read.spread if read else None,
-        "why_not": answer.why.value if isinstance(answer, NotRead) else None,
-    }
 
 
 def _fits(optimum: Optimum) -> list[Row]:

@@ -33,7 +33,6 @@ from fathom.search.report.charts.page_figures import (
     palette,
 )
 from fathom.search.report.depth_standing import depth_standings, standing_row
-from fathom.search.report.equal_spend import HOW_READ, equal_notes, equal_rows
 from fathom.search.report.hero import hero, next_commands
 from fathom.search.report.latency import (
     BudgetLatency,
@@ -147,7 +146,7 @@ def _render(
     extent: str,
     **values: Any,
 ) -> str:
-    optima, data, equal = conclusion.optima, FigureData(), equal_rows(conclusion)
+    optima, data = conclusion.optima, FigureData()
     drawn = [page_figure(chart, data) for chart in charts]
     data.trials = [trial_row(record) for record in conclusion.records]
     top = hero(conclusion, data)
@@ -164,8 +163,6 @@ def _render(
             soundings=[drawn_sounding(sounded, data)] if sounded else [],
             optima=[_table_row(optimum) for optimum in optima],
             seconds=text.seconds_text(conclusion),
-            equal_rows=equal,
-            equal_notes=[*equal_notes(conclusion), *([HOW_READ] if equal else [])],
             laws=[text.law_text(law) for law in conclusion.laws],
             null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
             predictions=_predictions(conclusion.weighed_laws, optima),

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.worlds.planted import World, finished, symmetric
 from fathom.search.analysis.spent_seconds import spent_seconds
 from fathom.search.records import Outcome, TrialRecord
-from tests.support.surfaces import Surface
 
-RECORDS: list[TrialRecord] = Surface().records()
+WORLD = World(curve=symmetric(5), noise=0.003)
+RECORDS = [finished(WORLD.spec(WORLD.shape(depth), seed=0), final=1.6) for depth in (2, 3, 4)]
 
 
 def took(record: TrialRecord, seconds: float, device: str = "a core") -> TrialRecord:

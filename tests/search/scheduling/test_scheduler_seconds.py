@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fathom.search.analysis.equal_spend import Coin
 from fathom.search.analysis.joint_curve import incumbent_depth
 from fathom.search.analysis.optimum import Located
 from fathom.search.conclusion.conclude import Conclusion, conclude
@@ -172,10 +171,6 @@ def test_learning_curves_are_over_the_seconds_with_one_line_a_rung(found: Conclu
 def test_an_audit_names_a_rung_by_its_share(found: Conclusion) -> None:
     for audit in audit_stopping(of_first_budget(found), halving_rule(CONFIG.stopping)):
         assert audit.place.endswith("% of the seconds")
-
-
-def test_what_is_read_off_the_curves_are_the_other_coins(found: Conclusion) -> None:
-    assert {answer.coin for answer in found.equal_spends} == {Coin.TOKENS, Coin.FLOPS}
 
 
 def test_trials_of_a_budget_have_the_same_parameters_in_mlflow(found: Conclusion) -> None:

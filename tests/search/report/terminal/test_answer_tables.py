@@ -7,7 +7,6 @@ from rich.console import Console
 
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.report.terminal.answer_tables import print_conclusion
-from fathom.search.report.terminal.equal_spend import print_equal_spends
 from tests.support.reporting import BUDGETS, conclusion_of
 from tests.support.simulated import simulated_study
 
@@ -24,11 +23,9 @@ def test_sentences_are_broken_between_words_and_no_column_is_explained_that_is_n
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=True, color_system=None)
     print_conclusion(conclusion, console)
-    print_equal_spends(conclusion, console)
 
     text = file.getvalue()
     assert max(map(len, text.splitlines())) <= width
     words = " ".join(text.split())
     assert "law: ln depth = " in words
-    assert "are estimates from learning curves, without new training" in words
     assert words.count("best shape") != 1, "its heading and what it means, or neither"
