@@ -3,7 +3,7 @@
 import errno
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 
 from rich.console import Console
@@ -25,7 +25,6 @@ from fathom.search.opening import OpenRun, open_run
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.scheduling.extend import extend, forget_checkpoints
-from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.fingerprint import content_read, read_fingerprint, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
@@ -42,22 +41,19 @@ def run_study(
     steps: Steps,
     *,
     objective: Objective | None = None,
-    studies: Studies | None = None,
     extended: bool = False,
 ) -> RunResult:
     """Searches every budget of a study, concludes and reports; continues what earlier runs on the
     folder left.
 
     With `extended`, trials that were stopped at a rung whose audit failed are resumed too. The
-    caller holds the folder's lock. It may hand over what it has prepared: the objective with its
-    data, and the store of Optuna's studies, which is closed at the end.
+    caller holds the folder's lock. It may hand over the objective with its data.
 
     Raises:
         ValueError: before any trial starts, if the study can't be run.
         OSError: when the disk is full; what was trained is saved, as far as there was room. Or when
             the run folder was deleted meanwhile.
     """
-    studies = studies or open_database(ready.addresses.optuna, ready.folder)
     steps.begin("starting Ray" if objective else "reading the data")
     objective = objective or prepare(ready.config.objective, run_folder.token_cache(ready.runs))
     run = open_run(ready, objective)
@@ -70,7 +66,6 @@ def run_study(
     read = partial(content_digest_of, unread)
     steps.begin("opening MLflow")
     with (
-        closing(studies or FileStudies(folder.optuna)) as kept,
         Tracker(run.tracked) as tracker,
         content_read(folder, run.data.name, fingerprint, read) as keep_content,
     ):
@@ -79,7 +74,7 @@ def run_study(
         _write_down(run)
         if extended:
             _extend(run, steps.console)
-        scheduler = _scheduler(run, tracker, kept)
+        scheduler = _scheduler(run, tracker)
         _check_device(scheduler, run, objective, steps)
         steps.end()
         with _ends_when_deleted(folder):
@@ -115,14 +110,13 @@ def _write_down(run: OpenRun) -> None:
         freeze_steps(run.folder, run.step_times)
 
 
-def _scheduler(run: OpenRun, tracker: Tracker, studies: Studies) -> Scheduler:
+def _scheduler(run: OpenRun, tracker: Tracker) -> Scheduler:
     """The scheduler of a run, which goes on where the run has ended before."""
     return Scheduler(
         run.config,
         run.spaces,
         run.folder,
         [tracker.trial],
-        studies,
         past=run.past,
         fingerprint=run.fingerprint.study,
     )

@@ -20,7 +20,6 @@ from fathom.search.analysis.rung_value import rung_value
 from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec, derive_seed
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import read_past
-from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.scheduler import Listener, Scheduler
 from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
@@ -42,14 +41,13 @@ def new_scheduler(
     config: StudyConfig,
     path: Path,
     listeners: Iterable[Listener] = (),
-    studies: Studies | None = None,
     *,
     vocab_size: int = VOCAB_SIZE,
 ) -> Scheduler:
     """The scheduler of a study, of bytes by default, on the run folder at `path`."""
     budgets = expand_budgets(config)
     spaces = {budget: feasible_shapes(config, budget, vocab_size) for budget in budgets}
-    return scheduler_in(path, config, spaces, listeners, studies)
+    return scheduler_in(path, config, spaces, listeners)
 
 
 def scheduler_in(
@@ -57,12 +55,8 @@ def scheduler_in(
     config: StudyConfig,
     spaces: dict[Budget, tuple[Shape, ...]],
     listeners: Iterable[Listener] = (),
-    studies: Studies | None = None,
 ) -> Scheduler:
-    """The scheduler of a study's budgets on the run folder at `path`, which is made if missing.
-
-    Optuna's studies are kept in `studies`, or in the folder.
-    """
+    """The scheduler of a study's budgets on the run folder at `path`, which is made if missing."""
     folder = RunFolder(path)
     folder.create()
     known = read_fingerprint(folder)
@@ -71,7 +65,6 @@ def scheduler_in(
         spaces,
         folder,
         listeners,
-        studies or FileStudies(folder.optuna),
         past=read_past(folder),
         fingerprint=known.study if known else "",
     )

@@ -231,10 +231,10 @@ def optima_of(run: str) -> tuple[Optimum, ...]:
     folder.check_config()
     if not folder.config.exists():
         raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
-    from fathom.search.study.keys.config import load
+    from fathom.search.study.keys.config import load_kept
     from fathom.search.study.own_records import read_records
 
-    config = load(folder.config)
+    config = load_kept(folder.config)
     if config.horizons:
         raise ConfigError(
             f"`--law {run}` was searched at several horizons: give --tokens, or name the folder of "

@@ -29,7 +29,7 @@ from fathom.search.formatting import rounded_count
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import load
+from fathom.search.study.keys.config import load_kept
 from fathom.search.tables.columns import parse_maps
 from fathom.search.tables.ladder_file import SIZES, read_ladder
 
@@ -154,7 +154,7 @@ def _token_law_at(law: str) -> LadderLaw:
 def _count_of(law: Path) -> Count:
     """How a law over parameters and tokens counts sizes: as its study, or its table."""
     if law.is_dir():
-        return load(RunFolder(law).config).count
+        return load_kept(RunFolder(law).config).count
     first = next(iter(json.loads(law.read_bytes()).get("answers", [])), None)
     return Count(first["question"]["count"]) if first else Count.TOTAL
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from fathom.objectives.contract import Objective
     from fathom.search.commands.ask.question import Question
-    from fathom.search.scheduling.optuna_studies import Studies
     from fathom.search.study.keys.config import StudyConfig
     from fathom.search.study.preflight import Cap, ReadyStudy
     from fathom.search.tracking.publishing import RunResult
@@ -89,10 +88,10 @@ def run(
         except KeyboardInterrupt as interrupt:
             exit_interrupted(interrupt)
         return
-    ready, studies = _prepare(config, study, overrides, runs, console, trust=trust)
+    ready = _prepare(config, study, overrides, runs, console, trust=trust)
     try:
         ready = replace(ready, max_hours=max_hours, cap=cap)
-        result = _search(ready, studies, console, extend=extend)
+        result = _search(ready, console, extend=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     _print_run(result, runs, time.monotonic() - began, console)
@@ -199,8 +198,8 @@ def _prepare(
     console: "Console",
     *,
     trust: bool,
-) -> "tuple[ReadyStudy, Studies | None]":
-    """The study of a file, checked, and the database of Optuna's studies if the file names one."""
+) -> "ReadyStudy":
+    """The study of a file, checked."""
     from fathom.search.report.terminal.steps import Steps
 
     with Steps(console) as steps:
@@ -210,18 +209,10 @@ def _prepare(
         from fathom.search.study.preflight import check_ready
 
         with placed(study, overrides):
-            ready = replace(check_ready(config, runs), trust=trust)
-        if ready.addresses.optuna is None:
-            return ready, None
-        from fathom.search.scheduling.optuna_studies import open_database
-
-        # Here, so that an address that does not answer is refused at once.
-        return ready, open_database(ready.addresses.optuna, ready.folder)
+            return replace(check_ready(config, runs), trust=trust)
 
 
-def _search(
-    ready: "ReadyStudy", studies: "Studies | None", console: "Console", *, extend: bool
-) -> "RunResult":
+def _search(ready: "ReadyStudy", console: "Console", *, extend: bool) -> "RunResult":
     """Searches a checked study; Ray starts while PyTorch is imported."""
     from fathom.search.report.terminal.steps import Steps
     from fathom.search.run_folder import locked
@@ -238,7 +229,7 @@ def _search(
                 steps.begin("loading PyTorch")
         from fathom.search.pipeline import run_study
 
-        return run_study(ready, steps, studies=studies, extended=extend)
+        return run_study(ready, steps, extended=extend)
 
 
 def report(

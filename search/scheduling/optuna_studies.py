@@ -1,32 +1,23 @@
-"""Optuna's studies in a store: a copy of the ended trials for other tools, one study a budget.
+"""Optuna's studies in a file of the run folder: a copy of the ended trials for other tools, one
+study a budget.
 
-The copy is in a file of the run folder, or in a PostgreSQL database where a team and its dashboards
-find it. Nothing here is asked for again. The records are what is true, and what the copy lacks is
-added from them whenever a search starts, so the copy may be deleted, damaged or away for a while.
+Nothing here is asked for again. The records are what is true, and what the copy lacks is added from
+them whenever a search starts, so the copy may be deleted or damaged.
 """
 
 import json
 import logging
 import os
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.exceptions import OptunaError
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial
-from sqlalchemy import create_engine, inspect, text
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
 from fathom.objectives.durable import put_in_place
 from fathom.search.json_lines import truncate_torn_line
-from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.optuna_trials import (
     NAME,
     StudyContents,
@@ -35,36 +26,15 @@ from fathom.search.scheduling.optuna_trials import (
     stored_end,
     trial_end,
 )
-from fathom.search.study.store_uri import first_line, unusable_optuna, without_credentials
 
 log = logging.getLogger(__name__)
 
-CONNECT: dict[str, Any] = {"connect_timeout": 5}
-RETRY_SECONDS = 5.0
-CLOSE_SECONDS = 20.0
-"""Longest time for the last writes to a database."""
-LOCK = 0x46617468
-"""Number of the lock in PostgreSQL under which tables are made: two runs may start at once."""
 METRIC_NAMES = "study:metric_names"
 """Optuna's attribute of a study with the names of its values, which dashboards show."""
-FAILURES = (OptunaError, SQLAlchemyError, KeyError)
-"""Errors of a server that is away, or of a study that somebody has deleted meanwhile."""
 
 
-class Studies(ABC):
-    """The studies of all budgets of a run."""
-
-    @abstractmethod
-    def update(self, study: str, contents: StudyContents) -> None:
-        """Adds the contents that a study does not have yet."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Writes the trials that are not written yet."""
-
-
-class FileStudies(Studies):
-    """The studies in a file of the run folder, which only this process may use."""
+class Studies:
+    """The studies of all budgets of a run, in a file that only this process may use."""
 
     def __init__(self, path: Path) -> None:
         self._store = open_file(path)
@@ -75,84 +45,6 @@ class FileStudies(Studies):
         if study not in self._copies:
             self._copies[study] = Copy(self._store, study)
         self._copies[study].write(contents)
-
-    def close(self) -> None:
-        """Does nothing, since every write is made at once."""
-
-
-class DatabaseStudies(Studies):
-    """The Optuna studies of one run in a database; those of other runs of the same name stay apart.
-
-    The search waits for the server before its first trial only. From then on a thread writes. What
-    it can't write while the server is away, it writes when the server is back; if the search has
-    ended by then, the same command writes it.
-
-    Raises:
-        TrackingError: when the database can't be used now.
-    """
-
-    def __init__(self, uri: str, folder: RunFolder) -> None:
-        optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-        # A connection that a restart of the server has cut is found out before it is used.
-        settings = {"connect_args": CONNECT, "pool_pre_ping": True}
-        with _lock_of(uri):
-            self._store = RDBStorage(uri, engine_kwargs=settings)  # makes the tables it lacks
-        self._shown, self._folder = without_credentials(uri), folder
-        self._contents: dict[str, StudyContents] = {}
-        self._copies: dict[str, Copy] = {}
-        self._news, self._closing = threading.Event(), threading.Event()
-        self._answers = True
-        self._thread = threading.Thread(target=self._work, name="optuna-studies", daemon=True)
-
-    def update(self, study: str, contents: StudyContents) -> None:
-        """Queues the contents and returns at once, without waiting for the server."""
-        self._contents[study] = contents
-        self._news.set()
-        if self._thread.ident is None:
-            self._thread.start()
-
-    def close(self) -> None:
-        """Writes the queued trials, and reports when that fails."""
-        self._closing.set()
-        self._news.set()
-        if self._thread.ident is not None:
-            self._thread.join(CLOSE_SECONDS)
-        if self._thread.is_alive() or not self._answers:
-            rest = "the same command writes them once it answers"
-            log.warning("Optuna's studies at %s lack the last trials; %s", self._shown, rest)
-        self._store.engine.dispose()
-
-    def _work(self) -> None:
-        while True:
-            self._news.clear()
-            closing = self._closing.is_set()  # before the round, which then is a whole one
-            self._round()
-            if closing:
-                return
-            if self._answers:
-                self._news.wait()
-            else:
-                self._closing.wait(RETRY_SECONDS)
-
-    def _round(self) -> None:
-        """Writes the missing trials, and reports when the server stops or starts to answer."""
-        try:
-            for study, contents in list(self._contents.items()):
-                if study not in self._copies:
-                    key = self._folder.marker.read_text(encoding="utf-8", errors="replace")
-                    self._copies[study] = Copy(self._store, f"{study}-{key[:8]}")
-                self._copies[study].write(contents)
-        except FAILURES as error:
-            # Whether the last one came through is not known, so the next attempt looks again.
-            self._copies = {}
-            if self._answers:
-                rest = "the search goes on, and what they miss is written later"
-                log.warning("Optuna's studies at %s: %s; %s", self._shown, _reason(error), rest)
-            self._answers = False
-        else:
-            if not self._answers:
-                log.warning("Optuna's studies have what they missed")
-            self._answers = True
 
 
 class Copy:
@@ -216,46 +108,6 @@ class Copy:
         self._attributes = study.user_attrs
         if METRIC_NAMES not in self._store.get_study_system_attrs(self._study):
             self._store.set_study_system_attr(self._study, METRIC_NAMES, ["loss"])
-
-
-def open_database(uri: str | None, folder: RunFolder) -> DatabaseStudies | None:
-    """Optuna's studies in a database; None without an address.
-
-    Raises:
-        TrackingError: when the database can't be used.
-    """
-    return None if uri is None else DatabaseStudies(uri, folder)
-
-
-def reach(uri: str) -> None:
-    """Raises an error if the database can't be used now; changes nothing.
-
-    Raises:
-        TrackingError: when it can not.
-    """
-    with _lock_of(uri):
-        pass
-
-
-@contextmanager
-def _lock_of(uri: str) -> Iterator[None]:
-    """Context that holds a lock of the database, after a check that it is for Optuna."""
-    engine = create_engine(uri, connect_args=CONNECT, poolclass=NullPool)
-    try:
-        with engine.begin() as connection:
-            connection.execute(text("select pg_advisory_xact_lock(:number)"), {"number": LOCK})
-            tables = set(inspect(connection).get_table_names())
-            if "alembic_version" in tables and "version_info" not in tables:
-                # Both keep the version of their tables in a table of that name.
-                raise unusable_optuna(uri, "it holds another program's tables, as MLflow's")
-            yield
-    except (*FAILURES, RuntimeError) as error:  # the last for the tables of another Optuna
-        raise unusable_optuna(uri, _reason(error)) from None
-
-
-def _reason(error: Exception) -> str:
-    cause = error.__cause__  # of Optuna's own, which says nothing of the database
-    return first_line(cause if isinstance(cause, SQLAlchemyError) else error)
 
 
 class _Lock(JournalFileSymlinkLock):

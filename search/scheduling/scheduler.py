@@ -57,18 +57,17 @@ class Scheduler:
         spaces: dict[Budget, tuple[Shape, ...]],
         folder: RunFolder,
         listeners: Iterable[Listener],
-        studies: Studies,
         *,
         past: Past,
         fingerprint: str,
     ) -> None:
         """Continues the search in `folder` from its `past`.
 
-        Optuna's studies are kept in `studies`, marked with the study's `fingerprint`.
+        Optuna's studies are marked with the study's `fingerprint`.
         """
         self.config, self.folder, self.listeners = config, folder, list(listeners)
         self.live: dict[str, TrialRecord] = {}
-        self._fingerprint, self._studies = fingerprint, studies
+        self._fingerprint, self._studies = fingerprint, Studies(folder.optuna)
         self.budgets = {
             budget.params: self._open(budget, shapes, past) for budget, shapes in spaces.items()
         }

@@ -22,13 +22,13 @@ from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.command import check_program, own_parser
-from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.keys.config import StudyConfig, is_former, load, load_kept
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shape_space import ShapeSpace
-from fathom.search.study.store_uri import check_form, check_optuna, to_keep
+from fathom.search.study.store_uri import check_form, to_keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,6 @@ class Addresses:
     """The addresses of a run's stores, including passwords."""
 
     mlflow: str
-    optuna: str | None
-    """None where Optuna's studies go to a file of the run folder."""
     is_named: bool
     """True if the user named MLflow's store, by the study or the environment."""
 
@@ -147,19 +145,16 @@ def _addresses(tracking: TrackingConfig, runs: Path) -> Addresses:
     """Returns the addresses of the stores of a run in the folder `runs`, once they are checked."""
     addresses = Addresses(
         mlflow=tracking.uri or default_tracking_uri(runs),
-        optuna=tracking.optuna,
         is_named=is_named_store(tracking.uri),
     )
     check_form(addresses.mlflow)
-    if addresses.optuna is not None:
-        check_optuna(addresses.optuna, mlflow=addresses.mlflow)
     return addresses
 
 
 def without_passwords(config: StudyConfig) -> StudyConfig:
     """Returns the study without the passwords in its addresses of stores."""
-    uri, optuna = config.tracking.uri, config.tracking.optuna
-    kept = TrackingConfig(uri=uri and to_keep(uri), optuna=optuna and to_keep(optuna))
+    uri = config.tracking.uri
+    kept = TrackingConfig(uri=uri and to_keep(uri))
     return config.model_copy(update={"tracking": kept})
 
 
@@ -249,7 +244,7 @@ def load_folder(path: Path) -> tuple[RunFolder, StudyConfig]:
     folder.check_config()
     if not folder.config.exists():
         raise RunFolderError(f"{path} is not a run folder: it has no config.yaml; see `ls runs`")
-    config = load(folder.config)
+    config = load_kept(folder.config)
     try:
         check_controls(config.model_dump(mode="json"))
     except ValueError as error:
@@ -266,6 +261,11 @@ def check_same_study(config: StudyConfig, folder: RunFolder) -> None:
     folder.check_files()
     if is_lost(folder.config):
         return  # a search that has begun knows its settings by their fingerprint
+    if is_former(folder.config):
+        raise RunFolderError(
+            f"{folder.path} was searched by an earlier version, and can't be resumed; `fathom "
+            f"report {folder.path}` reads it; give this study another `study` name"
+        )
     difference = _difference(load(folder.config), config, free=FREE_TO_CHANGE)
     if difference:
         raise RunFolderError(

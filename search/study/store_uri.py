@@ -1,15 +1,12 @@
-"""Addresses of stores for MLflow and Optuna: checked without importing MLflow, shown without
-passwords.
-"""
+"""Addresses of MLflow's stores, checked without importing MLflow and shown without passwords; and
+of Optuna's studies, told from these."""
 
 import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -18,8 +15,6 @@ SCHEMES = {
     *("databricks", "databricks-uc", "uc"),
 }
 """Schemes of the addresses of MLflow's own stores."""
-POSTGRESQL = ("postgresql", "postgresql+psycopg")
-"""Schemes of the addresses that Optuna's studies may have."""
 SECRETS = ("password", "passwd", "pwd", "token", "secret")
 """Ends of the names of parameters of a database's address that hold secrets."""
 SECRET_KEY = rf"\w++(?:{'|'.join(f'(?<={end})' for end in SECRETS)})="
@@ -44,7 +39,7 @@ def check_form(uri: str) -> None:
     Raises:
         TrackingError: says what is wrong with it.
     """
-    path, parts = sqlite_path(uri), _split(uri, unusable)
+    path, parts = sqlite_path(uri), _split(uri)
     if path is not None:
         _check_file(uri, path)
     elif parts.scheme.startswith("sqlite"):
@@ -54,24 +49,6 @@ def check_form(uri: str) -> None:
     plugins = {point.name for point in entry_points(group="mlflow.tracking_store")}
     if (kind := parts.scheme.partition("+")[0]) not in SCHEMES | plugins:
         raise unusable(uri, f"MLflow knows no `{kind}` addresses")
-
-
-def check_optuna(uri: str, mlflow: str) -> None:
-    """Refuses an address for Optuna's studies that is malformed or is MLflow's.
-
-    Raises:
-        TrackingError: says what is wrong with it.
-    """
-    parts = _split(uri, unusable_optuna)
-    if parts.scheme not in POSTGRESQL:
-        raise unusable_optuna(uri, "it is none of PostgreSQL")
-    if not parts.path.strip("/"):
-        raise unusable_optuna(uri, "it names no database")
-    if _place(uri) == _place(mlflow):
-        both = "MLflow's tables are there, and both programs have a table of the same name"
-        raise unusable_optuna(uri, both)
-    if find_spec("psycopg") is None:
-        raise unusable_optuna(uri, "`pip install 'fathom-depth[postgres]'` comes first")
 
 
 def check_model_name(name: str, own_model: str | None = None) -> None:
@@ -163,34 +140,14 @@ def unusable(uri: str, problem: str) -> TrackingError:
     )
 
 
-def unusable_optuna(uri: str, problem: str) -> TrackingError:
-    """Returns the error that refuses an address for Optuna's studies, in one line."""
-    return TrackingError(
-        "`tracking.optuna` must be a PostgreSQL database of its own that answers, got "
-        f"{without_credentials(uri)}: {without_credentials(problem)}; for example "
-        "postgresql://USER@HOST/optuna after `createdb optuna`, with the password in PGPASSWORD, "
-        "or leave the key out: the run folder then keeps Optuna's studies"
-    )
-
-
-def _split(uri: str, refusal: Callable[[str, str], TrackingError]) -> SplitResult:
+def _split(uri: str) -> SplitResult:
     """Returns the parts of an address; refuses one whose host or port can't be read."""
     try:
         parts = urlsplit(uri)
         _ = parts.port
     except ValueError:  # its own words may repeat a part of a password
-        raise refusal(uri, "its host or port can't be read") from None
+        raise unusable(uri, "its host or port can't be read") from None
     return parts
-
-
-def _place(uri: str) -> tuple[str | None, int, str] | None:
-    """Returns host, port and database of a PostgreSQL address; None for any other address."""
-    try:
-        parts = _split(uri, unusable)
-    except TrackingError:
-        return None
-    place = (parts.hostname, parts.port or 5432, parts.path.strip("/"))
-    return place if parts.scheme.partition("+")[0] == "postgresql" else None
 
 
 def _check_file(uri: str, path: Path) -> None:

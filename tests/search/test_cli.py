@@ -56,7 +56,6 @@ BROKEN = {
     "a tag that would run code": ("plan", GOOD + "seed: !!python/name:os.getpid\n", "YAML"),
     "empty": ("plan", "", "it is empty"),
     "tracking address": ("run", GOOD + "tracking: {uri: 'gopher://x'}\n", "gopher"),
-    "optuna's address": ("run", GOOD + "tracking: {optuna: 'mysql://x/y'}\n", "tracking.optuna"),
 }
 
 

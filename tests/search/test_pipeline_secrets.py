@@ -12,7 +12,6 @@ import pytest
 
 from fathom.search.study.store_uri import TrackingError, check_form, to_keep, without_credentials
 from tests.support.places import ROOT
-from tests.support.postgres_server import PASSWORD, running
 from tests.support.ray_folder import own_ray_folder
 
 SECRET = "s3cret-9f27"
@@ -66,22 +65,6 @@ def test_no_password_or_token_reaches_a_file_a_database_or_the_output(
     names = {path.name for path in read}
     assert {"mlflow.db", "records.jsonl", "report.html", "raylet.out"} <= names
     assert [path for path in read if SECRET.encode() in path.read_bytes()] == []
-
-
-@pytest.mark.drill
-def test_the_password_of_optuna_s_database_reaches_no_file_and_no_output(
-    tmp_path: Path, ray_folder: Path
-) -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with running() as server:
-        address = server.address().replace("fathom@", f"fathom:{PASSWORD}@")
-        output = run(tmp_path, f"tracking: {{optuna: '{address}'}}\n", environment)
-    assert PASSWORD not in output
-    kept = (tmp_path / "runs" / "secret" / "config.yaml").read_text()
-    assert f"optuna: {server.address()}" in kept
-    read = written(tmp_path / "runs", ray_folder)
-    assert [path for path in read if f":{PASSWORD}".encode() in path.read_bytes()] == []
-    assert "optuna.log" not in {path.name for path in read}
 
 
 def run(folder: Path, tracking: str, environment: dict[str, str]) -> str:

@@ -11,8 +11,7 @@ from optuna.trial import FrozenTrial
 from benchmarks.simulate.driver import Loss, SimulatedWorkers, new_scheduler
 from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.records import TrialSpec
-from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.optuna_studies import DatabaseStudies, Studies, open_file
+from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.machine import Machine
@@ -43,18 +42,12 @@ def study(**changes: object) -> StudyConfig:
     return parse(TWO_BUDGETS).model_copy(update=changes)
 
 
-def scheduler(config: StudyConfig, path: Path, studies: Studies | None = None) -> Scheduler:
-    return new_scheduler(config, path, studies=studies)
+def scheduler(config: StudyConfig, path: Path) -> Scheduler:
+    return new_scheduler(config, path)
 
 
 TPE_STUDY = study(sampler=Sampler.TPE)
 """The study with Optuna's own sampler."""
-
-
-def search_into(address: str, path: Path) -> tuple[Scheduler, DatabaseStudies]:
-    """A search of `TPE_STUDY` whose Optuna studies are in a database."""
-    studies = DatabaseStudies(address, RunFolder(path))
-    return scheduler(TPE_STUDY, path, studies), studies
 
 
 def optuna_trials(search: Scheduler, params: int) -> list[FrozenTrial]:

@@ -27,7 +27,6 @@ from fathom.search.cluster.doctor.nodes import alone, ask_nodes
 from fathom.search.cluster.doctor.storage import planted
 from fathom.search.cluster.session.ray_session import NotJoinedError
 from fathom.search.run_folder import PARTS, RunFolder, default_tracking_uri
-from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study import store_uri
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig
@@ -83,7 +82,6 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
             *measure_speed(config, cluster),
             *judge_storage(probe, cluster, disk_for_checkpoints(folder), needs),
             tracking.result(),
-            *ask_optuna(config, uri),
             *cloud.result(),
         )
 
@@ -194,19 +192,6 @@ def measure_speed(config: StudyConfig | None, cluster: ClusterFacts) -> tuple[Fi
     if trouble:
         return (warning("speed", f"not measured: {trouble}", "the time of a plan is an estimate"),)
     return (ok("speed", measured),)
-
-
-def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:
-    """A finding about the database for Optuna's studies; empty if the study names none."""
-    uri = config.tracking.optuna if config else None
-    if uri is None:
-        return ()
-    try:
-        store_uri.check_optuna(uri, mlflow=mlflow)
-        reach(uri)
-    except store_uri.TrackingError as error:
-        return (failure("optuna", str(error)),)
-    return (ok("optuna", store_uri.without_credentials(uri)),)
 
 
 def _ask(question: NodeQuestion) -> tuple[ClusterFacts, tuple[Finding, ...]]:

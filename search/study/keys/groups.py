@@ -470,9 +470,7 @@ class ResourcesConfig(Group):
 
 
 class TrackingConfig(Group):
-    """Places where MLflow keeps the runs and Optuna its studies."""
+    """Place where MLflow keeps the runs."""
 
     uri: str | None = None
     """MLflow tracking URI. By default an SQLite file beside the run folders."""
-    optuna: str | None = None
-    """Address of a PostgreSQL database for Optuna alone. By default a file in the run folder."""
