@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from fathom.search.commands.analyse import analyse
-from fathom.search.commands.answers import card, compare, export, predict, rungs, train
+from fathom.search.commands.answers import compare, export, predict, train
 from fathom.search.commands.examples import EXAMPLES, START
 from fathom.search.commands.searching import ask, report, run, status, ui
 from fathom.search.commands.serving import latency
@@ -28,7 +28,7 @@ from fathom.search.version import CORE, FULL, own_version
 VERBS = {
     "Before a search": (init, plan, check, doctor, tokenize, schema),
     "Search": (run, status, ui),
-    "Answers": (report, card, compare, latency, analyse, predict, rungs, ask),
+    "Answers": (report, compare, latency, analyse, predict, ask),
     "After it": (export, train),
 }
 """Commands by group, in the order of `fathom --help`."""
@@ -118,6 +118,7 @@ def options(
 for group, verbs in VERBS.items():
     for verb in verbs:
         app.command(cls=Command, epilog=EXAMPLES[verb.__name__], rich_help_panel=group)(verb)
+app.command("analyze", cls=Command, epilog=EXAMPLES["analyse"], hidden=True)(analyse)
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ def test_the_packages_that_it_leaves_out_are_those_of_the_message() -> None:
     [
         (["plan", "quickstart"], "20k"),
         (["predict", "--params", "1B"], "depth 40.2"),
-        (["rungs", "sizes.csv"], "too shallow"),
+        (["predict", "sizes.csv"], "too shallow"),
         (["schema", "--answer"], "StatedAnswer"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

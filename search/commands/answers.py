@@ -1,4 +1,4 @@
-"""Commands that use an answer: `card`, `export`, `train`, `compare` and `predict`."""
+"""Commands that use an answer: `export`, `train`, `compare` and `predict`."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,6 @@ from fathom.search.commands.arguments import (
     BudgetOption,
     HorizonOption,
     Json,
-    RunPath,
     Runs,
     Trust,
 )
@@ -18,35 +17,6 @@ from fathom.search.commands.output import command_again, print_json, print_reply
 
 if TYPE_CHECKING:
     from fathom.search.export.best import BestShape
-
-
-def card(
-    run_folder: RunPath,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write to; by default RUN itself.")
-    ] = None,
-) -> None:
-    """Print the answer as one page of Markdown for a paper or a pull request, and draw its picture.
-
-    Writes card.md and card.png (1200 x 630 pixels), as `fathom run` and `report` do too.
-    """
-    from fathom.search.conclusion.conclude import conclude_run
-    from fathom.search.formatting import visible
-    from fathom.search.report.writer import write_card
-    from fathom.search.scheduling.journal import read_run
-    from fathom.search.study.file.errors import ConfigError
-    from fathom.search.study.preflight import load_run
-
-    folder, config = load_run(run_folder)
-    conclusion = conclude_run(folder, config, read_run(folder, config))
-    if not conclusion.optima:
-        raise ConfigError(f"{run_folder} has no trial that ended; `fathom run` trains them")
-    place = out or run_folder
-    if place.exists() and not place.is_dir():
-        raise ConfigError(f"`--out` must be a folder, got the file {place}; name another place")
-    place.mkdir(parents=True, exist_ok=True)
-    print(visible(write_card(conclusion, place)), end="")
-    print(f"fathom: written to {place / 'card.md'} and {place / 'card.png'}", file=sys.stderr)
 
 
 def export(
@@ -189,11 +159,17 @@ def compare(
         print(f"Report      {place}")
 
 
-def rungs(
+def predict(
     ladder: Annotated[
-        list[Path],
-        typer.Argument(help="A table of models, or their config.json.", metavar="LADDER"),
-    ],
+        list[Path] | None,
+        typer.Argument(help="Models: their config.json, or a table of them.", metavar="[CONFIGS]"),
+    ] = None,
+    params: Annotated[
+        str | None, typer.Option(help="Model size, for example 10M; without it, a table.")
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="Training tokens, by a law over several horizons.")
+    ] = None,
     law: Annotated[
         str, typer.Option(help="levine2020, a run folder, or the JSON of `fathom analyse`.")
     ] = "levine2020",
@@ -207,51 +183,52 @@ def rungs(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say which model of a ladder is too shallow or too deep for its size, by a law.
-
-    And how far that bends a line through the ladder's losses, and the ladder at the law's depths.
-    """
-    from rich.console import Console
-
-    from fathom.search.commands import rungs as checking
-
-    found = checking.check_ladder(ladder, law, doubling, maps or ())
-    if as_json:
-        print_json(found.as_json)
-    else:
-        checking.print_ladder(found, Console())
-
-
-def predict(
-    params: Annotated[
-        str | None, typer.Option(help="Model size, for example 10M; without it, a table.")
-    ] = None,
-    tokens: Annotated[
-        str | None, typer.Option(help="Training tokens, by a law over several horizons.")
-    ] = None,
-    law: Annotated[
-        str, typer.Option(help="levine2020, a run folder, or the JSON of `fathom analyse`.")
-    ] = "levine2020",
-    as_json: Json = False,
-) -> None:
     """Say how deep a model of some size should be, by a published law or a run's own.
 
-    Without a size, the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
+    Of CONFIGS, it says which model is too shallow or too deep for its size, how far that bends a
+    line through their losses, and the same ladder at the law's depths. Without these and a size,
+    the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
     """
     from fathom.search.commands import predict as predictions
-    from fathom.search.study.file.errors import ConfigError
 
-    if params is None and tokens is not None:
-        raise ConfigError("`--params` must be the size that --tokens are of; for example 1B")
-    if params is None:
+    _check_predict(ladder, params=params, tokens=tokens, doubling=doubling, maps=maps)
+    if ladder:
+        from rich.console import Console
+
+        from fathom.search.commands import ladder as checking
+
+        found = checking.check_ladder(ladder, law, doubling, maps or ())
+        if as_json:
+            print_json(found.as_json)
+        else:
+            checking.print_ladder(found, Console())
+    elif params is None:
         table = predictions.predict_table(law)
         if as_json:
             print_json(table)
         else:
             predictions.print_table(table)
-        return
-    answer = predictions.predict_size(params, law, tokens)
-    if as_json:
-        print_json(answer.as_json)
     else:
-        predictions.print_prediction(answer)
+        answer = predictions.predict_size(params, law, tokens)
+        if as_json:
+            print_json(answer.as_json)
+        else:
+            predictions.print_prediction(answer)
+
+
+def _check_predict(ladder: "list[Path] | None", **options: object) -> None:
+    """Raises `ConfigError` if options do not go with models, or with their absence."""
+    from fathom.search.study.file.errors import ConfigError
+
+    if ladder and (options["params"] or options["tokens"]):
+        raise ConfigError(
+            "`--params` and `--tokens` must be left out with CONFIGS, which say the size of each "
+            f"model, got {ladder[0]}; ask for a size without them: fathom predict --params 1B"
+        )
+    if not ladder and (options["doubling"] is not None or options["maps"]):
+        raise ConfigError(
+            "`--doubling` and `--map` need the models that they are for; for example fathom "
+            "predict sizes.csv --doubling 0.02"
+        )
+    if not ladder and options["params"] is None and options["tokens"] is not None:
+        raise ConfigError("`--params` must be the size that --tokens are of; for example 1B")

@@ -67,23 +67,15 @@ EXAMPLES = {
     ),
     "report": _examples(
         ("The answer once more, also while it runs", "report runs/my"),
-        ("For a program", "report runs/my --json"),
-    ),
-    "card": _examples(
-        ("The answer on a page, with a picture", "card runs/my"),
-        ("Into the folder of a paper", "card runs/my --out paper/depth"),
+        ("On a page, with a picture, for a paper", "report runs/my --card --out paper/depth"),
     ),
     "analyse": _examples(
         ("Runs that you already have", "analyse runs.csv"),
         ("A folder of logs, with a page and its figures", "analyse logs --report page"),
     ),
     "predict": _examples(
-        ("By a published law", "predict --params 1B"),
         ("By the law of a run", "predict --params 1B --law runs/my"),
-    ),
-    "rungs": _examples(
-        ("Sizes of models in a table", "rungs sizes.csv --law answer.json"),
-        ("Hugging Face's models", "rungs models/*/config.json --doubling 0.02"),
+        ("Of Hugging Face's models", "predict models/*/config.json --doubling 0.02"),
     ),
     "ask": _examples(
         ("How deep at 1B? A day of searching", "ask --params 1B --data my.txt --hours 24"),

@@ -237,10 +237,24 @@ def report(
     trust: Annotated[
         bool, typer.Option("--trust", help="Write to the MLflow store and places that RUN names.")
     ] = False,
+    card: Annotated[
+        bool, typer.Option("--card", help="Print the answer as a page of Markdown, nothing else.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder of --card; by default RUN.")] = None,
     as_json: Json = False,
     exit_verdict: ExitVerdict = False,
 ) -> None:
-    """Conclude again from a run's records: the table, report.html, figures, and MLflow."""
+    """Conclude again from a run's records: the table, report.html, figures, and MLflow.
+
+    With --card, only the answer as one page of Markdown for a paper or a pull request, and its
+    picture: card.md and card.png (1200 x 630 pixels).
+    """
+    from fathom.search.commands.report_card import check_card, print_card
+
+    check_card(out, card=card, with_others=as_json or exit_verdict)
+    if card:
+        print_card(run_folder, out or run_folder)
+        return
     from rich.console import Console
 
     from fathom.search.contract.studies import study_reply

@@ -11,6 +11,7 @@ from fathom.search.cli import VERBS, app
 from fathom.search.commands.examples import EXAMPLES
 
 PROGRAM: Any = get_command(app)
+SHOWN = [name for name, command in PROGRAM.commands.items() if not command.hidden]
 LEAST_WIDTH = 50
 
 
@@ -18,13 +19,20 @@ def examples(verb: str) -> list[str]:
     return [line.strip() for line in EXAMPLES[verb].splitlines() if line.startswith("    fathom")]
 
 
-@pytest.mark.parametrize("verb", list(PROGRAM.commands))
+@pytest.mark.parametrize("verb", SHOWN)
 def test_a_verb_has_two_examples_that_its_own_options_understand(verb: str) -> None:
     assert len(examples(verb)) == 2
     for line in examples(verb):
         name, *arguments = shlex.split(line)[1:]
         assert name == verb
         PROGRAM.commands[verb].make_context(verb, arguments)  # raises what a user would be told
+
+
+def test_the_american_spelling_is_the_same_command_and_the_help_has_one_of_them() -> None:
+    assert len(SHOWN) <= 17
+    assert set(PROGRAM.commands).difference(SHOWN) == {"analyze"}
+    british, american = (PROGRAM.commands[name] for name in ("analyse", "analyze"))
+    assert [each.opts for each in american.params] == [each.opts for each in british.params]
 
 
 def test_the_help_has_every_verb_in_its_group() -> None:
@@ -36,7 +44,7 @@ def test_the_help_has_every_verb_in_its_group() -> None:
         assert all(f" {verb.__name__} " in part for verb in verbs)
 
 
-@pytest.mark.parametrize("verb", list(PROGRAM.commands))
+@pytest.mark.parametrize("verb", SHOWN)
 def test_no_option_is_cut_short_on_a_narrow_terminal(verb: str) -> None:
     shown = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": str(LEAST_WIDTH)}).stdout
     assert "\u2026" not in shown
