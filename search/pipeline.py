@@ -185,10 +185,22 @@ def _search(
         if line := cost.sentence():
             progress.print_line(line)
     at_a_limit = interrupt.error is None and (limit.over or cost.over)
-    if scheduler.done or at_a_limit or not interrupt.requested:
+    if scheduler.done or at_a_limit:
         return resources, None
     progress.print_interruption(len(interrupt.saved))
-    return resources, interrupt.error or KeyboardInterrupt()
+    if interrupt.requested:
+        return resources, interrupt.error or KeyboardInterrupt()
+    return resources, _cut_short(scheduler)
+
+
+def _cut_short(scheduler: Scheduler) -> OSError:
+    """The error for a search that Ray has ended before all of its planned trials had ended."""
+    left = sum(search.left for search in scheduler.budgets.values())
+    return OSError(
+        errno.ECANCELED,
+        f"paused, as Ray's loop has ended before the search: {left or 'further'} planned trials "
+        f"have not ended; nothing is lost: go on with: {scheduler.folder.resume_command}",
+    )
 
 
 def _resources(scheduler: Scheduler, progress: Progress, sharing: GpuSharing) -> ResourcesConfig:

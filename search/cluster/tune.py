@@ -4,6 +4,7 @@ Ray schedules, places and restarts trials. The scheduler decides which trial is 
 stopped and what an end means; the adapters below pass its answers to Ray.
 """
 
+import errno
 import logging
 import time
 from collections.abc import Callable
@@ -32,7 +33,10 @@ from fathom.search.cluster.tune_internals import (
 from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
 from fathom.search.cluster.worker_failures import SharedFailures, WorkerFailures
 from fathom.search.records import Outcome, Report, TrialSpec
+from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.hardware.fit import fits_machine
+from fathom.search.study.hardware.memory import memory_words
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.training.assignment import Assignment
@@ -202,10 +206,20 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
             scheduler.end(name, Outcome.FAILED, str(cause))
             return
         end = None if full else self._failures.end_of(name, error)
+        if end and end[0] is Outcome.OUT_OF_MEMORY and self._fits(name):
+            self._interrupt.request(scheduler.folder.ending, _lack(name, end[1], scheduler.folder))
+            end = None
         if end is None:
             scheduler.restart(name)
         else:
             scheduler.end(name, *end)
+
+    def _fits(self, name: str) -> bool:
+        """True if a trial would fit the memory here, as one does whose tensors are on a GPU: what
+        it lacked, others had taken."""
+        scheduler = self._scheduler
+        shape = scheduler.live[name].spec.shape
+        return self._failures.on_gpu or fits_machine(scheduler.config, shape)
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Hook at every turn of Tune's loop; returns None, so that trials start as they came.
@@ -324,6 +338,15 @@ def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGro
         needs = needs | {"GPU": 1.0}
     nodes = ray_session.all_nodes_but(assignment.excluded_nodes)
     return tune.PlacementGroupFactory([needs], bundle_label_selector=[nodes] if nodes else None)
+
+
+def _lack(trial: str, reason: str, folder: RunFolder) -> OSError:
+    """The error of a search that pauses, since its machine has too little memory for a trial."""
+    return OSError(
+        errno.ENOMEM,
+        f"paused, as the memory is too small for {trial}, {reason}: {memory_words()}; or end what "
+        f"else takes it; nothing is lost: go on with: {folder.resume_command}",
+    )
 
 
 def _origin(error: BaseException) -> BaseException:

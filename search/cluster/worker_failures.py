@@ -19,7 +19,12 @@ from fathom.search.cluster.tune_internals import KilledForMemoryError
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.hardware.memory import kernel_kills
-from fathom.search.training.trial import GpuFaultError, MachineLeavesError
+from fathom.search.training.trial import (
+    GpuFaultError,
+    MachineLeavesError,
+    MachineMemoryError,
+    WorkerLostError,
+)
 
 MAX_DEATHS = 4
 """Number of dead workers at which a trial fails."""
@@ -70,6 +75,11 @@ class WorkerFailures:
         """True if no worker should start yet, since Ray has cancelled starts."""
         return self._starts.pauses
 
+    @property
+    def on_gpu(self) -> bool:
+        """True if trials are granted GPUs."""
+        return self._needs.get("GPU", 0) > 0
+
     def reported(self, trial: str) -> None:
         """Records that a worker of this trial lives."""
         self.restricted.discard(trial)
@@ -98,9 +108,10 @@ class WorkerFailures:
             return None
         if death.with_node or _leaves(error):
             return None
-        if killed := self._kernel_killed(error):
-            self.out_of_memory.add(trial)
+        if self._kernel_killed(error):
             reason = KILLED
+        if reason == KILLED or isinstance(_cause(error), MachineMemoryError):
+            self.out_of_memory.add(trial)
         hosts = HOST.findall(str(error))
         if self._may_be_a_neighbours(trial, error):
             return None
@@ -112,7 +123,7 @@ class WorkerFailures:
             raise AllWorkersDieError(_line(error, self._in_a_row.total()))
         if self._deaths[trial] < MAX_DEATHS:
             return None
-        outcome = Outcome.OUT_OF_MEMORY if killed else Outcome.FAILED
+        outcome = Outcome.OUT_OF_MEMORY if trial in self.out_of_memory else Outcome.FAILED
         return outcome, f"its worker died {MAX_DEATHS} times: {reason}"
 
     def _may_be_a_neighbours(self, trial: str, error: BaseException) -> bool:
@@ -127,11 +138,13 @@ class WorkerFailures:
         return True
 
     def _kernel_killed(self, error: BaseException) -> bool:
-        """True for the death of a worker since which the kernel has killed a process of this
-        machine for lack of memory."""
-        counted, self._counted = self._counted, kernel_kills()
-        died = isinstance(error, RayActorError) and getattr(error, "cause", None) is None
-        return died and self._counted > counted
+        """True for the death of a worker, or of its command, where the kernel has killed a process
+        of this machine for lack of memory that no earlier death stands for."""
+        cause = _cause(error)
+        died = isinstance(error, RayActorError) and cause is None
+        killed = (died or type(cause) is WorkerLostError) and kernel_kills() > self._counted
+        self._counted += killed
+        return killed
 
     def _all_die(self, *, starting: bool) -> bool:
         """Returns True if no worker lives: all died for one reason, and none has reported since the
@@ -202,9 +215,14 @@ class CancelledStarts:
         return self._pauses > MAX_CANCELLED
 
 
+def _cause(error: BaseException) -> object:
+    """Returns what the worker raised; None if it has died."""
+    return getattr(error, "cause", None)
+
+
 def _leaves(error: BaseException) -> bool:
     """Returns True if a worker has ended because its machine will be taken away."""
-    return isinstance(getattr(error, "cause", None), MachineLeavesError)
+    return isinstance(_cause(error), MachineLeavesError)
 
 
 def _line(error: BaseException, deaths: int) -> str:

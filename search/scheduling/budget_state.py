@@ -45,9 +45,16 @@ class BudgetState:
     """True if no further batch of confirming trials is needed."""
 
     @property
+    def left(self) -> int:
+        """Number of trials, of those planned so far, that have not ended."""
+        unexplored = max(0, self.planned[0] - self.started_in[Stage.EXPLORE])
+        begun = max(self.started_in.total() - len(self.ended), len(self.under_way))
+        return unexplored + begun + len(self.confirmations)
+
+    @property
     def done(self) -> bool:
-        """True if no trial runs and none is to come."""
-        return self.settled and not (self.running or self.waiting or self.confirmations)
+        """True if every planned trial has ended and none is to come."""
+        return self.settled and not self.left
 
     @property
     def share_started(self) -> float:

@@ -11,16 +11,24 @@ from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.state import Training
 
 OUT_OF_MEMORY = re.compile(
-    # A CPU's allocator, the driver and NCCL; then cuBLAS, cuDNN and cuSOLVER.
-    r"can't allocate memory|out of memory|[A-Z]_ALLOC(ATION)?_FAILED"
+    # The driver and NCCL; then cuBLAS, cuDNN and cuSOLVER.
+    r"out of memory|[A-Z]_ALLOC(ATION)?_FAILED"
 )
 """Errors for which PyTorch has no type: a RuntimeError says so in its text."""
+MACHINE_OUT_OF_MEMORY = re.compile(r"(can't|[Cc]annot) allocate memory|bad_alloc|start new thread")
+"""Errors of a CPU's allocator and of the system, likewise."""
 
 
 def is_out_of_memory(error: Exception) -> bool:
     """True if the memory of the device or of the machine did not suffice."""
-    named = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return named or OUT_OF_MEMORY.search(str(error)) is not None
+    named = isinstance(error, torch.OutOfMemoryError)
+    return named or is_of_machine(error) or OUT_OF_MEMORY.search(str(error)) is not None
+
+
+def is_of_machine(error: Exception) -> bool:
+    """True if the memory of the machine did not suffice, whatever that of a GPU."""
+    named = isinstance(error, MemoryError)
+    return named or MACHINE_OUT_OF_MEMORY.search(str(error)) is not None
 
 
 def free_memory() -> None:

@@ -15,6 +15,7 @@ from fathom.models.own_model import OwnModel
 from fathom.objectives.contract import Objective, files_of
 from fathom.objectives.errors import UnseenDataError
 from fathom.search.records import Outcome, Report, TrialSpec
+from fathom.search.study.hardware.memory import is_short_of_memory
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import (
     Budget,
@@ -41,7 +42,7 @@ from fathom.search.training.device import (
 )
 from fathom.search.training.evaluation import autocast
 from fathom.search.training.loop import train, until_over
-from fathom.search.training.micro_batches import free_memory, is_out_of_memory
+from fathom.search.training.micro_batches import free_memory, is_of_machine, is_out_of_memory
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.recorded_step import obstacle_of_plan
 from fathom.search.training.saving import checkpoint
@@ -130,6 +131,10 @@ class HorizonError(ValueError):
 
 class MachineLeavesError(WorkerLostError):
     """The trial has saved and ends here, since its machine is about to be taken away."""
+
+
+class MachineMemoryError(WorkerLostError):
+    """The machine of this process has no memory left, whoever has taken it."""
 
 
 class GpuFaultError(WorkerLostError):
@@ -286,9 +291,9 @@ class RunningTrial:
         try:
             if (state := self._log.restore(self._training.whole_state)) is not None:
                 self._training.load_state_dict(state)
-        except torch.OutOfMemoryError:
-            raise
         except checkpoint.DAMAGED as error:
+            if is_out_of_memory(error):
+                raise
             warnings.warn(f"a checkpoint is damaged and is not used: {error!r}", stacklevel=2)
             self._log.forget()
             self._training = new()  # the old one may hold a part of it
@@ -326,6 +331,8 @@ def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
     ):  # fmt: skip
         raise
     except Exception as error:
+        if is_of_machine(error) and is_short_of_memory():
+            raise MachineMemoryError(str(error).split("\n")[0]) from error
         if is_out_of_memory(error):
             outcome, reason = Outcome.OUT_OF_MEMORY, str(error)
         elif isinstance(error, torch.AcceleratorError):

@@ -1,22 +1,31 @@
 """Reports of a run whose search has not ended: they say so, and nothing that resuming cures."""
 
 import io
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 import yaml
 from rich.console import Console
 
+from fathom.objectives.contract import Objective
+from fathom.search import pipeline
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.export.best import best_yaml
 from fathom.search.json_lines import append_line
 from fathom.search.report.page import page
 from fathom.search.report.terminal.answer_tables import print_answers
-from fathom.search.run_folder import RunFolder
+from fathom.search.run_folder import RunFolder, locked, read_records
 from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.keys.config import load
+from fathom.search.study.preflight import check_ready
+from tests.support.alone import alone, run_alone
 from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.in_process import search_in_process
 from tests.support.reporting import visible
+from tests.support.toy import CPU
 
 
 def concluded(search: Scheduler) -> Conclusion:
@@ -74,6 +83,53 @@ def test_a_search_that_is_extended_is_unfinished_until_it_ends_again(tmp_path: P
     event = {"event": "extend", "budget": 20_000, "first_rung": 1}
     append_line(search.folder.journal, event)
     assert concluded(search).unfinished == (20_000,)
+
+
+STUDY = """
+study: cut
+objective: {name: "tests.support.counted:Counted", context: 6, steps: STEPS}
+budgets: [4k]
+tokens: 4800
+space: {depth: [1, 3], n_heads: 2}
+sampler: ladder
+confirm: {depths: 2, seeds: 1, rates: [1]}
+train: {batch_size: 4, evaluations: 5}
+resources: {gpus_per_trial: 0}
+"""
+
+
+@pytest.mark.parametrize("trials", [0, 2])
+def test_a_search_that_ray_ends_before_its_trials_pauses_and_the_same_command_ends_it_whole(
+    tmp_path: Path, trials: int
+) -> None:
+    file, runs = tmp_path / "study.yaml", tmp_path / "runs"
+    file.write_text(STUDY.replace("STEPS", str(tmp_path / "steps")))
+    folder = RunFolder(runs / "cut")
+
+    def some(search: Scheduler, objective: Objective, *_: object) -> None:
+        ended = trials
+        with suppress(KeyboardInterrupt):
+            search_in_process(search, objective.to(CPU), lambda: len(search.records) >= ended)
+        search.restart(next(iter(search.live)))  # as where Ray loses the worker
+
+    ready = check_ready(load(file), runs)
+    with (
+        alone() as steps,
+        locked(ready.folder),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(pipeline, "run_trials", some)
+        with pytest.raises(
+            OSError, match=r"planned trials have not ended; .* go on with"
+        ) as paused:
+            pipeline.run_study(ready, steps)
+    assert folder.resume_command in str(paused.value)
+    assert not folder.best.exists()
+
+    run_alone(file, runs)
+    (search,) = conclude_run(folder, ready.config, read_run(folder, ready.config)).optima
+    assert search.kind is not Kind.UNFINISHED
+    assert sum(search.trials.values()) == len(read_records(folder.records)) > trials
 
 
 def test_records_without_a_journal_are_taken_as_they_are(tmp_path: Path) -> None:

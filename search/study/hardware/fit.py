@@ -108,6 +108,15 @@ def may_shard(config: StudyConfig) -> bool:
     return adamw and model.residual is not Residual.ADMIN and not whole
 
 
+def fits_machine(config: StudyConfig, shape: Shape) -> bool:
+    """True if a step of one sequence is predicted to fit a trial's part of this machine's memory;
+    the training of a command is not predicted."""
+    if config.train.command:
+        return True
+    how = execution(config, shape, bfloat16=False, gpu=False)
+    return fit_step(shape, 1, usable_memory(config.resources, None), how).enough
+
+
 def usable_memory(resources: ResourcesConfig, gpu: float | None) -> float:
     """Bytes of memory for one trial: of a GPU with `gpu` bytes, or of this machine if that is
     None."""

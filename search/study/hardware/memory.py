@@ -24,6 +24,10 @@ OWN_GROUPS = Path("/proc/self/cgroup")
 """Linux's list of the cgroups of a process."""
 MOUNTS = Path("/proc/self/mountinfo")
 """Linux's list of mounted file systems, those of cgroups among them."""
+MACHINE, COUNTS = Path("/proc/meminfo"), Path("/proc/vmstat")
+"""Linux's lists of the memory and of the events of the whole machine."""
+SHORT = 0.1
+"""Free share of the memory below which a lack of it is the machine's, and no trial's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +108,19 @@ def memory_limit() -> Limit | None:
     return min(found, key=lambda limit: limit.size, default=None)
 
 
+def is_short_of_memory() -> bool:
+    """True if hardly any of the memory is free that processes may take here."""
+    limit = memory_limit()
+    free = _field(MACHINE, "MemAvailable:") / max(1, _field(MACHINE, "MemTotal:"))
+    return min(free, 1 - limit.used / limit.size if limit else 1.0) < SHORT
+
+
 def kernel_kills() -> int:
-    """Number of processes of this process's cgroup that the kernel has killed for memory so far."""
-    return sum(_field(group / files.events, "oom_kill") for files, group, _ in _groups())
+    """Number of processes that the kernel has killed for memory so far: of this process's cgroup,
+    or of the machine where no cgroup counts them."""
+    files = [group / files.events for files, group, _ in _groups()]
+    counted = [file for file in files if "oom_kill " in _text(file)]
+    return sum(_field(file, "oom_kill") for file in counted or [COUNTS])
 
 
 def _groups() -> Iterator[tuple[Files, Path, Path]]:
@@ -146,7 +160,7 @@ def _used(folder: Path, files: Files) -> int:
 def _field(path: Path, name: str) -> int:
     """A number from a file with lines of a name and a number; 0 if it is not there."""
     found = (line.split() for line in _text(path).splitlines())
-    return next((int(line[1]) for line in found if len(line) == 2 and line[0] == name), 0)
+    return next((int(line[1]) for line in found if len(line) > 1 and line[0] == name), 0)
 
 
 def _text(path: Path) -> str:

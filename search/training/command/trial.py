@@ -1,6 +1,7 @@
 """A trial that the user's own command trains: its lines become reports."""
 
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from fathom.search.json_lines import append_line, read_as, truncate_torn_line
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import HOPELESS_NATS, CurvePoint, Outcome, Report
 from fathom.search.study.hardware.machine import processor
+from fathom.search.study.hardware.memory import is_short_of_memory
 from fathom.search.study.planning.budget import rung_steps
 from fathom.search.study.planning.evaluations import NEAR, horizon_remedy
 from fathom.search.training.assignment import Assignment
@@ -28,14 +30,19 @@ from fathom.search.training.saving.trial_log import (
     REPORT_SECONDS,
     ReportSchedule,
 )
-from fathom.search.training.trial import HorizonError, WorkerLostError
+from fathom.search.training.trial import HorizonError, MachineMemoryError, WorkerLostError
 
 SAVE_SECONDS = 120.0
 """Time from SIGTERM to SIGKILL, in which the command saves."""
 OFF_BUDGET = 0.1
 """How far the number of parameters that a command reports may be from the budget, as a share."""
-MEMORY = ("out of memory", "outofmemory", "cannot allocate memory", "resource_exhausted")
+MEMORY = (
+    *("out of memory", "outofmemory", "cannot allocate memory", "resource_exhausted"),
+    *("memoryerror", "bad_alloc", "can't allocate memory"),
+)
 """Parts of the last line of a command whose memory ran out, in small letters."""
+KILLED_INSIDE = 128 + signal.SIGKILL
+"""Exit status with which a shell tells that its command was killed, mostly for lack of memory."""
 LAST_LINE = 300
 """Characters of a command's last line that a reason repeats."""
 
@@ -216,6 +223,8 @@ class CommandTrial:
     def _too_early(self, status: int | None) -> Exception:
         """The end of a command that did not come to the horizon."""
         last = self._last_text[-LAST_LINE:]
+        if status == KILLED_INSIDE:
+            status = -signal.SIGKILL
         if status is None or status < 0:
             return WorkerLostError(f"the command was killed by signal {-(status or 0)}; {last}")
         interval = self._interval() if status == 0 else 0
@@ -232,6 +241,8 @@ class CommandTrial:
                 "print a loss at the horizon, {tokens}"
             )
         memory = any(part in last.lower() for part in MEMORY)
+        if memory and not self._gpus and is_short_of_memory():
+            return MachineMemoryError(last)
         outcome = Outcome.OUT_OF_MEMORY if memory else Outcome.FAILED
         return TrialError(f"the command ended with exit status {status}: {last}", outcome)
 

@@ -16,6 +16,7 @@ import torch
 from fathom.objectives.durable import put_in_place
 from fathom.objectives.files import open_regular
 from fathom.search.run_folder import UNFINISHED
+from fathom.search.training.micro_batches import is_out_of_memory
 from fathom.search.training.saving.state_copy import StateCopy
 
 DAMAGED = (
@@ -157,9 +158,9 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
             state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
         if not isinstance(state, dict):
             raise ValueError(f"it holds a {type(state).__name__}")
-    except torch.OutOfMemoryError:
-        raise
     except DAMAGED as error:
+        if is_out_of_memory(error):
+            raise
         warnings.warn(f"{path} is damaged and is not used: {error}", stacklevel=2)
         return None
     return state

@@ -1,5 +1,6 @@
 """What becomes of trials whose workers die or never start: `worker_failures.py`."""
 
+import errno
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,13 +27,20 @@ from fathom.search.cluster.worker_failures import (
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.hardware import fit
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.trial import GpuFaultError, HorizonError
+from fathom.search.training.trial import (
+    GpuFaultError,
+    HorizonError,
+    MachineMemoryError,
+    WorkerLostError,
+)
 from tests.support.searches import new_search
 
 POINT = CurvePoint(
     step=1, tokens=1, loss=1.0, train_loss=1.0, train_seconds=1.0, time=0.0, metrics={}
 )
+LOW = KilledForMemoryError(error_msg="the node was running low on memory")
 STUDY = """
 study: failing
 objective: {name: language, context: 16}
@@ -296,18 +304,57 @@ def test_a_trial_avoids_nodes_where_its_workers_died_if_others_can_run_it(
     assert all_nodes_but(()) == {}
 
 
-def test_a_trial_killed_for_memory_resumes_once_with_less_and_is_then_out_of_memory(
-    tmp_path: Path,
+def test_a_trial_too_large_for_the_memory_resumes_once_with_less_and_is_then_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(fit, "machine_memory", lambda: 1.0)
     search = new_search(tmp_path, STUDY, 256)
     ray_s = Adapters(search)
-    killed = KilledForMemoryError(error_msg="the node was running low on memory")
-    ray_s.lose(killed)
+    ray_s.lose(LOW)
     assert ray_s.suggest() == replace(ray_s.assignment, out_of_memory=True)
-    ray_s.lose(killed)
+    ray_s.lose(LOW)
     (record,) = search.records
     assert record.outcome is Outcome.OUT_OF_MEMORY
     assert record.reason == "its worker was killed twice: the node was running low on memory"
+
+
+def of_the_machine() -> RayActorError:
+    """The end of a trial that found no memory left, as Ray passes it on."""
+    error = RayActorError(error_msg="a task has failed")
+    error.cause = MachineMemoryError("can't allocate memory")  # type: ignore[attr-defined]
+    return error
+
+
+@pytest.mark.parametrize("error", [LOW, of_the_machine()], ids=["killed", "refused"])
+def test_a_trial_that_fits_ends_no_search_for_lack_of_memory_but_has_it_pause(
+    tmp_path: Path, error: RayActorError
+) -> None:
+    search = new_search(tmp_path, STUDY, 256)
+    ray_s = Adapters(search)
+    for _ in range(4):
+        assert not ray_s.scheduler._interrupt.requested or error is LOW
+        ray_s.lose(error)
+        assert ray_s.suggest().spec == ray_s.assignment.spec, "it is the next to start"
+    paused = ray_s.scheduler._interrupt.error
+    assert isinstance(paused, OSError)
+    assert paused.errno == errno.ENOMEM
+    assert f"go on with: {search.folder.resume_command}" in str(paused.strerror)
+    assert not search.records
+
+
+def test_workers_killed_at_once_each_count_as_killed_for_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kills = [0]
+    monkeypatch.setattr(worker_failures, "kernel_kills", lambda: kills[0])
+    failures, command = WorkerFailures({"CPU": 1.0}), RayActorError(error_msg="a task has failed")
+    command.cause = WorkerLostError("the command was killed by signal 9")  # type: ignore[attr-defined]
+    kills[0] = 2
+    for trial, death in (("a", RayActorError(error_msg="The actor died.")), ("b", command)):
+        assert failures.end_of(trial, death) is None
+    assert failures.out_of_memory == {"a", "b"}
+    assert failures.end_of("c", RayActorError(error_msg="The actor died.")) is None
+    assert "c" not in failures.out_of_memory
 
 
 def horizon_missed() -> Exception:

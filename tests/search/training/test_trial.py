@@ -1,5 +1,6 @@
 """One trial: its reports, the checkpoint that outlives it, and exceptions that become outcomes."""
 
+import errno
 import io
 import itertools
 import math
@@ -21,6 +22,7 @@ from fathom.search.records import Outcome, Report, TrialRecord, TrialSpec
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import comparable_shape, feasible_shapes
+from fathom.search.training import trial as trials
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import DeviceError
 from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
@@ -29,6 +31,7 @@ from fathom.search.training.state import TrainPlan
 from fathom.search.training.trial import (
     Attempt,
     GpuFaultError,
+    MachineMemoryError,
     RunningTrial,
     catch_failures,
     run_trial,
@@ -266,6 +269,28 @@ def test_a_gpu_that_fails_ends_the_worker_and_not_the_trial(tmp_path: Path) -> N
     broken = Failing(error=fault, at_step=30)
     with pytest.raises(GpuFaultError, match=r"^CUDA error: an illegal memory access$"):
         list(catch_failures(trial(tmp_path, objective=broken).reports()))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes."),
+        RuntimeError("unable to mmap 9 bytes from file </x>: Cannot allocate memory (12)"),
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+        MemoryError("Unable to allocate 8.00 MiB"),
+    ],
+)
+def test_a_machine_without_memory_ends_the_worker_and_not_the_trial(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "is_short_of_memory", lambda: True)
+
+    def greedy() -> Iterator[Report]:
+        yield Report(points=())
+        raise error
+
+    with pytest.raises(MachineMemoryError):
+        list(catch_failures(greedy()))
 
 
 def test_running_out_of_memory_is_an_outcome_of_its_own() -> None:

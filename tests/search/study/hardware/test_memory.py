@@ -11,6 +11,7 @@ from fathom.search.study.hardware.memory import (
     BESIDE_TRIALS,
     LEAST_MEMORY,
     WORKER,
+    is_short_of_memory,
     kernel_kills,
     lack_of_memory,
     machine_memory,
@@ -32,6 +33,13 @@ class Groups:
         self._own, self._mounts = top / "cgroup", top / "mountinfo"
         patch.setattr(memory, "OWN_GROUPS", self._own)
         patch.setattr(memory, "MOUNTS", self._mounts)
+        self._machine, self.counts = top / "meminfo", top / "vmstat"
+        patch.setattr(memory, "MACHINE", self._machine)
+        patch.setattr(memory, "COUNTS", self.counts)
+
+    def whole(self, lines: str) -> None:
+        """The memory of the whole machine."""
+        self._machine.write_text(lines)
 
     def are(self, own: str, kind: str, root: str = "/", options: str = "rw") -> None:
         """This process is in the groups of `own`, seen through one mount."""
@@ -89,7 +97,29 @@ def test_a_container_that_is_told_paths_of_its_host_reads_its_own_mount(
     assert machine_memory() == 1e9
 
 
+def test_memory_is_short_where_hardly_any_is_free_here_or_under_the_limit(groups: Groups) -> None:
+    groups.are("0::/", "cgroup2")
+    groups.whole("MemTotal: 1000 kB\nMemAvailable: 500 kB")
+    groups.write(".", memory_max=1000, memory_current=950, memory_stat="inactive_file 100")
+    assert not is_short_of_memory()
+    groups.write(".", memory_max=1000, memory_current=950, memory_stat="inactive_file 10")
+    assert is_short_of_memory()
+    groups.write(".", memory_max="max")
+    assert not is_short_of_memory()
+    groups.whole("MemTotal: 1000 kB\nMemAvailable: 50 kB")
+    assert is_short_of_memory()
+
+
+def test_kills_of_the_whole_machine_count_where_no_cgroup_counts_them(groups: Groups) -> None:
+    groups.are("0::/", "cgroup2")
+    groups.counts.write_text("pgfault 9\noom_kill 4\n")
+    assert kernel_kills() == 4
+    groups.write(".", memory_events="oom 1\noom_kill 0")
+    assert kernel_kills() == 0
+
+
 def test_without_a_limit_the_whole_machine_counts(groups: Groups) -> None:
+    groups.counts.write_text("oom_kill 0\n")
     there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     assert (memory_limit(), machine_memory(), kernel_kills()) == (None, there, 0)
     groups.are("4:memory:/", "cgroup", options="rw,memory")

@@ -14,8 +14,9 @@ from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment, standalone_spec
+from fathom.search.training.command import trial
 from fathom.search.training.command.trial import CommandTrial, folder_of
-from fathom.search.training.trial import HorizonError, WorkerLostError
+from fathom.search.training.trial import HorizonError, MachineMemoryError, WorkerLostError
 from tests.support import trainer
 from tests.support.training import SHAPE, record_of
 
@@ -150,6 +151,22 @@ def test_each_failure_is_an_outcome_with_its_reason(
 def test_a_command_that_is_killed_is_a_lost_worker_and_resumed(tmp_path: Path) -> None:
     with pytest.raises(WorkerLostError, match="killed by signal 9"):
         list(trial_of(study("--fail=killed"), tmp_path).reports())
+
+
+def test_a_command_whose_shell_says_that_it_was_killed_is_resumed_too(tmp_path: Path) -> None:
+    config = study("--fail=killed")
+    shell = ("sh", "-c", '"$@"; exit $?', "sh", *(config.train.command or ()))
+    train = config.train.model_copy(update={"command": shell})
+    with pytest.raises(WorkerLostError, match="killed by signal 9"):
+        list(trial_of(config.model_copy(update={"train": train}), tmp_path).reports())
+
+
+def test_a_command_that_finds_no_memory_left_on_the_machine_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "is_short_of_memory", lambda: True)
+    with pytest.raises(MachineMemoryError):
+        list(trial_of(study("--fail=memory"), tmp_path).reports())
 
 
 def test_a_command_that_goes_on_beyond_the_horizon_is_ended_there(tmp_path: Path) -> None:
