@@ -168,7 +168,7 @@ class Nowhere:
 VERBS = (
     ("report", "runs/simulated"),
     ("plan", "runs/simulated/config.yaml"),
-    ("export", "runs/simulated", "--budget", "20k"),
+    ("export", "runs/simulated", "--params", "20k"),
     ("predict", "--law", "runs/simulated"),
     ("run", "study.yaml"),
 )

@@ -23,10 +23,10 @@ QUESTIONS = (
     f"{OPENLM} --where batch_field=8",
     f"{OPENLM} --where batch_field=16",
     f"{OPENLM} --where batch_field=64",
-    f"{OPENLM} --budget 124M --width 0.02 --noise 0.004",
+    f"{OPENLM} --params 124M --width 0.02 --noise 0.004",
     "fathom analyse qlabs_loops.csv --best-of weight_decay",
     "fathom analyse qlabs_loops.csv --where weight_decay=0.4",
-    "fathom analyse gemstones/curves.csv --noise 0.004 --budget 508M --width 0.08"
+    "fathom analyse gemstones/curves.csv --noise 0.004 --params 508M --width 0.08"
     " --horizons 4B,330B",
 )
 """Commands of docs/claims.md."""

@@ -23,7 +23,7 @@ COMMANDS = (
     ("--help",),
     ("plan", "configs/quickstart.yaml"),
     ("predict", "--params", "1B"),
-    ("export", "runs/quickstart", "--budget", "40k"),
+    ("export", "runs/quickstart", "--params", "40k"),
 )
 STUDY = Path("configs/quickstart.yaml")
 BARE = "import ray; ray.init(address='local', include_dashboard=False, log_to_driver=False)"

@@ -19,7 +19,7 @@ def answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Anal
     )
     if any(of_tables):
         raise ConfigError(
-            "`--map`, `--count`, `--budget`, `--horizon`, `--horizons`, `--best-of`, `--where` and "
+            "`--map`, `--count`, `--params`, `--horizon`, `--horizons`, `--best-of`, `--where` and "
             f"`--by` are for tables, and {path} is a run folder, whose study says them; drop them, "
             f"or analyse {path / 'tables/trials.csv'}"
         )

@@ -52,7 +52,7 @@ def question_of(
         )
     return TableQuestion(
         count=count,
-        budgets=[count_of("--budget", text) for text in budgets or ()],
+        budgets=[count_of("--params", text) for text in budgets or ()],
         width=width,
         horizons=_horizons(horizons or (), several),
         noise=noise,

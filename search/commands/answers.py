@@ -62,7 +62,7 @@ def train(
     budget: BudgetOption = None,
     horizon: HorizonOption = None,
     tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
-    corpus: Annotated[
+    data: Annotated[
         str | None, typer.Option(help="Other text than the study's, tokenized alike.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for checkpoint and weights.")] = Path("trained"),
@@ -92,7 +92,7 @@ def train(
         train_best(
             chosen,
             tokens=tokens,
-            corpus=corpus,
+            corpus=data,
             out=out,
             cache=token_cache(runs),
             say=lambda line: print(visible(line)),

@@ -41,4 +41,6 @@ Trust = Annotated[
 HorizonOption = Annotated[
     str | None, typer.Option(help="Which horizon, if there are several: 20, or 10M.")
 ]
-BudgetOption = Annotated[str | None, typer.Option(help="Which budget, for example 10M.")]
+BudgetOption = Annotated[
+    str | None, typer.Option("--params", help="Which size, as the study counts it: 10M.")
+]

@@ -14,7 +14,7 @@ def _examples(*pairs: tuple[str, str]) -> str:
 
 START = (
     "Start here:"
-    + _block("fathom run quickstart", "fathom init my.yaml --corpus my.txt")
+    + _block("fathom run quickstart", "fathom init my.yaml --data my.txt")
     + "\n\nTab completes commands and options after:"
     + _block("fathom --install-completion")
 )
@@ -22,8 +22,8 @@ START = (
 
 EXAMPLES = {
     "init": _examples(
-        ("A search of an hour on your text", "init my.yaml --corpus my.txt"),
-        ("On many files, for a night", "init my.yaml --corpus 'texts/*.txt' --hours 8"),
+        ("A search of an hour on your text", "init my.yaml --data my.txt"),
+        ("On many files, for a night", "init my.yaml --data 'texts/*.txt' --hours 8"),
     ),
     "plan": _examples(
         ("What the search takes", "plan my.yaml"),
@@ -82,12 +82,12 @@ EXAMPLES = {
         ("Only what would be searched", "ask --params 1B --hours 24 --plan"),
     ),
     "export": _examples(
-        ("The best shape at 10M", "export runs/my --budget 10M --out best.yaml"),
-        ("For Hugging Face", "export runs/my --budget 10M --format hf --out model"),
+        ("The best shape at 10M", "export runs/my --params 10M --out best.yaml"),
+        ("For Hugging Face", "export runs/my --params 10M --format hf --out model"),
     ),
     "train": _examples(
         ("The exported shape", "train best.yaml"),
-        ("On more tokens, straight from a run", "train runs/my --budget 10M --tokens 1B"),
+        ("On more tokens, straight from a run", "train runs/my --params 10M --tokens 1B"),
     ),
 }  # fmt: skip
 """Command -> the end of its help."""

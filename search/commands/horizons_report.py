@@ -51,5 +51,5 @@ def print_answers(found: HorizonAnswers, console: Console) -> None:
     shaped = [(a.label, o) for a in found.answers for o in a.conclusion.optima if o.shape]
     if shaped:
         label, optimum = shaped[-1]
-        which = ("--budget", format_count(optimum.budget), "--horizon", label)
+        which = ("--params", format_count(optimum.budget), "--horizon", label)
         print_next([shell_command("fathom", "train", found.folder.path, *which)], console)

@@ -61,7 +61,7 @@ def latency(
 
     folder, config = load_run(run_folder)
     check_decodes(config)
-    asked = None if budget is None else count_of("--budget", budget)
+    asked = None if budget is None else count_of("--params", budget)
     budgets = losses_of(read_records(folder, config), config, asked)
     request = request_of(budgets[0].shapes[0].context, batch, prompt, tokens)
     before = read_latency(folder)

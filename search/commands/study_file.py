@@ -20,18 +20,18 @@ from fathom.search.commands.output import print_json, print_reply
 
 def init(
     study: Annotated[Path, typer.Argument(help="File to write.", metavar="STUDY.yaml")],
-    corpus: Annotated[str, typer.Option(help="Your text or tokens: a file, a folder or a glob.")],
+    data: Annotated[str, typer.Option(help="Your text or tokens: a file, a folder or a glob.")],
     tokenizer: Annotated[str, typer.Option(help="bytes, chars, bpe:N or a file.")] = "bytes",
-    budgets: Annotated[str | None, typer.Option(help="For example 1M,3M,10M.")] = None,
+    params: Annotated[str | None, typer.Option(help="Sizes, for example 1M,3M,10M.")] = None,
     hours: Annotated[float, typer.Option(min=0, help="Time that the search may take.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a study for a text, as large as the text and this machine can bear."""
     from fathom.search.study.planning import draft
 
-    draft.refuse_place(study, corpus, force=force)
-    seen = draft.look(corpus, tokenizer)
-    chosen = draft.choose(seen, draft.study_name(study), budgets=budgets, hours=hours)
+    draft.refuse_place(study, data, force=force)
+    seen = draft.look(data, tokenizer)
+    chosen = draft.choose(seen, draft.study_name(study), budgets=params, hours=hours)
     draft.write_study(study, draft.study_text(seen, chosen))
     print(draft.summary(seen, chosen, study))
 

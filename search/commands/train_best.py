@@ -135,7 +135,7 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
     if corpus is not None:
         if not isinstance(config.objective, LanguageConfig):
             raise ConfigError(
-                "`--corpus` needs a shape that was searched on `objective: language`, got "
+                "`--data` needs a shape that was searched on `objective: language`, got "
                 f"`{config.objective.name}`; drop it"
             )
         changes["objective"] = config.objective.model_copy(update={"corpus": corpus})
@@ -150,7 +150,7 @@ def _check_corpus(objective: ObjectiveConfig) -> None:
     if not (os.path.isabs(corpus) or os.path.lexists(corpus) or glob.has_magic(corpus)):
         raise ConfigError(
             f"the study's text, {objective.corpus!r}, is not to be seen from {Path.cwd()}; run it "
-            "in the folder of the search, or name the text with --corpus"
+            "in the folder of the search, or name the text with --data"
         )
 
 

@@ -92,7 +92,7 @@ def next_command(optimum: Optimum, conclusion: Conclusion, run: Path) -> str | N
     if optimum.kind is v.Kind.UNFINISHED:
         return conclusion.resume or None
     if optimum.kind in SETTLED and optimum.shape:
-        return shell_command("fathom", "train", run, "--budget", exact_count(optimum.budget))
+        return shell_command("fathom", "train", run, "--params", exact_count(optimum.budget))
     settings = dict(_settings(optimum.verdict.remedy))
     if not settings:
         return None

@@ -240,8 +240,8 @@ def _choose(
     if budget is None:
         if len(found) == 1:
             return found[0]
-        raise ConfigError(f"{source} holds the budgets {labels}; choose one with --budget")
-    wanted = count_of("--budget", budget)
+        raise ConfigError(f"{source} holds the budgets {labels}; choose one with --params")
+    wanted = count_of("--params", budget)
     for entry in found:
         if entry["budget"] == wanted:
             return entry

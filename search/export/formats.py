@@ -65,7 +65,7 @@ def model_of(
     if note.shape != best.shape:
         raise ConfigError(
             f"{weights} holds a shape of {_sizes(note.shape)}; the one to export has "
-            f"{_sizes(best.shape)}; train it, or choose with --budget"
+            f"{_sizes(best.shape)}; train it, or choose with --params"
         )
     if note.config.train.auto_sizing.penalty:  # frameworks have layers of one size
         sizes = read_sizes(weights if weights.is_dir() else weights.parent)
@@ -90,7 +90,7 @@ def next_step(
     best: BestShape, source: Path, budget: str | None, horizon: str | None, weights: Path
 ) -> str:
     """Returns the command that exports a trained shape, or says that no format takes it."""
-    named = {"--budget": budget, "--horizon": horizon}
+    named = {"--params": budget, "--horizon": horizon}
     which = [word for option, value in named.items() if value for word in (option, value)]
     ways = taking_weights(best)
     name = ways[0] if ways else "hf"

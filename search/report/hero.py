@@ -50,7 +50,7 @@ def next_commands(conclusion: Conclusion) -> dict[str, Any] | None:
     chosen = text.to_train(conclusion)
     if chosen is None:
         return None
-    which = f"best.yaml --budget {exact_count(chosen.budget)}"
+    which = f"best.yaml --params {exact_count(chosen.budget)}"
     return {
         "budget": f"{format_count(chosen.budget)} {chosen.count.unit}",
         "shape": text.shape_text(chosen.shape) if chosen.shape else "",

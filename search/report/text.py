@@ -225,7 +225,7 @@ def next_steps(conclusion: Findings, source: str) -> list[str]:
     chosen = to_train(conclusion)
     if chosen is None:
         return []
-    which = (source, "--budget", exact_count(chosen.budget))
+    which = (source, "--params", exact_count(chosen.budget))
     return [shell_command("fathom", verb, *which) for verb in ("train", "export")]
 
 

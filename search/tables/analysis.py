@@ -367,7 +367,7 @@ def _classes(asked: _Asked) -> dict[int, Sequence[Run]]:
         found[size] = runs_near(runs, size, count, question.width)
         if not found[size]:
             raise NothingAsked(
-                f"`--budget` must be a size of {label} within {question.width:.0%}, got "
+                f"`--params` must be a size of {label} within {question.width:.0%}, got "
                 f"{format_count(size)}; it has {_spanned(sizes)} {count.unit_in_full}"
             )
     if found:
@@ -375,7 +375,7 @@ def _classes(asked: _Asked) -> dict[int, Sequence[Run]]:
     if len(set(sizes)) > MOST_SIZES:
         raise TableError(
             f"{label} has {len(set(sizes))} different sizes, and sizes are grouped into budgets "
-            f"only up to {MOST_SIZES}; name the sizes with --budget"
+            f"only up to {MOST_SIZES}; name the sizes with --params"
         )
     for fewest in (ENOUGH_DEPTHS, 2):
         classes = size_classes(runs, count, question.width, fewest=fewest, kind=attrgetter("depth"))

@@ -323,7 +323,7 @@ def test_report_prints_the_contracts_json(finished: Path) -> None:
 
 
 def test_an_exported_shape_has_been_trained_and_resumes(finished: Path) -> None:
-    assert_refused(here("export", "runs/tiny", "--budget", "7M", cwd=finished), "7M", "8k")
+    assert_refused(here("export", "runs/tiny", "--params", "7M", cwd=finished), "7M", "8k")
     assert (finished / "trained" / "weights.pt").exists()
     again = here("train", "best.yaml", cwd=finished)
     assert again.returncode == 0, again.stderr
@@ -335,7 +335,7 @@ def test_a_shape_goes_to_another_framework_from_a_run_or_its_file(finished: Path
     of_file = here("export", "best.yaml", "--format", "hf", "--out", "one", cwd=finished)
     assert of_file.returncode == 0, of_file.stderr
     assert "AutoModelForCausalLM.from_config" in of_file.stdout
-    run = ("export", "runs/tiny", "--format", "hf", "--budget", "20k", "--out", "two")
+    run = ("export", "runs/tiny", "--format", "hf", "--params", "20k", "--out", "two")
     assert here(*run, cwd=finished).returncode == 0
     assert (finished / "two" / "config.json").exists()
 

@@ -179,7 +179,7 @@ def print_answer(
     of_size = next((each for each in answers if each.question.budget == question.params), None)
     if of_size and (optimum := searched(question, conclusion)):
         found, text = of_size, searched_lines(optimum)
-        source = (result.folder.path, "--budget", exact_count(optimum.budget))
+        source = (result.folder.path, "--params", exact_count(optimum.budget))
     elif by_law := answer(question, conclusion, vocab_size):
         write_atomically(file, answer_yaml(by_law))
         text, source = lines(by_law), (file,)

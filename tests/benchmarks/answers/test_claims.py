@@ -32,7 +32,7 @@ def answer(**changed: Any) -> dict[str, Any]:
 
 
 def test_a_row_has_what_was_held_the_answer_and_the_cost_of_half_its_depth() -> None:
-    cells = row("fathom analyse a/runs.csv --where batch=8 --budget 124M", answer())
+    cells = row("fathom analyse a/runs.csv --where batch=8 --params 124M", answer())
     assert cells == (
         *("a", "batch=8", "124M", "2.5B", "8, 16", "16 [12-24]", "12-13, 16", "edge"),
         *("0.020 [0.010 to 0.040]", "1.06 [1.03 to 1.10]"),

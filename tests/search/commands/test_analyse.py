@@ -79,7 +79,7 @@ def test_names_of_others_reach_no_terminal_as_they_are(tmp_path: Path) -> None:
     [
         (["--noise", -1], "`--noise` must be nats above 0"),
         (["--width", 2], "`--width` must be a share"),
-        (["--budget", "x"], "`--budget` must be a positive number"),
+        (["--params", "x"], "`--params` must be a positive number"),
         (["--map", "val/loss"], "`--map` must be COLUMN=NAME"),
         (["--experiment", "x"], "`--experiment` is one of an MLflow store"),
         (["x.csv"], "where there is nothing"),
@@ -112,7 +112,7 @@ def test_a_run_folder_has_the_answer_of_its_report(
     status, out, _ = said(tmp_path)
     assert status == 0
     assert f"a run folder, {len(RECORDS)} trials" in out
-    assert "are for tables" in said(tmp_path, "--budget", "1M")[2]
+    assert "are for tables" in said(tmp_path, "--params", "1M")[2]
 
 
 RECORDS = simulated_study()
@@ -307,7 +307,7 @@ def test_several_horizons_have_a_law_over_tokens_which_predict_asks(
 
 
 def test_where_one_ratio_does_not_tell_sizes_and_tokens_apart_it_is_said(ladder: Path) -> None:
-    out = " ".join(said(ladder, "--horizons", "20,80", "--budget", "10M")[1].split())
+    out = " ".join(said(ladder, "--horizons", "20,80", "--params", "10M")[1].split())
 
     assert "no law over parameters and tokens: it takes 4 best depths" in out
     assert "law over" not in said(ladder, "--horizons", "20")[1]

@@ -150,7 +150,7 @@ def test_a_size_that_was_searched_is_answered_by_its_search(
     assert (found.answer.depth, found.answer.by_law) == (depth, None)
     printed_values(Reply(command="ask", answers=(found,)))
     assert "by a search of this size: nothing is extrapolated" in text
-    assert f"fathom train {tmp_path} --budget 60k" in text
+    assert f"fathom train {tmp_path} --params 60k" in text
     assert not (tmp_path / "answer.yaml").exists()
 
 

@@ -67,7 +67,7 @@ def test_a_text_that_is_not_to_be_seen_from_here_is_answered_with_the_option(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     best = best_of(objective=LANGUAGE | {"corpus": "texts/mine.txt", "tokenizer": "bytes"})
-    with pytest.raises(ConfigError, match=r"'texts/mine.txt', is not to be seen from .*--corpus"):
+    with pytest.raises(ConfigError, match=r"'texts/mine.txt', is not to be seen from .*--data"):
         said_by(best, tmp_path / "out")
 
 
@@ -171,7 +171,7 @@ def test_another_corpus_is_trained_on_if_it_suits_the_shape_and_takes_another_fo
     with pytest.raises(ValueError, match="nowhere"):
         said_by(best, tmp_path / "out", corpus="nowhere.txt")
     hop = best_of(objective={"name": "hop", "context": 16})
-    with pytest.raises(ConfigError, match=r"`--corpus` needs .*`objective: language`, got `hop`"):
+    with pytest.raises(ConfigError, match=r"`--data` needs .*`objective: language`, got `hop`"):
         said_by(hop, tmp_path / "out", corpus="stdlib")
     assert not (tmp_path / "out").exists()
 

@@ -33,5 +33,5 @@ def test_the_answer_that_is_known_least_decides(tmp_path: Path) -> None:
     assert here("analyse", table, "--exit-verdict").returncode == 0
     more = [*rows, *((d, 1e8, 0, planted_loss(d)) for d in (2, 4))]
     table = write_table(tmp_path / "both.csv", NAMES, more)
-    both = here("analyse", table, "--budget", "10M", "--budget", "100M", "--exit-verdict")
+    both = here("analyse", table, "--params", "10M", "--params", "100M", "--exit-verdict")
     assert both.returncode == STATUS[VerdictKind.INSUFFICIENT]

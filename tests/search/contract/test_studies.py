@@ -45,7 +45,7 @@ def test_the_command_of_a_settled_depth_trains_it(conclusion: Conclusion) -> Non
     for optimum in settled:
         command = next_command(optimum, conclusion, RUN)
         assert command is not None
-        assert command.startswith(f"fathom train {RUN} --budget ")
+        assert command.startswith(f"fathom train {RUN} --params ")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_shape_comes_back_as_it_was_found_without_the_password(
         assert best.shape == optimum.shape
         assert best.budget == optimum.budget
         assert best.config.model_copy(update={"tracking": found.config.tracking}) == found.config
-    with pytest.raises(ConfigError, match=r"20k, 40k; choose one with --budget"):
+    with pytest.raises(ConfigError, match=r"20k, 40k; choose one with --params"):
         read_best(path, None)
     path.write_text(select(path, "40000"))
     assert read_best(path, None).budget == 40_000, "a single budget needs no naming"

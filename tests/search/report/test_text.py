@@ -140,10 +140,10 @@ def test_the_next_steps_name_the_largest_settled_budget(study: Records, optima: 
     unsettled = concluded(study, (replace(largest, verdict=verdict(Kind.EDGE)),))
 
     assert next_steps(found, "runs/my study") == [
-        "fathom train 'runs/my study' --budget 1M",
-        "fathom export 'runs/my study' --budget 1M",
+        "fathom train 'runs/my study' --params 1M",
+        "fathom export 'runs/my study' --params 1M",
     ]
-    assert "fathom train best.yaml --budget 1M" in visible(page_of(found, ()))
+    assert "fathom train best.yaml --params 1M" in visible(page_of(found, ()))
     assert next_steps(unsettled, "runs/x") == []
     assert "What next What the lines above say" in visible(page_of(unsettled, ()))
 

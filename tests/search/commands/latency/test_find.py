@@ -45,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_data_sheet_gives_every_depth_and_says_that_nothing_is_measured(run: Path) -> None:
-    shown = here("latency", run, "--gpu", "H100", "--budget", "1M", "--max-token-ms", "7")
+    shown = here("latency", run, "--gpu", "H100", "--params", "1M", "--max-token-ms", "7")
     assert shown.returncode == 0, shown.stderr
     assert "estimate from the data sheet of H100, nothing is measured" in shown.stdout
     assert "over a limit" in shown.stdout
@@ -56,17 +56,17 @@ def test_a_data_sheet_gives_every_depth_and_says_that_nothing_is_measured(run: P
 def test_a_later_command_replaces_the_budgets_that_it_asks_for_and_no_others(run: Path) -> None:
     asked = ("latency", run, "--gpu", "H100")
     assert here(*asked).returncode == 0
-    assert here(*asked, "--budget", "1M", "--batch", "4").returncode == 0
+    assert here(*asked, "--params", "1M", "--batch", "4").returncode == 0
     batches = {budget: entry["request"]["batch"] for budget, entry in kept(run).items()}
     assert batches == {300_000: 1, 1_000_000: 4}
 
 
 def test_a_time_within_its_error_of_the_limit_is_told_from_one_that_is_over(run: Path) -> None:
-    assert here("latency", run, "--gpu", "H100", "--budget", "1M").returncode == 0
+    assert here("latency", run, "--gpu", "H100", "--params", "1M").returncode == 0
     times = {s["shape"]["depth"]: s["token"]["seconds"] for s in kept(run)[1_000_000]["shapes"]}
     depth = sorted(times)[1]
     limit = 1000 * times[depth]
-    shown = here("latency", run, "--gpu", "H100", "--budget", "1M", "--max-token-ms", limit)
+    shown = here("latency", run, "--gpu", "H100", "--params", "1M", "--max-token-ms", limit)
     assert "perhaps over a limit" in shown.stdout
     assert "over a limit" in shown.stdout.replace("perhaps over a limit", "")
     assert "may take more than a limit or less" in " ".join(shown.stdout.split())
@@ -74,7 +74,7 @@ def test_a_time_within_its_error_of_the_limit_is_told_from_one_that_is_over(run:
 
 def test_here_it_measures_and_names_a_choice(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fathom.search.serving.measure.SECONDS", 0.0)
-    done = here("latency", run, "--budget", "300k", "--prompt", "4", "--tokens", "3", "--json")
+    done = here("latency", run, "--params", "300k", "--prompt", "4", "--tokens", "3", "--json")
     assert done.returncode == 0, done.stderr
     [entry] = json.loads(done.stdout)["budgets"]
     assert all(shape["token"]["seconds"] > 0 for shape in entry["shapes"])
@@ -85,7 +85,7 @@ def test_here_it_measures_and_names_a_choice(run: Path, monkeypatch: pytest.Monk
     ("options", "words"),
     [
         (("--prompt", "9000", "--tokens", "10"), ("together, got --prompt 9000 and --tokens 10;",)),
-        (("--budget", "2M"), ("budget 2M has no trial", "300k, 1M")),
+        (("--params", "2M"), ("budget 2M has no trial", "300k, 1M")),
         (("--gpu", "H1000"), ("`--gpu` must be one of", "H1000")),
         (("--batch", "0"), ("greater than or equal to 1",)),
     ],

@@ -88,7 +88,7 @@ def test_the_study_is_the_largest_that_text_and_hours_allow(tokens: int, hours: 
     )
 
 
-NO_NUMBER = "`--budgets` such as 1M,3M,10M: each must be a"
+NO_NUMBER = "`--params` such as 1M,3M,10M: each must be a"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_file_names_its_study(file: str, name: str) -> None:
 
 def test_a_drafted_study_can_be_planned_unchanged(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(a_text(100_000))
-    done = here("init", "my.yaml", "--corpus", "text.txt", "--tokenizer", "chars", cwd=tmp_path)
+    done = here("init", "my.yaml", "--data", "text.txt", "--tokenizer", "chars", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     planned = here(*done.stdout.splitlines()[-2].split()[-2:], cwd=tmp_path)
     assert planned.returncode == 0, planned.stderr
@@ -199,7 +199,7 @@ def test_an_unusable_corpus_is_one_line_and_nothing_is_written(tmp_path: Path, c
     (tmp_path / "binary").write_bytes(b"\x7fELF\0\1\2")
     (tmp_path / "empty").mkdir()
     before = sorted(tmp_path.iterdir())
-    assert_refused(here("init", "my.yaml", "--corpus", corpus, cwd=tmp_path))
+    assert_refused(here("init", "my.yaml", "--data", corpus, cwd=tmp_path))
     assert sorted(tmp_path.iterdir()) == before
 
 
