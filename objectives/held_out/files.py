@@ -48,7 +48,7 @@ def overlap_note(train: TokenFiles, held_out: TokenFiles) -> str:
 
 def file_overlap(train: TokenFiles, held_out: TokenFiles, window: int = WINDOW) -> Overlap | None:
     """The overlap of two splits in files; kept for as long as the files have their times."""
-    times = _times(segment.path for split in (train, held_out) for segment in split.segments)
+    times = times_of(segment.path for split in (train, held_out) for segment in split.segments)
     return _overlap(train, held_out, window, times)
 
 
@@ -59,7 +59,7 @@ def _overlap(
     return overlap_of(TokenReader(train), TokenReader(held_out), window)
 
 
-def _times(paths: Iterable[str]) -> tuple[tuple[int, int], ...]:
+def times_of(paths: Iterable[str]) -> tuple[tuple[int, int], ...]:
     """Size and time of each file."""
     found = map(os.stat, dict.fromkeys(paths))
     return tuple((status.st_size, status.st_mtime_ns) for status in found)

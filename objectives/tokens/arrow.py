@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fathom.objectives.errors import ObjectiveError
@@ -57,7 +58,7 @@ def segments_of(file: Path, column: str | None) -> list[Segment]:
             mapped.seek(0)
             batches = list(_batches(mapped))
             name = id_column(file, batches[0].schema, column) if batches else ""
-            return [_segment(file, whole, batch.column(name)) for batch in batches]
+            return [_segment(file, whole, batch.column(name), name) for batch in batches]
     except ObjectiveError:
         raise
     except UNREADABLE as error:
@@ -90,6 +91,35 @@ def tokenize_command(source: Path, field: str) -> str:
     return f"fathom tokenize {place} --tokenizer bpe:8192 --out FOLDER"
 
 
+def ids_command(file: Path, column: str, largest: int) -> str:
+    """The command that writes a column of token ids as shards."""
+    place = shlex.join([str(file), "--field", column])
+    return f"fathom tokenize {place} --tokenizer ids --vocabulary {largest + 1} --out FOLDER"
+
+
+def parquet_command(file: Path, column: str | None) -> str:
+    """The command that turns a parquet file into shards: of its ids, or of its text.
+
+    Raises:
+        ObjectiveError: when it has neither, or can't be read.
+    """
+    try:
+        table = pq.ParquetFile(file)
+        name, largest = id_column(file, table.schema_arrow, column), 0
+        for batch in table.iter_batches(columns=[name]):
+            values = batch.column(0)
+            while pa.types.is_nested(values.type):
+                values = values.flatten()
+            largest = max(largest, pc.max(values).as_py() or 0)
+        return ids_command(file, name, largest)
+    except ObjectiveError:
+        raise
+    except UNREADABLE as error:
+        raise ObjectiveError(
+            f"{file} must be a whole parquet file, got {str(error).splitlines()[0]}; write it again"
+        ) from error
+
+
 def column_of(file: Path, name: str, rows: int) -> tuple[int, list[str], Iterator[Any]]:
     """The number of rows of a file, the names of its columns, and the values of one of them, some
     rows at a time."""
@@ -110,17 +140,6 @@ def text_columns(schema: Any) -> list[str]:
     return [field.name for field in schema if any(is_kind(field.type) for is_kind in kinds)]
 
 
-def parquet_text(file: Path) -> str:
-    """The first column of text of a parquet file that has no usual column of ids; empty if it has
-    none, or can't be read."""
-    try:
-        schema = pq.read_schema(file)
-    except UNREADABLE:
-        return ""
-    texts = [] if set(COLUMNS) & set(schema.names) else text_columns(schema)
-    return next(iter(texts), "")
-
-
 def _batches(mapped: Any) -> Any:
     """The record batches of a file in either of Arrow's forms, without copies."""
     try:
@@ -132,7 +151,7 @@ def _batches(mapped: Any) -> Any:
     return reader
 
 
-def _segment(file: Path, whole: Any, values: Any) -> Segment:
+def _segment(file: Path, whole: Any, values: Any, column: str) -> Segment:
     """The place of a column's ids in a batch; rows, if it has any, follow each other."""
     begin, end = 0, len(values)
     if pa.types.is_fixed_size_list(values.type):
@@ -156,6 +175,6 @@ def _segment(file: Path, whole: Any, values: Any) -> Segment:
     if found.tokens and not 0 <= found.offset <= found.end <= whole.size:
         raise ObjectiveError(
             f"{file} must not be compressed, so that it is read in place; turn it into shards: "
-            f"fathom tokenize {file} --tokenizer ids --out FOLDER"
+            f"{ids_command(file, column, pc.max(values).as_py())}"
         )
     return found

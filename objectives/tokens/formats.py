@@ -13,14 +13,16 @@ import numpy as np
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import open_regular
 from fathom.objectives.held_out.names import by_split, named_apart, split_of
+from fathom.objectives.tokens.doubts import TypeDoubtError, likely_type, sample_of, shown
+from fathom.objectives.tokens.raw import raw_segment
 from fathom.objectives.tokens.shards import SPLITS, TRAIN, is_shard_folder, read_index, segments_of
 from fathom.objectives.tokens.stream import Segment
 
-HEADER_BYTES = 1024
-HEADERS = {20240520: ("<u2", 1), 20240801: ("<u4", 7)}
-"""First number of a file of llm.c or modded-nanogpt -> type of an id, and version."""
+NUMPY_HEAD = b"\x93NUMPY"
 RAW, NUMPY, ARROW, PARQUET = ".bin", ".npy", ".arrow", ".parquet"
 SUFFIXES = (RAW, NUMPY, ARROW, PARQUET)
+COMPANIONS = (".idx", ".json", ".pkl", ".md", ".model")
+"""Suffixes of what other programs write beside token ids."""
 STATE, DATASETS = "state.json", "dataset_dict.json"
 """Files of a folder that `datasets` has written."""
 
@@ -90,8 +92,8 @@ def has_split(place: str, split: str) -> bool:
 
 def is_token_place(place: str) -> bool:
     """True for a place that holds token ids by its look: a folder of shards or of `datasets`; a
-    file or a pattern with a suffix of those known here; a folder of such files alone, or with such
-    files for both splits."""
+    file or a pattern with a suffix of those known here; a folder of such files, and of what is
+    written beside them, alone, or with such files for both splits."""
     path = Path(os.path.expanduser(place))
     if not path.is_dir():
         return path.suffix in SUFFIXES
@@ -99,8 +101,8 @@ def is_token_place(place: str) -> bool:
         return True
     if named_apart(_known(path.iterdir())):
         return True
-    names = [file.suffix for file in path.iterdir() if not file.name.startswith(".")]
-    return bool(names) and all(suffix in SUFFIXES for suffix in names)
+    names = {file.suffix for file in path.iterdir() if not file.name.startswith(".")}
+    return bool(names & {*SUFFIXES}) and names <= {*SUFFIXES, *COMPANIONS}
 
 
 def _files(place: str, path: Path, split: str) -> list[Path]:
@@ -154,66 +156,35 @@ def _known(files: Iterable[Path]) -> list[Path]:
 
 def _segments(file: Path, column: str | None, dtype: str | None) -> list[Segment]:
     try:
-        if file.suffix == NUMPY:
+        if file.suffix in (RAW, NUMPY) and _begins(file, NUMPY_HEAD):
             return [_numpy(file)]
         if file.suffix == ARROW:
             return list[Segment](_arrow().segments_of(file, column))
         if file.suffix == PARQUET:
-            if field := _arrow().parquet_text(file):
-                raise ObjectiveError(
-                    f"files of token ids must hold ids, got text in column {field} of {file}; "
-                    f"{_arrow().tokenize_command(file, field)} cuts it into tokens"
-                )
             raise ObjectiveError(
                 f"ids must be readable in place, which parquet is not, got {file}; turn them into "
-                f"shards: fathom tokenize {file} --tokenizer ids --out FOLDER"
+                f"shards: {_arrow().parquet_command(file, column)}"
+            )
+        if file.suffix == NUMPY and dtype is None:
+            kind = likely_type(sample_of(file)) or "uint16"
+            raise TypeDoubtError(
+                f"{file} must be a .npy file, and has no header of one; raw ids, as OLMo writes "
+                f"them, are read with their `dtype`, most likely `dtype: {shown(kind)}`",
+                kind,
             )
         if file.suffix != RAW and dtype is None:
             raise ObjectiveError(
                 f"files of token ids must end in {', '.join(SUFFIXES)}, got {file}; text becomes "
                 "tokens with `fathom tokenize`, and raw ids are read with their `dtype`"
             )
-        return [_raw(file, dtype)]
+        return [raw_segment(file, dtype)]
     except OSError as error:
         raise ObjectiveError(f"{file} must be readable, got {error.strerror or error}") from error
 
 
-def _raw(file: Path, dtype: str | None) -> Segment:
-    """A file of ids alone, or with the header of llm.c."""
+def _begins(file: Path, first: bytes) -> bool:
     with open_regular(file) as opened:
-        head = opened.read(HEADER_BYTES)
-    size = file.stat().st_size
-    if dtype is None and len(head) >= 4 and int.from_bytes(head[:4], "little") in HEADERS:
-        return _with_header(file, head, size)
-    kind = np.dtype(dtype or "uint16").newbyteorder("<")
-    if size % kind.itemsize:
-        raise ObjectiveError(
-            f"{file} must be whole ids of {kind.itemsize} bytes ({kind.name}), got {size} bytes; "
-            "restore it if it was cut short, or name its `dtype`"
-        )
-    return Segment(str(file), 0, size // kind.itemsize, kind.str)
-
-
-def _with_header(file: Path, head: bytes, size: int) -> Segment:
-    if len(head) < HEADER_BYTES:
-        raise ObjectiveError(
-            f"{file} must have a header of {HEADER_BYTES} bytes, as its first number says, got "
-            f"{size} bytes; it was cut short, so restore it"
-        )
-    magic, found_version, tokens = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
-    dtype, version = HEADERS[magic]
-    if found_version != version:
-        raise ObjectiveError(
-            f"{file} must have version {version} in its header, which begins with {magic}, got "
-            f"{found_version}; write it again, or name its `dtype` if it has no header"
-        )
-    found = Segment(str(file), HEADER_BYTES, tokens, dtype)
-    if size != found.end:
-        raise ObjectiveError(
-            f"{file} must have {found.end} bytes for the {tokens:,} tokens that its header "
-            f"counts, got {size}; restore it, or write it again with the right header"
-        )
-    return found
+        return opened.read(len(first)) == first
 
 
 def _numpy(file: Path) -> Segment:

@@ -4,19 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from pydantic import Field
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.held_out.files import check_apart, overlap_note
 from fathom.objectives.keys import NextTokenConfig, Number, Positive, Real
 from fathom.objectives.tokens.formats import TokenData, find_tokens, has_split
+from fathom.objectives.tokens.ranges import check_ids, largest_id, type_note, vocabulary_note
 from fathom.objectives.tokens.shards import TOKENIZER, TRAIN, VALIDATION
-from fathom.objectives.tokens.stream import TokenFiles, TokenReader
+from fathom.objectives.tokens.stream import TokenFiles
 from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
 
-SAMPLES = 64
-"""Windows of each split that are looked at before anything starts."""
 APART = (
     "name other files; without `validation` the files of `train` with a name such as val.bin are "
     "held out, or its last part"
@@ -53,8 +51,9 @@ class TokensConfig(NextTokenConfig):
     """Number of token ids, where no tokenizer says it or the model shall have more."""
     column: str | None = Field(None, min_length=1, max_length=255)
     """Column of ids in Arrow files; by default `input_ids`, `token_ids`, `tokens` or `ids`."""
-    dtype: Literal["uint8", "uint16", "uint32", "int32", "int64"] | None = None
-    """Type of an id in .bin files without a header; uint16 by default."""
+    dtype: Literal["uint8", "uint16", "uint32", "int32", "int64", ">u2", ">u4"] | None = None
+    """Type of an id in raw files, about which no header and no .idx of Megatron-LM says anything;
+    `>u2` and `>u4` have the upper byte first. It is uint16 by default."""
     context: Positive = 256
     """Tokens in a training sequence."""
     eval_tokens: Number = 131_072
@@ -71,9 +70,15 @@ class TokensConfig(NextTokenConfig):
         return len(self._cut(*self._found())[0])
 
     def data_note(self) -> str:
-        """A line on held-out tokens that are trained on as well; empty if they are few."""
+        """A line on held-out tokens that are trained on as well, on ids that look like another
+        `dtype`, and on a vocabulary far larger than they use; empty if all is well."""
         found = self.splits()
-        return overlap_note(found.train, found.validation)
+        notes = [overlap_note(found.train, found.validation)]
+        if self.dtype:
+            notes.append(type_note(found.train, self.dtype))
+        if all(data.hashes is None for data in found.data):
+            notes.append(vocabulary_note(found.train, self.train))
+        return "; ".join(filter(None, notes))
 
     @property
     def tokenizer_file(self) -> Path | None:
@@ -96,7 +101,7 @@ class TokensConfig(NextTokenConfig):
         train, validation = (TokenFiles(part.segments, size) for part in parts)
         for split, key in ((train, "train"), (validation, "validation")):
             self._check_length(split, key)
-            _check_sample(split)
+            check_ids(split)
         ours = self.validation is None and data[-1].hashes is not None  # held out by document
         if len(data) > 1 and not ours:
             check_apart(train, validation, held_out_key="`validation`", remedy=APART)
@@ -138,9 +143,11 @@ class TokensConfig(NextTokenConfig):
         known = next(iter(said), None)
         size = self.vocabulary or known
         if size is None:
+            largest = largest_id(TokenFiles(data[0].segments, 0))
             raise ObjectiveError(
                 f"`tokenizer` must name the tokenizer.json that cut {self.train}, or `vocabulary` "
-                "the number of its token ids, which the files do not say; it is 50257 for GPT-2"
+                "the number of its token ids, which the files do not say: the largest id seen is "
+                f"{largest}, so `vocabulary: {largest + 1}` if those are all"
             )
         if known is not None and size < known:
             raise ObjectiveError(
@@ -156,11 +163,3 @@ class TokensConfig(NextTokenConfig):
                 f"context={self.context}; use more tokens, a shorter `context`, or another "
                 "`validation_fraction`"
             )
-
-
-def _check_sample(split: TokenFiles) -> None:
-    """Raises `ObjectiveError` if some ids of a sample are not of the vocabulary."""
-    length = min(len(split), 512)
-    last = len(split) - length
-    starts = np.array([last * place // (SAMPLES - 1) for place in range(SAMPLES)])
-    TokenReader(split).read(starts, length)

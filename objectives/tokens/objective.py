@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Self
 
 from fathom.objectives.files import digest_of
-from fathom.objectives.held_out.files import overlap_note
 from fathom.objectives.next_token import NextToken
 from fathom.objectives.tokens.formats import TokenData
 from fathom.objectives.tokens.keys import TokensConfig
@@ -30,7 +29,7 @@ class Tokens(NextToken):
         """The objective with its files found; none of them is kept in memory."""
         found = keys.splits()
         validation = len(found.validation)
-        if note := overlap_note(found.train, found.validation):
+        if note := keys.data_note():
             logger.warning("%s", note)
         return cls(
             train=found.train,

@@ -19,6 +19,8 @@ TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
 LARGEST_INDEX = 1 << 28
 """Bytes of an index beyond which the file is none."""
+OTHERS = {"litdata": {"chunks", "config"}, "MosaicML Streaming": {"version", "shards"}}
+"""Program -> keys of the index that it writes beside its chunks."""
 
 Whole = Annotated[int, Field(ge=0)]
 
@@ -66,12 +68,49 @@ def is_shard_folder(folder: Path) -> bool:
     return (folder / INDEX).is_file()
 
 
+def refuse_others(folder: Path) -> None:
+    """Refuses a folder of chunks with an index of another program, whose headers are no ids.
+
+    Raises:
+        ObjectiveError: with the name of the program.
+    """
+    found = _index(folder)
+    program = next((name for name, keys in OTHERS.items() if keys <= found.keys()), "")
+    if program:
+        raise ObjectiveError(
+            f"{folder} must hold ids alone or shards of `fathom tokenize`, and holds chunks of "
+            f"{program}; write their ids as one .npy file by {program} itself, or cut the text "
+            "again: fathom tokenize TEXT --tokenizer tokenizer.json --out FOLDER"
+        )
+
+
+def shard_type(file: Path) -> str:
+    """The type of an id in a shard that `fathom tokenize` wrote; empty if the file is none."""
+    try:
+        index = Index.model_validate(_index(file.parent))
+    except ValidationError:
+        return ""
+    shards = [shard.file for split in index.splits.values() for shard in split.shards]
+    return index.stored if file.name in shards else ""
+
+
+def _index(folder: Path) -> dict[str, object]:
+    """The index of a folder, whoever wrote it; empty if there is none."""
+    try:
+        with open_regular(folder / INDEX) as file:
+            found = json.loads(file.read(LARGEST_INDEX))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def read_index(folder: Path) -> Index:
     """The index of a folder of shards.
 
     Raises:
-        ObjectiveError: when it is damaged.
+        ObjectiveError: when it is damaged, or of another program.
     """
+    refuse_others(folder)
     path = folder / INDEX
     try:
         with open_regular(path) as file:

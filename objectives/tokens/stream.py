@@ -112,13 +112,17 @@ class TokenReader:
         self._fill(ids_N, start)
         return ids_N
 
+    def segment_at(self, at: int) -> Segment:
+        """The segment of the token at a place of the data."""
+        return self._files.segments[int(np.searchsorted(self._ends_S, at, side="right"))]
+
     def _check(self, ids_BN: NDArray[np.int64], starts: NDArray[np.int64]) -> None:
         wrong = (ids_BN < 0) | (ids_BN >= self._files.vocab_size)
         if not wrong.any():
             return
         window, place = (int(found[0]) for found in np.nonzero(wrong))
         at = int(starts[window]) + place
-        segment = self._files.segments[int(np.searchsorted(self._ends_S, at, side="right"))]
+        segment = self.segment_at(at)
         raise ObjectiveError(
             f"token ids must be below the size of the vocabulary, {self._files.vocab_size}, got "
             f"{ids_BN[window, place]} in {segment.path} (token {at:,} of the data); name the "

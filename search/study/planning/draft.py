@@ -13,6 +13,7 @@ from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
 from fathom.objectives.text.tokenizer import BYTES
 from fathom.objectives.tokens.formats import is_token_place
+from fathom.objectives.tokens.ranges import proposed_keys
 from fathom.search.formatting import exact_count, format_seconds, shell_command
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.file.errors import ConfigError
@@ -45,7 +46,8 @@ OBJECTIVE_COMMENTS = {
     "corpus": "as seen from where fathom runs",
     "train": "as seen from where fathom runs",
     "tokenizer": "bytes, chars or bpe:N, with N token ids; of cut tokens, its file",
-    "vocabulary": "number of token ids",
+    "dtype": "type of an id, by the look of them",
+    "vocabulary": "number of token ids; if none was named, the largest id seen and one",
 }
 CHEAPER = "to fit the hours; `fathom check` says if one rate suits all shapes"
 
@@ -167,13 +169,16 @@ def objective_keys(place: str, tokenizer: str) -> dict[str, object]:
     """The keys of an objective on a text, or on tokens that are cut already.
 
     For such tokens, `tokenizer` is a tokenizer's file or the number of ids; `bytes`, the option's
-    default, leaves it to the files of the tokens."""
+    default, leaves it to the files of the tokens, and to the largest id if they do not say it."""
     if not is_token_place(place):
         return {"name": "language", "corpus": place, "tokenizer": tokenizer}
-    keys: dict[str, object] = {"name": "tokens", "train": place}
+    keys = {"name": "tokens", "train": place, **proposed_keys(place)}
     if tokenizer.isdecimal():
-        return keys | {"vocabulary": int(tokenizer)}
-    return keys if tokenizer == BYTES else keys | {"tokenizer": tokenizer}
+        keys["vocabulary"] = int(tokenizer)
+    elif tokenizer != BYTES:
+        keys.pop("vocabulary", None)
+        keys["tokenizer"] = tokenizer
+    return keys
 
 
 def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draft:

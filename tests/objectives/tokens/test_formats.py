@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -166,6 +167,11 @@ def saved(folder: Path, array: NDArray[Any]) -> Path:
     return folder / "ids.npy"
 
 
+def parquet(folder: Path) -> Path:
+    pq.write_table(rows(), folder / "a.parquet")
+    return folder / "a.parquet"
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "nothing there": (lambda f: f / "none", "must lie in a file, a folder or a glob"),
     "a pattern of nothing": (lambda f: f / "*.bin", r"must hold files of token ids .*got none"),
@@ -198,9 +204,13 @@ DAMAGE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no arrow": (lambda f: written(f / "a.arrow", b"nonsense!" * 9), "must be a whole Arrow file"),
     "an empty arrow": (lambda f: written(f / "a.arrow", b""), "must be a whole Arrow file"),
     "a cut arrow": (lambda f: cut(arrow_file(f), 700), "must be a whole Arrow file"),
-    "packed arrow": (lambda f: column(f, IDS, options=PACKED), "must not be compressed"),
+    "packed arrow": (
+        lambda f: column(f, IDS, options=PACKED),
+        "must not be compressed.*--field ids --tokenizer ids --vocabulary",
+    ),
     "gaps in a column": (lambda f: column(f, pa.array([1, None, 3])), "with gaps"),
-    "parquet": (lambda f: written(f / "a.parquet", b"PAR1"), "--tokenizer ids"),
+    "parquet": (parquet, "--field input_ids --tokenizer ids --vocabulary 509 --out FOLDER"),
+    "no parquet": (lambda f: written(f / "a.parquet", b"PAR1"), "must be a whole parquet file"),
     "a shuffled dataset": (shuffled, "flatten_indices"),
     "a dataset without its state": (
         lambda f: written(f / "state.json", b"{}").parent,

@@ -15,6 +15,7 @@ from fathom.objectives.contract import content_digest_of
 from fathom.objectives.errors import ObjectiveError, UnseenDataError
 from fathom.objectives.next_token import NextToken
 from fathom.objectives.prepare import prepare
+from fathom.objectives.tokens import ranges
 from fathom.objectives.tokens.keys import TokensConfig
 from fathom.objectives.tokens.objective import Tokens
 from fathom.search.training.ranks.data_parallel import Ranks
@@ -131,7 +132,10 @@ def test_what_does_not_suit_is_one_line(keys: dict[str, Any], message: str, tmp_
         tokens(write(tmp_path, given.pop("ids", IDS)), **given)
 
 
-def test_a_wrong_id_that_no_sample_saw_fails_the_step_that_reads_it(tmp_path: Path) -> None:
+def test_a_wrong_id_that_no_sample_saw_fails_the_step_that_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "WHOLE_TOKENS", 1000)
     ids = np.zeros(10**5, np.uint16)
     ids[12_345] = 999
     task = tokens(write(tmp_path, ids), vocabulary=10)
