@@ -1,17 +1,16 @@
 """Reads a ladder of models, without losses: a table, or the `config.json` of each of them."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from pathlib import Path
-from typing import Any
 
 from fathom.models.shape import Count
 from fathom.objectives.keys import parse_count
 from fathom.search.analysis.ladder_check import LadderRung
 from fathom.search.formatting import printable
 from fathom.search.tables.columns import Columns, choose_columns
-from fathom.search.tables.read import OpenTable, open_text, rows_of
+from fathom.search.tables.model_config import config_rung
+from fathom.search.tables.read import OpenTable, open_text
 from fathom.search.tables.runs import TableError
 
 SIZES: Mapping[Count, str] = {
@@ -35,8 +34,12 @@ def read_ladder(files: Sequence[Path], told: Mapping[str, str], count: Count) ->
         if not file.is_file():
             raise TableError(f"{_label(file)} must be a file with sizes of models; there is none")
     if all(file.suffix == ".json" for file in files):
-        configs = [_config(file) for file in files]
-        rungs = list(_rungs(rows_of(_label(files[0]), configs), told, count))
+        if told:
+            raise TableError(
+                f"--map names columns of a table, got {_label(files[0])}, which is read by its own "
+                "keys; drop it"
+            )
+        rungs = [config_rung(file, count) for file in files]
     elif len(files) == 1:
         with open_text(files[0]) as table:
             rungs = list(_rungs(table, told, count))
@@ -53,22 +56,6 @@ def _label(file: Path) -> str:
     return printable(str(file))
 
 
-def _config(file: Path) -> dict[str, Any]:
-    """The numbers of a model's configuration, and its name: that of its folder."""
-    try:
-        values = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise TableError(f"{_label(file)} must be the configuration of a model as JSON; it is not")
-    sizes = {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-    return {"name": file.resolve().parent.name} | sizes
-
-
 def _rungs(table: OpenTable, told: Mapping[str, str], count: Count) -> Iterator[LadderRung]:
     columns = choose_columns(table.names, told, table.label, needed=("depth",))
     places = {ours: table.names.index(theirs) for ours, theirs in columns.taken.items()}
@@ -79,7 +66,7 @@ def _rungs(table: OpenTable, told: Mapping[str, str], count: Count) -> Iterator[
             for ours, place in places.items()
             if ours in ("depth", "d_model", "tokens", *SIZES.values())
         }
-        if any(value not in (None, "") for value in values.values()):
+        if any(value is not None and str(value).strip() for value in cells):
             yield _rung(_Row(table.label, line, values, columns), count, cells[name])
 
 

@@ -42,18 +42,47 @@ def test_a_column_of_another_name_is_told(tmp_path: Path) -> None:
     assert len(read_ladder(files, {"blocks of it": "depth"}, Count.TOTAL)) == 2
 
 
-def test_configurations_of_models_are_rungs_named_by_their_folders(tmp_path: Path) -> None:
-    files = []
-    for name, depth, width in (("big", 24, 1024), ("small", 6, 512)):
-        (tmp_path / name).mkdir()
-        files.append(tmp_path / name / "config.json")
-        values = {"num_hidden_layers": depth, "hidden_size": width, "use_cache": True, "act": "x"}
-        files[-1].write_text(json.dumps(values))
-    found = read_ladder(files, {}, Count.NON_EMBEDDING)
-    assert [(rung.name, rung.depth, rung.d_model) for rung in found] == [
-        ("small", 6, 512),
-        ("big", 24, 1024),
+def config(folder: Path, **values: object) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(values))
+    return folder / "config.json"
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> list[Path]:
+    """Configurations with other names of the same sizes."""
+    gpt = {"n_layer": 6, "n_embd": 512, "n_head": 8, "n_positions": 64, "vocab_size": 300}
+    llama = {
+        "num_hidden_layers": 24, "hidden_size": 1024, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "intermediate_size": 2816, "vocab_size": 300,
+    }  # fmt: skip
+    return [
+        config(tmp_path / "big", model_type="llama", **llama),
+        config(tmp_path / "small", model_type="gpt2", **gpt),
     ]
+
+
+def test_configurations_of_models_are_rungs_by_the_keys_of_each(models: list[Path]) -> None:
+    found = read_ladder(models, {}, Count.NON_EMBEDDING)
+    small = 12 * 6 * 512**2 + 6 * 13 * 512 + 2 * 512
+    big = 24 * (2 * 1024 * (1024 + 256) + 3 * 1024 * 2816) + 49 * 1024
+    assert [(rung.name, rung.depth, rung.d_model, rung.params) for rung in found] == [
+        ("small", 6, 512, small),
+        ("big", 24, 1024, big),
+    ]
+
+
+def test_a_map_loses_no_model_whose_keys_have_other_names(models: list[Path]) -> None:
+    with pytest.raises(TableError, match=r"--map names columns of a table.*own keys; drop it"):
+        read_ladder(models, {"n_layer": "depth"}, Count.NON_EMBEDDING)
+
+
+def test_a_row_of_a_table_without_any_size_is_refused_and_a_blank_one_is_none(
+    tmp_path: Path,
+) -> None:
+    assert len(read_ladder(table(tmp_path, PYTHIA + ",,,,\n"), {}, Count.TOTAL)) == 2
+    with pytest.raises(TableError, match=r"sizes.csv:4: a model must have the depth, got none"):
+        read_ladder(table(tmp_path, PYTHIA + "1b,,,,\n"), {}, Count.TOTAL)
 
 
 @pytest.mark.parametrize(
