@@ -6,23 +6,23 @@ replaces the network: with `FATHOM_MIRROR` set nothing is ever downloaded.
 
 import gzip
 import hashlib
-import http.client
+import logging
 import os
-import shutil
-import urllib.error
-import urllib.request
 import zlib
 from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
 
-from fathom.objectives.durable import put_in_place
+import pooch
+
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import GZIP, open_regular
 
 CACHE_VARIABLE = "FATHOM_CACHE"
 MIRROR_VARIABLE = "FATHOM_MIRROR"
 TIMEOUT_SECONDS = 30.0
+"""Longest wait for the next bytes of a server."""
+PUBLIC = 0o644
+"""Mode of a file in the cache, which other users may read: it was published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,52 +104,27 @@ def read_file(path: Path, remedy: str = "check the path") -> bytes:
 
 def _download(download: Download, target: Path) -> None:
     """Downloads a file and checks its sha256; the target appears whole or not at all."""
-    part = target.with_name(target.name + ".part")
+    pooch.get_logger().setLevel(logging.ERROR)
     try:
-        _fetch(download.url, part)
-    except (OSError, http.client.HTTPException) as error:
+        pooch.retrieve(
+            download.url,
+            f"sha256:{download.sha256}",
+            fname=target.name,
+            path=target.parent,
+            downloader=pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS),
+        )
+    except (OSError, ValueError) as error:
         raise ObjectiveError(
-            f"{download.url} must be reachable, got {_reason(error)}; run again (what arrived is "
-            f"kept and continued), or set {MIRROR_VARIABLE} to a folder with {download.path}"
+            f"{download.url} must be reachable and as it was published, got {_reason(error)}; run "
+            f"again, or set {MIRROR_VARIABLE} to a folder with {download.path}"
         ) from error
-    remedy = f"nothing was kept: run again, or set {MIRROR_VARIABLE} to a folder with a good copy"
-    try:
-        _checked(read_file(part), download, source=download.url, remedy=remedy)
-    except ObjectiveError:
-        part.unlink()
-        raise
-    put_in_place(part, target)
+    target.chmod(PUBLIC)  # pooch's temporary file was this user's alone
 
 
-def _fetch(url: str, part: Path) -> None:
-    """Downloads the rest of a partial file, or all of it if the server can't resume."""
-    part.parent.mkdir(parents=True, exist_ok=True)
-    have = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
-    try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if have and error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return  # Nothing left to send: the file is complete, or the checksum will say so.
-        raise
-    with response:
-        resumed = response.status == HTTPStatus.PARTIAL_CONTENT
-        with part.open("ab" if resumed else "wb") as file:
-            shutil.copyfileobj(response, file)
-            received = file.tell() - (have if resumed else 0)
-    # A connection that closes early ends a read by chunks without an exception.
-    promised = response.headers["Content-Length"]
-    if promised is not None and received < int(promised):
-        raise http.client.IncompleteRead(b"", int(promised) - received)
-
-
-def _reason(error: OSError | http.client.HTTPException) -> str:
-    if isinstance(error, http.client.IncompleteRead):
-        return f"a connection that broke {error.expected} bytes early"
-    if isinstance(error, urllib.error.URLError) and not isinstance(error, urllib.error.HTTPError):
-        return str(error.reason)
-    return str(error) or type(error).__name__
+def _reason(error: Exception) -> str:
+    """The cause of an error of requests, which quotes its address and its attempts as well."""
+    cause = getattr(error.args[0], "reason", None) if error.args else None
+    return " ".join(str(cause or error).split()) or type(error).__name__
 
 
 def _checked(content: bytes, download: Download, *, source: Path | str, remedy: str) -> bytes:

@@ -78,6 +78,7 @@ HOMES = {
     "matplotlib": ("search.report",),
     "tensorboard": ("search.tables.folders.events",),
     "boto3": ("search.cluster.doctor.amazon",),
+    "pooch": ("objectives.download",),
 }
 """Each framework -> the folders or modules that may name it."""
 
