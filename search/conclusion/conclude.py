@@ -12,7 +12,7 @@ from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdi
 from fathom.search.conclusion.findings import Audits, Findings
 from fathom.search.records import TrialRecord, by_budget
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.audit import audit_stopping
+from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past
 from fathom.search.scheduling.outlook import Outlook, read_outlook

@@ -6,15 +6,10 @@ those that the rule would have paused measure what pruning costs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import log, sqrt
+from dataclasses import dataclass
+from math import sqrt
 
-import numpy as np
-
-from fathom.search.analysis.depth_estimates import Array, seed_noise
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
-from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord
-from fathom.search.scheduling.halving import HalvingRule
 
 FEWEST_TRIALS = 6
 """Fewest finished trials for a rank correlation: with fewer, 0.5 is too often due to chance."""
@@ -89,7 +84,7 @@ class RungAudit:
     def is_costly(self) -> bool:
         """True if the regret is more than seeds and a plateau's width explain."""
         return self.regret is not None and self.regret > max(
-            PLATEAU_WIDTH, _chance_difference(self.noise)
+            PLATEAU_WIDTH, chance_difference(self.noise)
         )
 
     @property
@@ -146,15 +141,6 @@ def rung_place(rung: int, horizon: int, unit: str) -> str:
     return f"{rung:,} tokens" if unit == "tokens" else f"{100 * rung / horizon:.3g}% of the {unit}"
 
 
-def audit_stopping(records: Sequence[TrialRecord], rule: HalvingRule) -> tuple[RungAudit, ...]:
-    """The audits of the rungs before the horizon, by tokens, from the records of one budget."""
-    rungs = sorted({t for r in records for t in r.rungs if t < r.spec.shared_horizon})
-    audits = [_audit(rung, records, rule) for rung in rungs]
-    doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
-    later = min((rung for rung in rungs if rung > doubtful), default=None)
-    return tuple(replace(audit, later=later) for audit in audits)
-
-
 def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
     """Tokens of the first rung that an extension should keep; None if no rung failed.
 
@@ -164,83 +150,9 @@ def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
     return (failed[-1].later or failed[-1].horizon) if failed else None
 
 
-def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> RungAudit:
-    # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
-    done = [
-        r for r in records if r.loss is not None and rung in r.rungs and r.spec.scale == UNSCALED
-    ]
-    forecast = rule.ranking(done, rung)
-    here = np.array([forecast[record.spec.trial].loss for record in done], dtype=np.float64)
-    end = np.array([record.loss for record in done], dtype=np.float64)
-    depths = np.array([log(record.spec.shape.depth) for record in done])
-    enough = len(done) >= FEWEST_TRIALS
-    noise = seed_noise(records).likely_noise
-    tau, pairs = _kendall_tau(here, end, apart=_chance_difference(noise))
-    explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
-    never_paused = [record for record in explored if not record.spec.prunable]
-    exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
-    promoted = rule.promoted(exploring, rung)
-    pruned = [record for record in never_paused if record.spec.trial not in promoted]
-    stopped = [
-        record.spec.shape.depth
-        for record in records
-        if record.outcome is Outcome.STOPPED and max(record.rungs, default=0) == rung
-    ]
-    beyond = {record.spec.shape.depth for record in records if record.shared_tokens > rung}
-    return RungAudit(
-        rung=rung,
-        horizon=records[0].spec.shared_horizon,
-        unit=records[0].spec.horizon_unit,
-        finished=len(done),
-        rank_correlation=tau if enough and pairs >= FEWEST_PAIRS else None,
-        pairs=pairs,
-        depth_bias=_spearman_rho(depths, _places(here) - _places(end)) if enough else None,
-        place_of_best=int(_places(here)[end.argmin()]) if done else None,
-        audit_trials=len(never_paused),
-        audit_trials_pruned=len(pruned),
-        regret=_regret(pruned, [record for record in explored if record not in pruned]),
-        noise=noise,
-        stopped=len(stopped),
-        stopped_depths=tuple(sorted(set(stopped))),
-        cut_depths=tuple(sorted(set(stopped) - beyond)),
-        undecided=len(rule.undecided(exploring, rung)),
-    )
-
-
-def _kendall_tau(x: Array, y: Array, *, apart: float) -> tuple[float | None, int]:
-    """Kendall's tau over the pairs whose `y` differ by more than `apart`, and how many they are."""
-    upper = np.triu_indices(len(x), 1)
-    in_x, in_y = (x[:, None] - x)[upper], (y[:, None] - y)[upper]
-    counted = np.abs(in_y) > apart
-    agreed = np.sign(in_x[counted]) * np.sign(in_y[counted])
-    return (float(agreed.mean()) if len(agreed) else None), len(agreed)
-
-
-def _spearman_rho(x: Array, y: Array) -> float:
-    """Spearman's rank correlation; 0 if all values of one side are equal, for example no gains."""
-    ranks = np.stack([_places(x), _places(y)])
-    centred = ranks - ranks.mean(axis=1, keepdims=True)
-    norm = sqrt(float((centred[0] @ centred[0]) * (centred[1] @ centred[1])))
-    rho = float(centred[0] @ centred[1]) / norm if norm else 0.0
-    return rho + 0.0  # so that there is no -0.0
-
-
-def _places(values: Array) -> Array:
-    """Returns the rank of each value, from 1 for the lowest; ties have the mean of their ranks."""
-    below = (values < values[:, None]).sum(axis=1)
-    equal = (values == values[:, None]).sum(axis=1)
-    place: Array = below + (equal + 1) / 2
-    return place
-
-
-def _chance_difference(noise: float) -> float:
+def chance_difference(noise: float) -> float:
     """Returns the largest difference of two losses that seeds alone explain, nats."""
     return CHANCE * sqrt(2) * noise
-
-
-def _regret(pruned: Sequence[TrialRecord], kept: Sequence[TrialRecord]) -> float | None:
-    ends, kept_ends = ([r.loss for r in group if r.loss is not None] for group in (pruned, kept))
-    return max(0.0, min(kept_ends) - min(ends)) if ends and kept_ends else None
 
 
 def _ranking_text(audit: RungAudit) -> str:

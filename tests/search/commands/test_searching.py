@@ -10,7 +10,7 @@ from rich.console import Console
 from fathom.search.commands.searching import _print_run, report
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.audit import audit_stopping
+from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.keys.config import parse
 from fathom.search.tracking.publishing import RunResult

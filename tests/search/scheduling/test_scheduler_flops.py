@@ -11,7 +11,7 @@ from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.text import horizon_text
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.audit import audit_stopping
+from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.keys.config import StudyConfig

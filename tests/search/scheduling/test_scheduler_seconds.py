@@ -20,7 +20,7 @@ from fathom.search.report.page import page
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.report.text import answer_row, horizon_text
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.audit import audit_stopping
+from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint

@@ -1,0 +1,92 @@
+"""Audits the rungs of a budget: what its finished trials show of early stopping."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log
+
+import numpy as np
+from scipy.stats import rankdata, spearmanr
+
+from fathom.search.analysis.depth_estimates import Array, seed_noise
+from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord
+from fathom.search.scheduling.audit import (
+    FEWEST_PAIRS,
+    FEWEST_TRIALS,
+    RungAudit,
+    chance_difference,
+)
+from fathom.search.scheduling.halving import HalvingRule
+
+
+def audit_stopping(records: Sequence[TrialRecord], rule: HalvingRule) -> tuple[RungAudit, ...]:
+    """The audits of the rungs before the horizon, by tokens, from the records of one budget."""
+    rungs = sorted({t for r in records for t in r.rungs if t < r.spec.shared_horizon})
+    audits = [_audit(rung, records, rule) for rung in rungs]
+    doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
+    later = min((rung for rung in rungs if rung > doubtful), default=None)
+    return tuple(replace(audit, later=later) for audit in audits)
+
+
+def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> RungAudit:
+    # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
+    done = [
+        r for r in records if r.loss is not None and rung in r.rungs and r.spec.scale == UNSCALED
+    ]
+    forecast = rule.ranking(done, rung)
+    here = np.array([forecast[record.spec.trial].loss for record in done], dtype=np.float64)
+    end = np.array([record.loss for record in done], dtype=np.float64)
+    depths = np.array([log(record.spec.shape.depth) for record in done])
+    enough = len(done) >= FEWEST_TRIALS
+    noise = seed_noise(records).likely_noise
+    tau, pairs = _kendall_tau(here, end, apart=chance_difference(noise))
+    explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
+    never_paused = [record for record in explored if not record.spec.prunable]
+    exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
+    promoted = rule.promoted(exploring, rung)
+    pruned = [record for record in never_paused if record.spec.trial not in promoted]
+    stopped = [
+        record.spec.shape.depth
+        for record in records
+        if record.outcome is Outcome.STOPPED and max(record.rungs, default=0) == rung
+    ]
+    beyond = {record.spec.shape.depth for record in records if record.shared_tokens > rung}
+    return RungAudit(
+        rung=rung,
+        horizon=records[0].spec.shared_horizon,
+        unit=records[0].spec.horizon_unit,
+        finished=len(done),
+        rank_correlation=tau if enough and pairs >= FEWEST_PAIRS else None,
+        pairs=pairs,
+        depth_bias=_spearman_rho(depths, rankdata(here) - rankdata(end)) if enough else None,
+        place_of_best=int(rankdata(here)[end.argmin()]) if done else None,
+        audit_trials=len(never_paused),
+        audit_trials_pruned=len(pruned),
+        regret=_regret(pruned, [record for record in explored if record not in pruned]),
+        noise=noise,
+        stopped=len(stopped),
+        stopped_depths=tuple(sorted(set(stopped))),
+        cut_depths=tuple(sorted(set(stopped) - beyond)),
+        undecided=len(rule.undecided(exploring, rung)),
+    )
+
+
+def _kendall_tau(x: Array, y: Array, *, apart: float) -> tuple[float | None, int]:
+    """Kendall's tau over the pairs whose `y` differ by more than `apart`, and how many they are;
+    scipy's takes every pair."""
+    upper = np.triu_indices(len(x), 1)
+    in_x, in_y = (x[:, None] - x)[upper], (y[:, None] - y)[upper]
+    counted = np.abs(in_y) > apart
+    agreed = np.sign(in_x[counted]) * np.sign(in_y[counted])
+    return (float(agreed.mean()) if len(agreed) else None), len(agreed)
+
+
+def _spearman_rho(x: Array, y: Array) -> float:
+    """Spearman's rank correlation; 0 if all values of one side are equal, for example no gains."""
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    return float(spearmanr(x, y).statistic) + 0.0  # so that there is no -0.0
+
+
+def _regret(pruned: Sequence[TrialRecord], kept: Sequence[TrialRecord]) -> float | None:
+    ends, kept_ends = ([r.loss for r in group if r.loss is not None] for group in (pruned, kept))
+    return max(0.0, min(kept_ends) - min(ends)) if ends and kept_ends else None
