@@ -228,7 +228,6 @@ def _answer(
         unfinished=unfinished,
         resume=folder.resume_command,
         fingerprint=read_fingerprint(folder),
-        outlook=scheduler.tell_target(),
     )
     publish(folder, conclusion, tracker)
     scheduler.conclude(conclusion.optima)

@@ -90,8 +90,6 @@ class RunFolder:
     """Seconds that all runs on the folder have taken together."""
     device_seconds = PathInside("state/device_seconds")
     """Seconds for which trials of all runs on the folder have held a GPU, or a core."""
-    target = PathInside("state/target.json")
-    """What is known at the target of a study, and what its next trainings would bring."""
     time_left = PathInside("state/time_left.json")
     """The time left as the search told it last."""
     auto_gpus = PathInside("state/auto_gpus")

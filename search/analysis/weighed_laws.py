@@ -1,5 +1,4 @@
-"""The best depth at a size, by both laws of depth, each weighed by how well it fits the budgets;
-and how far a better known budget would narrow it.
+"""The best depth at a size, by both laws of depth, each weighed by how well it fits the budgets.
 
 One law's interval says nothing of the chance that the other law is true: where the logarithmic law
 fits a little better and the power law is true, it misses far out. At 10 to 100 times the largest of
@@ -9,7 +8,7 @@ planted studies, that of the mixture in 95 to 98 % (a smaller run of it is in
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import exp, sqrt
 
@@ -92,7 +91,7 @@ class WeighedLaws:
             WeighedLaw(law, self.weights[law.name], *_predicted(law, self.points, params))
             for law in self.laws
         )
-        return AtSize(params, self.points, tuple(weighed))
+        return AtSize(tuple(weighed))
 
     def predict(self, params: float) -> Prediction:
         """The best depth at a size with its 95 % interval.
@@ -117,8 +116,6 @@ class WeighedLaws:
 class AtSize:
     """What the budgets of a study say of the best depth at a size."""
 
-    params: float
-    points: SizedDepths
     laws: tuple[WeighedLaw, ...]
 
     @property
@@ -131,35 +128,6 @@ class AtSize:
     def depth(self) -> float:
         """Median of the best depth, in layers."""
         return self._quantiles[1]
-
-    @property
-    def width(self) -> float:
-        """Factor between the ends of the interval, at least 1."""
-        low, high = self.interval
-        return high / low
-
-    @property
-    def variance(self) -> float:
-        """Variance of ln of the best depth."""
-        return _variance(self.laws)
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """Law -> its probability among the laws."""
-        return {each.law.name: each.weight for each in self.laws}
-
-    def gain(self, budget: int, left: float) -> float:
-        """Share of the variance that goes where only the share `left` of the variance of one
-        budget's ln depth is left; 0 for a budget that the laws are not fitted to."""
-        error = np.where(
-            self.points.params == budget, sqrt(left) * self.points.error, self.points.error
-        )
-        better = replace(self.points, error=error)
-        after = [
-            replace(each, variance=_predicted(each.law, better, self.params)[1])
-            for each in self.laws
-        ]
-        return max(0.0, 1 - _variance(after) / self.variance)
 
     @property
     def _quantiles(self) -> tuple[float, float, float]:
@@ -178,12 +146,6 @@ def weigh_laws(optima: Sequence[Optimum]) -> WeighedLaws | None:
     shares = (odds / odds.sum()).tolist()
     weights = {law.name: share for law, share in zip(laws, shares, strict=True)}
     return WeighedLaws(points, laws, weights)
-
-
-def at_size(optima: Sequence[Optimum], params: float) -> AtSize | None:
-    """What the laws that fit the optima say of the best depth at a size; None where none fits."""
-    found = weigh_laws(optima)
-    return found.at(params) if found else None
 
 
 def _log_likelihood(law: Law, points: SizedDepths) -> float:
@@ -205,11 +167,6 @@ def _predicted(law: Law, points: SizedDepths, params: float) -> tuple[float, flo
 
 def _constants(law: Law) -> Array:
     return np.array([law.a, law.b])
-
-
-def _variance(laws: Sequence[WeighedLaw]) -> float:
-    mean = sum(each.weight * each.mean for each in laws)
-    return sum(each.weight * (each.variance + (each.mean - mean) ** 2) for each in laws)
 
 
 def _quantile(laws: Sequence[WeighedLaw], share: float) -> float:

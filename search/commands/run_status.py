@@ -18,12 +18,10 @@ from fathom.search.formatting import format_count, format_seconds, shell_command
 from fathom.search.horizons.folders import read_horizons
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.report.terminal.tables import empty_table, print_text, print_whole
-from fathom.search.report.text import target_text
+from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.report.time_left import TimeLeft, time_left_text, told_time_left
 from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
 from fathom.search.scheduling.journal import Past, read_run
-from fathom.search.scheduling.outlook import read_outlook
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
@@ -105,8 +103,6 @@ def print_status(status: RunStatus, console: Console) -> None:
     console.print(table)
     for record in status.past.running.records.values():
         console.print(_trial_line(record, running=status.running), highlight=False)
-    if outlook := status.config.target and read_outlook(status.folder):
-        print_text(target_text(outlook), console)
     idle = format_seconds(status.idle_seconds)
     folder = status.folder
     last = f"last written {idle} ago"
@@ -145,7 +141,6 @@ def status_answers(status: RunStatus, horizon: str | None = None) -> tuple[State
         config,
         unfinished=past.unfinished(config.budgets),
         resume=status.folder.resume_command,
-        outlook=read_outlook(status.folder),
     )
     return study_answers(conclusion, status.folder.path, horizon)
 

@@ -60,10 +60,6 @@ def run(
         float | None,
         typer.Option(min=0, help="Cost of an hour of a GPU, or of a core without one."),
     ] = None,
-    until_width: Annotated[
-        float | None,
-        typer.Option(help="End once the interval at the study's target is as narrow: 1.5."),
-    ] = None,
     as_json: Json = False,
     exit_verdict: ExitVerdict = False,
 ) -> None:
@@ -73,9 +69,6 @@ def run(
     console, began = Console(stderr=as_json), time.monotonic()
     cap = _cap(max_cost, price)
     config = _read(study, overrides, console, trust=trust)
-    if until_width is not None:
-        overrides = [*(overrides or ()), _width_override(until_width, config)]
-        config = _read(study, overrides, console, trust=trust)
     if config.horizons:
         from fathom.search.commands.horizons import prepare_horizons, run_horizons
 
@@ -115,18 +108,6 @@ def _reply(result: "RunResult", *, as_json: bool, exit_verdict: bool) -> None:
         sys.exit(1)
     if exit_verdict:
         exit_by_verdict(told())
-
-
-def _width_override(until_width: float, config: "StudyConfig") -> str:
-    """The override of a study's keys that `--until-width` is."""
-    from fathom.search.study.file.errors import ConfigError
-
-    if config.target is None:
-        raise ConfigError(
-            f"`--until-width {until_width:g}` is a width at the study's `target`, and "
-            f"`{config.study}` has none; add one, such as `target: {{params: 1B}}`"
-        )
-    return f"target.until_width={until_width:g}"
 
 
 def _cap(cost: float | None, price: float | None) -> "Cap | None":

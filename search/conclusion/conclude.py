@@ -15,7 +15,6 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past
-from fathom.search.scheduling.outlook import Outlook, read_outlook
 from fathom.search.study.fingerprint import Fingerprint, read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.true_remedy import with_true_remedy
@@ -75,7 +74,6 @@ def conclude(
     resume: str = "",
     noise: float | None = None,
     fingerprint: Fingerprint | None = None,
-    outlook: Outlook | None = None,
 ) -> Conclusion:
     """Decides the best depth of each budget from the records; `noise` is measured unless stated.
 
@@ -89,7 +87,6 @@ def conclude(
     return Conclusion(
         config=config,
         fingerprint=fingerprint,
-        outlook=outlook if config.target else None,
         records=tuple(records),
         optima=tuple(_unfinished(o) if o.budget in unfinished else o for o in optima),
         unfinished=tuple(sorted(unfinished)),
@@ -107,7 +104,6 @@ def conclude_run(folder: RunFolder, config: StudyConfig, past: Past) -> Conclusi
         unfinished=unfinished,
         resume=folder.resume_command,
         fingerprint=read_fingerprint(folder),
-        outlook=read_outlook(folder),
     )
 
 

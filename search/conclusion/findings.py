@@ -19,7 +19,6 @@ from fathom.search.analysis.weighed_laws import WeighedLaws, weigh_laws
 from fathom.search.formatting import amount_text, format_count, printable
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.scheduling.outlook import Outlook
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.words import probabilities_text, study_reason, study_remedy
 
@@ -56,9 +55,6 @@ class Findings(ABC):
     """Budgets whose search has not come to its end."""
     resume: str = ""
     """Command that resumes the unfinished budgets."""
-    outlook: Outlook | None = None
-    """What is known at the study's target, and what its next trainings would bring; None without a
-    target."""
     part: Mapping[str, str] = field(default_factory=dict)
     """Column -> its value in the runs of these findings, if a table is answered in parts."""
 

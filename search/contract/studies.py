@@ -17,7 +17,6 @@ from fathom.search.contract.answers import (
 from fathom.search.contract.questions import planned_horizon, study_question
 from fathom.search.contract.reply import Reply, StatedAnswer
 from fathom.search.contract.table_answers import table_of
-from fathom.search.contract.target import target_answer
 from fathom.search.formatting import exact_count, shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import StudyConfig
@@ -54,8 +53,7 @@ def study_answers(
     horizon: str | None = None,
     noise: float | None = None,
 ) -> tuple[StatedAnswer, ...]:
-    """The answer of each budget of a study, one that has no trial yet is unfinished, and that of
-    its target."""
+    """The answer of each budget of a study; one that has no trial yet is unfinished."""
     config, found = conclusion.config, dict[int, StatedAnswer]()
     for optimum in conclusion.optima:
         question = study_question(optimum.budget, config, run, horizon_of(optimum, horizon))
@@ -67,8 +65,7 @@ def study_answers(
     for answer in not_begun(config, run, rest, conclusion.resume, horizon):
         assert answer.question.budget is not None
         found[int(answer.question.budget)] = answer
-    of_target = target_answer(conclusion, run)
-    return (*(found[budget] for budget in sorted(found)), *filter(None, [of_target]))
+    return tuple(found[budget] for budget in sorted(found))
 
 
 def not_begun(

@@ -17,8 +17,7 @@ from fathom.search.report.depth_standing import depth_standings, ruled_out_text
 def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
     """Returns the sentence and a card for each budget."""
     cards = [_card(conclusion, optimum, data) for optimum in conclusion.optima]
-    target = text.target_text(conclusion.outlook) if conclusion.outlook else ""
-    return {"summary": text.summary(conclusion.optima), "target": target, "cards": cards}
+    return {"summary": text.summary(conclusion.optima), "cards": cards}
 
 
 def strip_charts(conclusion: Findings) -> list[Chart | None]:

@@ -17,12 +17,10 @@ from fathom.search.formatting import (
     amount_text,
     exact_count,
     format_count,
-    format_seconds,
     ranges,
     rounded_count,
     shell_command,
 )
-from fathom.search.scheduling.outlook import Outlook, narrowed
 from fathom.search.study.keys.groups import DECAYS
 
 SETTLED = (Kind.IDENTIFIED, Kind.PLATEAU)
@@ -366,42 +364,6 @@ def weighed_laws_text(weights: Mapping[str, float]) -> str:
         return f"the {names[0]} law"
     told = joined([f"{name} {weights[name]:.2f}" for name in names])
     return f"the laws of depth weighed by how well they fit, {told}"
-
-
-def target_text(outlook: Outlook) -> str:
-    """Returns the best depth at a study's target by both laws, and what more trainings bring."""
-    size = format_count(outlook.params)
-    if outlook.interval is None or outlook.width is None:
-        return f"At {size} no depth is known yet: no law fits the best depths of the budgets."
-    low, high = outlook.interval
-    found = (
-        f"At {size} the best depth is {outlook.depth:.1f} (95 %: {low:.1f} to {high:.1f}, a factor "
-        f"of {outlook.width:.2f}), by {weighed_laws_text(outlook.weights)}."
-    )
-    return f"{found} {_more_trainings(outlook, outlook.width)}"
-
-
-def _more_trainings(outlook: Outlook, width: float) -> str:
-    """What the next trainings bring, or why none does."""
-    if outlook.is_narrow:
-        return f"That is as narrow as the study asks for, a factor of {outlook.until_width:g}."
-    if not outlook.offers:
-        return (
-            f"No training of these budgets is expected to narrow it much, towards a factor of "
-            f"{outlook.until_width:g}; a larger budget would."
-        )
-    first = outlook.offers[0]
-    after = narrowed(width, [first.gain])
-    taking = f", about {format_seconds(first.seconds)}" if first.seconds else ""
-    told = (
-        f"Next is {format_count(first.budget)} with {counted(first.shape.depth, 'layer')}{taking}, "
-        f"which is expected to bring the factor to {after:.3g}"
-    )
-    if outlook.hour is None:
-        return f"{told}."
-    trainings = counted(outlook.hour.trainings, "training")
-    bought = f"what is worth it within an hour of one trial at a time, {trainings}"
-    return f"{told}; {bought}, to {outlook.hour.width:.3g}."
 
 
 def token_law_text(law: TokenLaw) -> str:

@@ -42,12 +42,11 @@ def next_confirmations(
     records: Sequence[TrialRecord],
     *,
     plain_rates: bool = False,
-    for_a_law: bool = False,
 ) -> tuple[Choice, ...]:
     """The next batch of confirming trials of a budget; empty once it is settled.
 
     With `plain_rates` no learning rate is known to carry over, and every depth in question is
-    bracketed. `for_a_law` settles a budget once a law can be fitted to its answer.
+    bracketed.
     """
     resumed = _may_be_best(records) or _for_a_curve(config, records)
     if resumed:
@@ -55,9 +54,7 @@ def next_confirmations(
     estimates = estimate_depths(records)
     if not estimates.depths:
         return ()
-    trained = TrainedDepths(
-        config, shapes, records, estimates, plain_rates=plain_rates, for_a_law=for_a_law
-    )
+    trained = TrainedDepths(config, shapes, records, estimates, plain_rates=plain_rates)
     steps = (
         trained.beyond,
         trained.rates,

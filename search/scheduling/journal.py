@@ -106,7 +106,7 @@ class Past:
             case "confirmations":
                 check_keys(line, {EVENT, "budget", "choices"})
                 self._take_batch(line)
-            case "bought":
+            case "bought":  # of an earlier version, whose studies had a target
                 check_keys(line, {EVENT, "batches"})
                 for batch in line["batches"]:
                     check_keys(batch, {"budget", "choices"})

@@ -35,9 +35,7 @@ from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past
 from fathom.search.scheduling.optuna_studies import Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
-from fathom.search.scheduling.outlook import Offer, Outlook, write_outlook
 from fathom.search.scheduling.sampler import ShapeSampler
-from fathom.search.scheduling.target import TargetLadder
 from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
@@ -71,12 +69,7 @@ class Scheduler:
         self.budgets = {
             budget.params: self._open(budget, shapes, past) for budget, shapes in spaces.items()
         }
-        self.ladder = TargetLadder(config, self.budgets) if config.target else None
-        self._bought = self.ladder is None
-        self.outlook: Outlook | None = None
-        """What is known at the target, as last told."""
         self._recover(past)
-        self._buy()
         for search in self.budgets.values():
             self._write_study(search)
 
@@ -87,24 +80,20 @@ class Scheduler:
 
     @property
     def done(self) -> bool:
-        """True if every budget is explored and confirmed, and no further training is worth its
-        price."""
-        return self._bought and all(search.done for search in self.budgets.values())
+        """True if every budget is explored and confirmed."""
+        return all(search.done for search in self.budgets.values())
 
     def next_trial(self) -> TrialSpec | None:
         """The next trial to start, or None when all that could start waits for running ones.
 
         The budget of which the smallest share has started comes first, so that none is left for
-        the end, when a cluster would stand idle. With a target the smallest comes first, since
-        larger ones begin with what it has found.
+        the end, when a cluster would stand idle.
         """
-        while True:
-            for search in self._in_turn():
-                if spec := self._next_of(search):
-                    self._begin(search, spec)
-                    return spec
-            if not self._buy():
-                return None
+        for search in sorted(self.budgets.values(), key=lambda search: search.share_started):
+            if spec := self._next_of(search):
+                self._begin(search, spec)
+                return spec
+        return None
 
     def report(self, trial: str, report: Report) -> bool:
         """Records a report and what follows from it; returns True if the trial continues.
@@ -156,16 +145,6 @@ class Scheduler:
         search.running.discard(trial)
         search.waiting.append(spec)
 
-    def tell_target(self) -> Outlook | None:
-        """What is known at the target, which is written down as well; None without a target."""
-        if self.ladder is not None:
-            self._tell(self.ladder, self.ladder.offers())
-        return self.outlook
-
-    def _tell(self, ladder: TargetLadder, offers: Sequence[Offer]) -> None:
-        self.outlook = ladder.outlook(offers)
-        write_outlook(self.folder, self.outlook)
-
     def conclude(self, optima: Iterable[Optimum]) -> None:
         """Writes the answers into Optuna's studies."""
         for optimum in optima:
@@ -203,8 +182,6 @@ class Scheduler:
     def _next_of(self, search: BudgetState) -> TrialSpec | None:
         if search.waiting:
             return search.waiting.popleft()
-        if self.ladder and not (search.confirmations or self.ladder.is_open(search)):
-            return None
         if search.started_in[Stage.EXPLORE] < search.planned[0]:
             return self._explore(search)
         if not (search.confirmations or search.running or search.settled):
@@ -218,10 +195,6 @@ class Scheduler:
             self._take_up(search, [paused])
             return search.waiting.popleft()
         return self._spec(search, Stage.CONFIRM, choice)
-
-    def _in_turn(self) -> list[BudgetState]:
-        searches = list(self.budgets.values())
-        return searches if self.ladder else sorted(searches, key=lambda s: s.share_started)
 
     def _explore(self, search: BudgetState) -> TrialSpec | None:
         """The next exploring trial; None while the trials of earlier rounds have not all reached
@@ -259,34 +232,13 @@ class Scheduler:
     def _plan_confirmations(self, search: BudgetState) -> None:
         """Plans the next batch of confirming trials, and journals it before any of them starts."""
         config, ended = self.config.confirm, in_order_of_names(search.ended)
-        if self.ladder:
-            planned = self.ladder.needed(search)
-        elif self.config.sampler is not Sampler.LADDER:
+        if self.config.sampler is not Sampler.LADDER:
             plain = self.config.plain_rates
             planned = next_confirmations(config, search.shapes, ended, plain_rates=plain)
         else:
             again = search.started_in[Stage.CONFIRM]
             planned = () if again else ladder_confirmations(config, ended)
         self._plan(search, planned)
-
-    def _buy(self) -> bool:
-        """Plans the trainings that are worth most to a target, once nothing else is to be trained;
-        returns True if there are any."""
-        if self.ladder is None or self._bought or not all(s.done for s in self.budgets.values()):
-            return False
-        worth = self.ladder.offers()
-        self._tell(self.ladder, worth)
-        bought = worth[: self.config.confirm.together]
-        self._bought = not bought
-        if not bought:
-            return False
-        choices: dict[int, list[Choice]] = {}
-        for offer in bought:
-            choices.setdefault(offer.budget, []).append(Choice(offer.shape, offer.seed))
-        batches = [self._batch(self.budgets[params], some) for params, some in choices.items()]
-        # One line: what is bought next follows from the whole of it.
-        append_line(self.folder.journal, {"event": "bought", "batches": batches})
-        return True
 
     def _plan(self, search: BudgetState, planned: Sequence[Choice]) -> None:
         """Journals a batch of confirming trials; an empty one settles the budget."""

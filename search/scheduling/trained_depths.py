@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from fathom.models.shape import Shape
 from fathom.search.analysis.curve_fit import CLEAR
 from fathom.search.analysis.depth_estimates import (
@@ -17,7 +15,6 @@ from fathom.search.analysis.depth_estimates import (
     seed_noise,
 )
 from fathom.search.analysis.forecast import forecastable, forecasts
-from fathom.search.analysis.law import usable
 from fathom.search.analysis.optimum import Located, Optimum, find_with_posterior
 from fathom.search.analysis.posterior import Posterior
 from fathom.search.analysis.rates import Bracket, Factor, brackets
@@ -33,7 +30,6 @@ from fathom.search.analysis.verdict import (
 from fathom.search.records import UNSCALED, Outcome, TrialRecord
 from fathom.search.scheduling.telling import (
     NEAR,
-    doubt_left,
     doubt_of,
     is_wide,
     may_have_stalled,
@@ -85,11 +81,9 @@ class TrainedDepths:
         estimates: DepthEstimates,
         *,
         plain_rates: bool = False,
-        for_a_law: bool = False,
     ) -> None:
         self._config, self._shapes, self._records = config, shapes, records
         self._estimates, self._plain_rates = estimates, plain_rates
-        self._for_a_law = for_a_law
         self._done = [r for r in records if r.loss is not None and r.spec.scale == UNSCALED]
         self._ratio = usual_ratio(records)
         self._losses = {estimate.depth: estimate.loss for estimate in estimates.depths}
@@ -200,8 +194,6 @@ class TrainedDepths:
         optimum, posterior = self._answer
         if posterior is None or not isinstance(optimum, Located) or _settled(optimum):
             return ()
-        if self._for_a_law and usable([optimum]):
-            return ()
         again = [d for d in sorted(self._possible) if self._seeds(d) < self._config.seeds]
         new = self._untrained(posterior, optimum) if self._room() else []
         doubt = doubt_of(posterior, optimum)
@@ -211,24 +203,6 @@ class TrainedDepths:
             asked = self._asked_for(optimum, new)
             depths = asked or self._least_repeated(optimum, again)
         return tuple(self._repeat(d) if d in self._losses else self._new(d) for d in depths)
-
-    def doubts_left(self) -> dict[Choice, float]:
-        """Every training from which the best depth may become better known, with the share of the
-        variance of its ln that is expected to be left; empty where no law is fitted to the answer.
-
-        The study's limits of depths and seeds do not hold here.
-        """
-        optimum, posterior = self._answer
-        if posterior is None or not isinstance(optimum, Located) or not usable([optimum]):
-            return {}
-        doubt = np.log(posterior.lowest)
-        found = {self._repeat(depth): depth for depth in sorted(self._possible)}
-        found |= {self._new(depth): depth for depth in self._untrained(posterior, optimum)}
-        return {
-            choice: doubt_left(posterior, doubt, depth)
-            for choice, depth in found.items()
-            if choice not in self.spent
-        }
 
     def _untrained(self, posterior: Posterior, optimum: Located) -> list[int]:
         """The depths in and about the interval that have no training, and whose shape of the usual

@@ -22,7 +22,7 @@ from fathom.search.study.keys.config import StudyConfig
 
 log = logging.getLogger(__name__)
 
-FREE_TO_CHANGE = {"resources", "tracking", "target"}
+FREE_TO_CHANGE = {"resources", "tracking"}
 """Groups of a study file that may change between runs on a folder: no training depends on them."""
 
 

@@ -20,7 +20,6 @@ from fathom.search.report.text import (
     law_formula,
     optional,
     summary_table,
-    target_text,
 )
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.keys.config import StudyConfig
@@ -179,8 +178,7 @@ def study_note(
     `files` are local paths and names in the run, `page` the address of the run.
     """
     answers = "\n".join(f"- **{headline(optimum)}**" for optimum in conclusion.optima)
-    target = [f"- {target_text(conclusion.outlook)}"] if conclusion.outlook else []
-    law_lines = "\n".join([*target, *(law_line(law) for law in conclusion.laws)])
+    law_lines = "\n".join(law_line(law) for law in conclusion.laws)
     names = [name for _, name in files]
     pictures = sorted((n for n in names if n.endswith((".png", ".svg"))), key=_answer_first)
     links = [f"- [{n}]({page}/artifacts/{n}{MODE})" for n in names if "/" not in n]

@@ -114,7 +114,6 @@ REFUSED = (
     ("predict --params 1M --law .", "or a run folder, got ."),
     (f"run {TINY} --runs binary", "must be a folder that can be written to, got binary"),
     (f"run {TINY} --runs binary/below", "that can be written to, got binary/below"),
-    (f"run {TINY} --until-width 1.3", "and `tiny` has none"),
     ("report .", "config.yaml"),
     ("export .", "is not a run folder"),
     ("export nope", "there is no nope"),

@@ -29,7 +29,6 @@ from fathom.search.report.text import (
     shape_elsewhere,
     short_interval,
     stalled_text,
-    target_text,
     unfinished_text,
 )
 from fathom.search.tables.analysis import Analysis
@@ -100,8 +99,6 @@ def print_answers(conclusion: Findings, console: Console) -> None:
     if stalled := stalled_text(conclusion):
         print_text(f"Stalls: {stalled}", console)
     _print_law(conclusion, console)
-    if conclusion.outlook:
-        print_text(f"target: {target_text(conclusion.outlook)}", console)
 
 
 def _print_law(found: Findings, console: Console, at: str = "") -> None:

@@ -6,7 +6,7 @@ from typing import Self
 
 from rich.console import Console
 
-from fathom.search.formatting import format_count, format_hours, format_seconds
+from fathom.search.formatting import format_hours, format_seconds
 from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import AnswerLog
 from fathom.search.report.terminal.live_table import (
@@ -20,9 +20,7 @@ from fathom.search.report.terminal.live_table import (
 from fathom.search.report.terminal.looks_worse import LooksWorse
 from fathom.search.report.terminal.remaining_work import SearchPace, WorkLeft, work_left
 from fathom.search.report.terminal.screen import screen_for
-from fathom.search.report.text import target_text
 from fathom.search.report.time_left import TimeLeft, keep_time_left, time_left_text
-from fathom.search.scheduling.outlook import Outlook
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import BudgetPlan
@@ -54,7 +52,6 @@ class Progress:
         self.answers = AnswerLog(scheduler.folder, planned, seed=scheduler.config.seed)
         self._looks_worse = LooksWorse()
         self._printed: dict[int, tuple[float, str, str]] = {}
-        self._outlook: Outlook | None = None
         for record in (*scheduler.records, *scheduler.live.values()):
             self._take(record)
         scheduler.listeners.append(self.trial)
@@ -142,9 +139,6 @@ class Progress:
                 budget = state.plan.budget.params
                 self._printed[budget] = (now, state.stage, state.best)
                 self.print_line(f"{_now()}  {summary_line(state)}; {self._time_left()}")
-        if (outlook := self._scheduler.outlook) and outlook != self._outlook:
-            self._outlook = outlook
-            self.print_line(f"{_now()}  {target_text(outlook)}")
         if not self._screen.shows_table and now - self._last_line > QUIET_SECONDS:
             ended = f"{self._ended()} trials over or paused"
             self.print_line(f"{_now()}  {ended}; {self._time_left()}")
@@ -208,10 +202,7 @@ class Progress:
         }
 
     def _left(self) -> TimeLeft | None:
-        """The time left; None where it is not known, as with a target, for which trainings are
-        bought one after another."""
-        if self._scheduler.ladder:
-            return None
+        """The time left; None where it is not known."""
         records = {budget: self._of(budget) for budget in self._plans}
         return self._pace.left(records, self._work_left())
 
@@ -220,8 +211,6 @@ class Progress:
         if self._scheduler.done:
             return f"the search took {self._elapsed()}"
         left = self._left()
-        if self._scheduler.ladder and (target := self._scheduler.config.target):
-            return f"until the best depth at {format_count(target.params)} is known closely enough"
         if left is None:
             return time_left_text(left)
         if not left.high_busy:

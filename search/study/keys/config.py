@@ -42,7 +42,6 @@ from fathom.search.study.keys.groups import (
     Sampler,
     SpaceConfig,
     StoppingConfig,
-    TargetConfig,
     TrackingConfig,
     TrainConfig,
 )
@@ -54,7 +53,6 @@ from fathom.search.study.keys.spending import (
     check_train_flops,
     check_train_seconds,
 )
-from fathom.search.study.keys.target import check_target
 
 
 class StudyConfig(Group):
@@ -103,9 +101,6 @@ class StudyConfig(Group):
     )
     """Horizons of the study of which this one is a part, as Fathom writes them into it. Warm-up and
     `batch_size: auto` are those of the shortest, so that trainings of all horizons begin alike."""
-    target: TargetConfig | None = Field(None, exclude_if=not_)
-    """A size beyond the budgets at which the best depth is asked for. Trainings are then chosen for
-    what they say of it; it may change from run to run."""
     space: SpaceConfig = SpaceConfig()
     trials: Positive = 9
     """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth
@@ -198,18 +193,6 @@ class StudyConfig(Group):
             )
         if self.horizon_of:
             check_horizon_of(self.horizon_of, own)
-        return self
-
-    @model_validator(mode="after")
-    def _check_target(self) -> Self:
-        if self.target is not None:
-            check_target(
-                self.target.params,
-                self.budgets,
-                self.count,
-                sampler=self.sampler,
-                several=self.horizons is not None,
-            )
         return self
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-FORMER_KEYS = (("tracking", "optuna"),)
+FORMER_KEYS = (("tracking", "optuna"), ("target",))
 """Paths of the keys."""
 
 

@@ -16,7 +16,6 @@ from fathom.objectives.keys import (
     Few,
     Group,
     Multiple,
-    Parameters,
     Positive,
     PositiveReal,
     Real,
@@ -246,16 +245,6 @@ class ConfirmConfig(Group):
     def other_scales(self) -> int:
         """Number of other rates and other decays of a bracketed shape."""
         return len(self.rates) - 1 + len(self.decays) - 1
-
-
-class TargetConfig(Group):
-    """The size at which a study asks for the best depth, by a law through its budgets."""
-
-    params: Parameters = Field(examples=["1B"])
-    """Parameters as `count` says, from the largest budget to 1,000 times as much."""
-    until_width: Real = Field(1.5, ge=1.05, le=100.0)
-    """Factor between the ends of the 95 % interval at the target from which on nothing more is
-    trained: 1.5 is, for example, 8 to 12 layers."""
 
 
 class Precision(StrEnum):

@@ -11,7 +11,7 @@ from fathom.models.memory import Execution, step_memory
 from fathom.models.shape import Shape
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
-from fathom.search.formatting import format_count, rounded_count
+from fathom.search.formatting import rounded_count
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.hardware.fit import StepFit, execution, fit_step, may_shard
@@ -35,8 +35,6 @@ REPEATS = 3
 """Number of repeats from which the noise between seeds is estimated."""
 TRIAL_SECONDS = 0.3
 """Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
-EXPLORED_BUDGETS = 2
-"""Smallest budgets that a study with a `target` explores: two show where a third begins."""
 HIGHEST_USUAL_RATE = 0.1
 """Learning rate above which AdamW hardly ever trains."""
 FILES_OF_A_TRIAL = 2
@@ -286,12 +284,6 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
             "and of memory, is not known"
         )
         notes.append(interval_note(config))
-    if config.target:
-        notes.append(
-            f"with `target` the plan is that of each budget's first answer; trainings towards "
-            f"{format_count(config.target.params)} are bought after it, until its interval is a "
-            f"factor of {config.target.until_width:g}: `fathom run --max-cost` caps them"
-        )
     if rate > HIGHEST_USUAL_RATE:
         notes.append(
             f"`train.learning_rate` is {rate:g}, far above what AdamW usually takes (1e-4 to "
@@ -332,11 +324,9 @@ def _mean_over_depths(shapes: Sequence[Shape], value: Callable[[Shape], float]) 
 
 def stage_trials(config: StudyConfig, params: int, shapes: Sequence[Shape]) -> tuple[int, int]:
     """Number of exploring trials of a budget with these shapes, and largest number of confirming
-    ones; with a `target` the number from which on each is worth its own price."""
+    ones."""
     confirm, depths = config.confirm, len({shape.depth for shape in shapes})
-    if explores_less(config, params):
-        exploring = 0
-    elif config.sampler is Sampler.LADDER:
+    if config.sampler is Sampler.LADDER:
         exploring = depths
     elif config.sampler is Sampler.CURVE:  # it tries no shape twice
         exploring = min(config.trials, len(shapes))
@@ -345,22 +335,15 @@ def stage_trials(config: StudyConfig, params: int, shapes: Sequence[Shape]) -> t
     return exploring, min(confirm.depths, depths) * (confirm.seeds + confirm.other_scales)
 
 
-def explores_less(config: StudyConfig, params: int) -> bool:
-    """True for a budget whose first depths follow from the smaller ones, as a `target` asks."""
-    return config.target is not None and params not in config.budgets[:EXPLORED_BUDGETS]
-
-
 def expected_confirming(config: StudyConfig, params: int, shapes: Sequence[Shape]) -> int:
     """Expected number of confirming trials: each depth once, the repeats that show the noise, and
     the other learning rates and decays at two depths, or the rates at all where none is known to
-    carry over. A budget that does not explore has the rates of the smaller ones."""
+    carry over."""
     confirm, (_, most) = config.confirm, stage_trials(config, params, shapes)
     if config.sampler is Sampler.LADDER:
         return most
     depths = min(confirm.depths, len({shape.depth for shape in shapes}))
     repeats = min(REPEATS, depths * (confirm.seeds - 1))
-    if explores_less(config, params):
-        return min(most, depths + repeats)
     bracketed = depths if config.plain_rates else 2
     others = bracketed * (len(confirm.rates) - 1) + 2 * (len(confirm.decays) - 1)
     return min(most, depths + repeats + others)

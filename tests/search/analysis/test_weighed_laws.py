@@ -1,4 +1,4 @@
-"""The best depth at a size: a mixture of both laws, and what a better known budget brings."""
+"""The best depth at a size: a mixture of both laws."""
 
 from dataclasses import replace
 from math import exp, log, sqrt
@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from fathom.search.analysis.law import Prediction, depth_and_slopes, fit_laws
-from fathom.search.analysis.weighed_laws import AtSize, at_size, weigh_laws
+from fathom.search.analysis.weighed_laws import AtSize, weigh_laws
 from tests.support.optima import BUDGETS, noisy_optimum, optimum
 
 TARGET = 300_000_000
@@ -22,9 +22,9 @@ def by_power(error: float = 0.1, slope: float = 0.25) -> list[AtSize]:
         )
         for size in BUDGETS
     ]
-    found = at_size(optima, TARGET)
-    assert found is not None
-    return [found]
+    laws = weigh_laws(optima)
+    assert laws
+    return [laws.at(TARGET)]
 
 
 @pytest.fixture
@@ -56,50 +56,14 @@ def test_the_interval_holds_95_percent_of_draws_from_the_mixture(found: AtSize) 
     assert np.quantile(draws, [0.025, 0.5, 0.975]) == pytest.approx(
         [log(low), log(found.depth), log(high)], abs=0.02
     )
-    assert found.variance == pytest.approx(draws.var(), rel=0.03)
 
 
 def test_the_only_law_that_fits_has_its_own_interval() -> None:
     optima = [optimum(size, 8 * (size / BUDGETS[0]) ** -0.1) for size in BUDGETS]
     (law,) = fit_laws(optima)
-    found = at_size(optima, TARGET)
-    assert found is not None
-    assert found.interval == pytest.approx(law.predict(TARGET).interval, rel=1e-3)
-
-
-@pytest.mark.parametrize("budget", [BUDGETS[0], BUDGETS[-1]])
-def test_a_better_known_budget_brings_what_a_new_fit_says(budget: int) -> None:
-    """Where depths lie on the law, the fit stays when one of them is known better."""
-    error, left = 0.1, 0.3
-    before = by_power(error)[0]
-    optima = [
-        replace(
-            optimum(size, depth := 4 * (size / BUDGETS[0]) ** 0.25),
-            curve_minimum_interval=(depth * exp(-1.96 * own), depth * exp(1.96 * own)),
-        )
-        for size in BUDGETS
-        for own in [error * sqrt(left) if size == budget else error]
-    ]
-    after = at_size(optima, TARGET)
-    assert after is not None
-    powers = [
-        next(each.variance for each in found.laws if each.law.name == "power")
-        for found in (before, after)
-    ]
-    power = next(each for each in before.laws if each.law.name == "power")
-    alone = replace(before, laws=(replace(power, weight=1.0),))
-    assert alone.gain(budget, left) == pytest.approx(1 - powers[1] / powers[0], rel=1e-3)
-
-
-def test_nothing_known_better_brings_nothing(found: AtSize) -> None:
-    assert found.gain(BUDGETS[0], 1.0) == pytest.approx(0, abs=1e-12)
-    assert found.gain(77_777, 0.1) == pytest.approx(0, abs=1e-12)
-
-
-def test_the_ends_of_the_ladder_bring_most(found: AtSize) -> None:
-    gains = {budget: found.gain(budget, 0.5) for budget in BUDGETS}
-    assert max(gains, key=lambda budget: gains[budget]) == BUDGETS[-1]
-    assert all(gain > 0 for gain in gains.values())
+    laws = weigh_laws(optima)
+    assert laws
+    assert laws.at(TARGET).interval == pytest.approx(law.predict(TARGET).interval, rel=1e-3)
 
 
 def true_depth(law: str, params: float) -> float:
@@ -146,4 +110,4 @@ def test_a_prediction_is_the_mixtures_and_names_the_likelier_law_first() -> None
 
 
 def test_two_budgets_say_nothing_of_a_third() -> None:
-    assert at_size([optimum(size, 4) for size in BUDGETS[:2]], TARGET) is None
+    assert weigh_laws([optimum(size, 4) for size in BUDGETS[:2]]) is None

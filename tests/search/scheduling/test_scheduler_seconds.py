@@ -30,7 +30,6 @@ from fathom.search.study.own_records import read_records
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.tracking.metrics import budget_params
-from tests.support import target_ladder
 from tests.support.dry_run import Simulation, study
 from tests.support.reporting import visible
 from tests.support.timed import seconds_of, timed_scheduler, times_of
@@ -194,27 +193,3 @@ def test_an_exported_shape_is_trained_on_the_tokens_that_it_had(
     path.write_text(damaged)
     with pytest.raises(ConfigError, match="must be above 0, got 'many'"):
         read_best(path, "20k")
-
-
-def test_towards_a_target_the_training_that_tells_most_is_bought_as_all_take_the_same_seconds(
-    tmp_path: Path,
-) -> None:
-    config = target_ladder.config(1.05).model_copy(
-        update={"tokens": None, "tokens_per_parameter": None, "train_seconds": SECONDS}
-    )
-    search = timed_scheduler(config, begun(tmp_path, config).path)
-    workers = Simulation(search, target_ladder.growing)
-    workers.step_seconds = lambda spec: seconds_of(spec.shape)
-    workers.run(events=600)
-    assert search.ladder is not None
-    offers = search.ladder.offers()
-
-    gains = [offer.gain for offer in offers]
-    assert len(gains) > 5
-    assert gains == sorted(gains, reverse=True)
-    by_operations = sorted(offers, key=lambda offer: -offer.gain / offer.flops)
-    assert by_operations != offers
-    assert {offer.seconds for offer in offers} == {SECONDS}
-    hour = search.ladder.outlook(offers).hour
-    assert hour is not None
-    assert hour.trainings == min(len(offers), 3600 // SECONDS)

@@ -51,7 +51,6 @@ def groups(model: type[BaseModel]) -> list[type[BaseModel]]:
 WITHOUT_DEFAULT = {
     "TokensConfig": {"name", "train"},
     "ExternalConfig": {"name", "vocabulary", "context"},
-    "TargetConfig": {"params"},
 }
 """Group of what only the user knows -> its keys without a default."""
 
