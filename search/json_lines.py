@@ -27,7 +27,7 @@ SEAL = re.compile(rb', "follows": "([0-9a-f]{8})", "crc32": "([0-9a-f]{8})"\}\Z'
 SEAL_BYTES = len(b', "follows": "00000000", "crc32": "00000000"}')
 FIRST = b"00000000"
 """Checksum that the first line names in place of a line before it."""
-UNCHECKED = "it has no checksum where the line before has one"
+UNCHECKED = "it has no checksum that can be read"
 CHANGED = "it is not what was written: its checksum differs"
 ASTRAY = "it does not follow the line before: lines are missing, repeated or in another order"
 
@@ -63,10 +63,11 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     return read_as(path, lambda values: values)
 
 
-def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-    """Yields the converted value of each whole line of a JSONL file.
-
-    Lines of versions without checksums are read as they are, up to the first line that has one.
+def read_as(
+    path: Path, convert: Callable[[dict[str, Any]], T], *, sealed: bool = True
+) -> Iterator[T]:
+    """Yields the converted value of each whole line of a JSONL file, which is `sealed` if it was
+    written so.
 
     Raises:
         DamagedFileError: at a line that was not written there, is no JSON object, or that `convert`
@@ -74,7 +75,7 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
     """
     if not path.exists():
         return
-    before, checked = FIRST, False
+    before = FIRST
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):  # the last, which a crash may have cut short
@@ -82,11 +83,9 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
                 if _is_torn(line):
                     return
             try:
-                before, checked = _checksum_after(line.rstrip(b"\n"), before, checked=checked)
-                values = parse_line(line)
-                if not checked and (FOLLOWS in values or CHECKSUM in values):
-                    raise ValueError("its checksum can't be read")
-                value = convert(without_checksums(values))
+                if sealed:
+                    before = _checksum_after(line.rstrip(b"\n"), before)
+                value = convert(without_checksums(parse_line(line)))
             except DAMAGE as error:
                 raise damaged_line(path, number, problem_of(error)) from error
             yield value
@@ -95,15 +94,6 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
 def without_checksums(values: dict[str, Any]) -> dict[str, Any]:
     """The values of a line without its checksum and that of the line before."""
     return {name: value for name, value in values.items() if name not in (FOLLOWS, CHECKSUM)}
-
-
-def lacks_checksums(path: Path) -> bool:
-    """True if a file begins with lines of a version that wrote no checksums."""
-    if not path.exists():
-        return False
-    with path.open("rb") as file:
-        first = file.readline()
-    return first.endswith(b"\n") and not SEAL.search(first[-SEAL_BYTES - 1 : -1])
 
 
 def truncate_torn_line(path: Path) -> None:
@@ -147,33 +137,26 @@ def _crc(text: bytes) -> bytes:
 
 
 def _last_checksum(file: RawIOBase, size: int) -> bytes:
-    """The checksum of the last line of a file of this size; of a line that has none, its CRC."""
-    if not size:
-        return FIRST
+    """The checksum of the last line of a file of this size."""
     file.seek(max(0, size - SEAL_BYTES - 1))
-    if seal := SEAL.search(file.readall().rstrip(b"\n")):
-        return seal[2]
-    file.seek(0)
-    return _crc(file.readall().rstrip(b"\n").rpartition(b"\n")[2])
+    seal = SEAL.search(file.readall().rstrip(b"\n"))
+    return seal[2] if seal else FIRST
 
 
-def _checksum_after(line: bytes, before: bytes, *, checked: bool) -> tuple[bytes, bool]:
-    """Checks that a line is what was written, after the line with the checksum `before`; returns
-    its checksum, and whether it has one.
+def _checksum_after(line: bytes, before: bytes) -> bytes:
+    """The checksum of a line that is what was written, after the line with the checksum `before`.
 
     Raises:
-        ValueError: when it is not. `checked` says that the line before has one.
+        ValueError: when it is not.
     """
     seal = SEAL.search(line, max(0, len(line) - SEAL_BYTES))
     if seal is None:
-        if checked:
-            raise ValueError(UNCHECKED if _is_object(line) else "it is not JSON")
-        return _crc(line), False
+        raise ValueError(UNCHECKED if _is_object(line) else "it is not JSON")
     if _crc(line[: seal.start(2) - len(b', "crc32": "')]) != seal[2]:
         raise ValueError(CHANGED)
     if seal[1] != before:
         raise ValueError(ASTRAY)
-    return seal[2], True
+    return seal[2]
 
 
 def _is_torn(text: bytes) -> bool:

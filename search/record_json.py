@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from functools import cache
 from typing import Any, TypeVar
 
@@ -175,10 +175,11 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
     """The record in a line of `records.jsonl`; derived sizes and results are computed anew.
 
     Raises:
-        TypeError, ValueError: when it is not a line that `to_json` wrote.
+        KeyError, TypeError, ValueError: when it is not a line that `to_json` wrote.
     """
-    spec, rest = _fields_of(TrialSpec, line), _fields_of(TrialRecord, line)
-    check_keys(line, {*spec, *rest, *DERIVED, *EARLIER, EVENT})
+    check_keys(line, {*_names(TrialSpec), *_names(TrialRecord), *DERIVED, *EARLIER, EVENT})
+    spec = _fields_of(TrialSpec, line, may_lack=OF_SPENDING)
+    rest = _fields_of(TrialRecord, line, may_lack=("spec",))
     # Not `json.dumps`, which would take a quarter of the time of reading records.
     record = _validated(TrialRecord, pydantic_core.to_json(rest | {"spec": spec}))
     _check_spec(record.spec)
@@ -189,9 +190,8 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
 
 def report_from_json(line: dict[str, Any]) -> Report:
     """The report in a line of the journal."""
-    fields = _fields_of(Report, line)
-    check_keys(line, {*fields, *EARLIER, EVENT, "trial"})
-    report = from_values(Report, fields)
+    check_keys(line, {*_names(Report), *EARLIER, EVENT, "trial"})
+    report = from_values(Report, _fields_of(Report, line))
     _check_curve(report.points)
     return report
 
@@ -213,9 +213,15 @@ def _adapter(kind: type) -> TypeAdapter[Any]:  # to be made once: that takes mil
     return TypeAdapter(kind)
 
 
-def _fields_of(kind: type, line: dict[str, Any]) -> dict[str, Any]:
-    names = (field.name for field in dataclasses.fields(kind))
-    return {name: line[name] for name in names if name in line}
+def _fields_of(kind: type, line: dict[str, Any], *, may_lack: Sequence[str] = ()) -> dict[str, Any]:
+    """The fields of a dataclass that a line has; raises `KeyError` if it lacks one that it must
+    have."""
+    return {name: line[name] for name in _names(kind) if name in line or name not in may_lack}
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def _first_problem(error: ValidationError) -> str:

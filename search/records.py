@@ -73,8 +73,8 @@ class TrialSpec:
     """Factor on the study's learning rate: 1 except in the confirmation stage's bracket of rates.
     """
     decay_scale: float = 1.0
-    """Factor on the study's weight decay: 1 except in the confirmation stage's bracket of decays,
-    and in records of versions without one."""
+    """Factor on the study's weight decay: 1 except in the confirmation stage's bracket of decays.
+    """
     prunable: bool
     """False for confirmation trials and for the audit trials, which are exempt from pruning."""
     fingerprint: str = ""

@@ -1,6 +1,7 @@
 """Damaged study files and run folders give an answer or one line, never a traceback."""
 
 import io
+import json
 import os
 import resource
 import shutil
@@ -27,7 +28,7 @@ from fathom.search.study.keys.config import dump, load
 from fathom.search.study.keys.groups import StoppingConfig
 from tests.support.command_line import run as run_program
 from tests.support.dry_run import Simulation, scheduler, study
-from tests.support.logs import lines_of, write_unsealed
+from tests.support.logs import lines_of, write_sealed
 from tests.support.mutations import damage_run, mutated_study
 from tests.support.places import ROOT
 
@@ -285,24 +286,45 @@ def whole_lines(path: Path) -> list[bytes]:
         (lambda line: line[:40], "it is not JSON"),
         (lambda line: b"\0" * len(line), "it is not JSON"),
         (lambda line: b"\xff" + line, "it is not"),
-        (lambda line: b"[1, 2]", "it is no JSON object"),
-        (lambda line: line.replace(b'"seed"', b'"sead"'), "`sead` is unknown"),
-        (lambda line: line.replace(b'"gated"', b'"of_version_9"'), "`of_version_9` is unknown"),
-        (lambda line: line.replace(b'"step": ', b'"step": -'), "`curve` does not go on"),
-        (lambda line: line.replace(b'"time": ', b'"time": -'), "`time` can't be"),
-        (lambda line: line.replace(b'"20k-', b'"../../20k-'), "`trial` can't be '../../20k-"),
-        (lambda line: line.replace(b'"budget": ', b'"budget": -'), "`budget` can't be -20000"),
+        (lambda line: b"[1, 2]", "it is not JSON"),
     ],
 )
 def test_a_damaged_record_is_refused_with_file_line_and_remedy(
     damageable: Path, tmp_path: Path, damage: Callable[[bytes], bytes], problem: str
 ) -> None:
     path = tmp_path / "records.jsonl"
-    write_unsealed(path, lines_of(RunFolder(damageable / "runs" / "simulated").records))
-    lines = path.read_bytes().splitlines()
+    lines = RunFolder(damageable / "runs" / "simulated").records.read_bytes().splitlines()
     at = next(n for n, line in enumerate(lines) if n and b'"20k-' in line)
     lines[at] = damage(lines[at])
     path.write_bytes(b"\n".join(lines) + b"\n")
+    assert_refused(path, at, problem)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"seed"', '"sead"', "`sead` is unknown"),
+        ('"gated"', '"of_version_9"', "`of_version_9` is unknown"),
+        ('"step": ', '"step": -', "`curve` does not go on"),
+        ('"time": ', '"time": -', "`time` can't be"),
+        ('"20k-', '"../../20k-', "`trial` can't be '../../20k-"),
+        ('"budget": ', '"budget": -', "`budget` can't be -20000"),
+    ],
+)
+def test_a_record_that_no_search_writes_is_refused_though_its_checksum_is_right(
+    damageable: Path, tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    path = tmp_path / "records.jsonl"
+    known = lines_of(RunFolder(damageable / "runs" / "simulated").records)
+    lines = [json.dumps(line) for line in known]
+    at = next(n for n, line in enumerate(lines) if n and '"20k-' in line)
+    lines[at] = lines[at].replace(old, new)
+    write_sealed(path, map(json.loads, lines))
+    assert_refused(path, at, problem)
+
+
+def assert_refused(path: Path, at: int, problem: str) -> None:
+    """Asserts that records are refused at a line, with the problem and the remedy."""
     with pytest.raises(DamagedFileError) as refusal:
         read_records(path)
     assert str(refusal.value).startswith(f"{path}:{at + 1}: ")
@@ -320,7 +342,9 @@ def test_a_trial_whose_line_was_cut_off_is_run_again(run: Path) -> None:
 
 def test_a_last_line_without_its_end_is_kept_and_joined_lines_refused(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
-    path.write_bytes(b'{"a": 1}\n{"b": 2}')
+    append_line(path, {"a": 1})
+    append_line(path, {"b": 2})
+    path.write_bytes(path.read_bytes()[:-1])
     assert list(read_lines(path)) == [{"a": 1}, {"b": 2}]
     truncate_torn_line(path)
     append_line(path, {"c": 3})

@@ -15,7 +15,6 @@ from pathlib import Path
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.formatting import format_count
-from fathom.search.json_lines import read_lines
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.keys.config import load
@@ -69,7 +68,7 @@ def compare(
 def read_ladder(path: Path) -> list[dict[str, float]]:
     """Budget, depth, seed, tokens and loss of every finished trial of a ladder."""
     if path.is_file():
-        return list(read_lines(path))
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
         {
             "budget": record.spec.budget,

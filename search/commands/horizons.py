@@ -13,7 +13,6 @@ from fathom.search.commands.output import (
     command_again,
     exit_by_verdict,
     print_reply,
-    say_unchecked,
 )
 from fathom.search.contract.horizons import horizons_reply
 from fathom.search.horizons.answers import answers_from
@@ -58,7 +57,6 @@ def run_horizons(
             for line in warnings(result.conclusion.audits, command_again()):
                 console.print(line, style="yellow", highlight=False)
             print_whole(f"Report      {result.folder.report}", console)
-            say_unchecked(result.folder.records)
     pairs = zip(ready.horizons, (result.conclusion for result in found), strict=False)
     answers = answers_from(ready.folder, ready.config, pairs)
     print_answers(answers, console)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fathom.search.commands.output import exit_by_verdict, print_reply, say_unchecked
+from fathom.search.commands.output import exit_by_verdict, print_reply
 from fathom.search.contract.horizons import horizons_reply
 from fathom.search.formatting import format_count, shell_command
 from fathom.search.horizons.answers import HorizonAnswers, answers_of, publish_answers
@@ -22,7 +22,6 @@ def report_horizons(path: Path, *, trust: bool, as_json: bool, exit_verdict: boo
     for each in read_horizons(path):
         if each.began:
             result = report_study(each.folder.path, trust=trust)
-            say_unchecked(result.folder.records)
             if result.untracked:
                 text = f"fathom: MLflow is not written: {result.untracked}"
                 print_whole(text, Console(stderr=True))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fathom.search.commands.output import exit_by_verdict, print_reply, say_unchecked
+from fathom.search.commands.output import exit_by_verdict, print_reply
 from fathom.search.commands.run_status import (
     RunStatus,
     print_status,
@@ -25,9 +25,6 @@ def show(
 ) -> None:
     """Prints how far the search of each horizon is."""
     found = [(each, status_of(each.folder.path) if each.began else None) for each in horizons]
-    for _, status in found:
-        if status:
-            say_unchecked(status.folder.records)
     reply = horizons_status_reply(path, found) if as_json or exit_verdict else None
     if reply and as_json:
         print_reply(reply)

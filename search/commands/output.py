@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -25,15 +24,6 @@ def exit_by_verdict(reply: "Reply") -> None:
     from fathom.search.contract.exit_status import exit_status
 
     sys.exit(exit_status(reply.answers))
-
-
-def say_unchecked(records: Path) -> None:
-    """Says that records were begun by a version without checksums, if they were."""
-    from fathom.search.json_lines import lacks_checksums
-
-    if lacks_checksums(records):
-        why = "was begun by a version without checksums: those lines are read as they are"
-        print(f"fathom: {records} {why}", file=sys.stderr)
 
 
 def command_again(without: str = "--extend") -> str:

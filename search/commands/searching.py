@@ -27,7 +27,6 @@ from fathom.search.commands.output import (
     exit_by_verdict,
     exit_interrupted,
     print_reply,
-    say_unchecked,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +97,6 @@ def _reply(result: "RunResult", *, as_json: bool, exit_verdict: bool) -> None:
     """
     from fathom.search.contract.studies import study_reply
 
-    say_unchecked(result.folder.records)
     told = partial(study_reply, "run", result.conclusion, result.folder.path)
     if as_json:
         print_reply(told())
@@ -252,7 +250,6 @@ def report(
         report_horizons(run_folder, trust=trust, as_json=as_json, exit_verdict=exit_verdict)
         return
     result = report_study(run_folder, trust=trust)
-    say_unchecked(result.folder.records)
     if result.untracked:
         print_whole(f"fathom: MLflow is not written: {result.untracked}", Console(stderr=True))
     told = partial(study_reply, "report", result.conclusion, result.folder.path)
@@ -301,7 +298,6 @@ def status(
         horizons_status.show(run_folder, horizons, as_json=as_json, exit_verdict=exit_verdict)
         return
     found = run_status.status_of(run_folder)
-    say_unchecked(found.folder.records)
     if as_json:
         print_reply(run_status.status_reply([found]))
     else:

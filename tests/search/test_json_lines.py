@@ -13,7 +13,6 @@ import pytest
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.json_lines import (
     append_line,
-    lacks_checksums,
     read_as,
     read_lines,
     truncate_torn_line,
@@ -24,7 +23,7 @@ from fathom.search.scheduling.journal import Past, read_past, read_run
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, scheduler, study
-from tests.support.logs import lines_of, write_sealed, write_unsealed
+from tests.support.logs import lines_of, write_sealed
 
 CONFIG = study(budgets=(20_000,))
 
@@ -178,7 +177,6 @@ def test_a_line_says_which_line_it_follows_and_readers_see_neither(tmp_path: Pat
     kept = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["follows"] for line in kept] == ["00000000", kept[0]["crc32"], kept[1]["crc32"]]
     assert list(read_lines(path)) == [{"number": number} for number in range(3)]
-    assert not lacks_checksums(path)
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
@@ -197,19 +195,15 @@ def test_a_torn_last_line_is_mended_and_the_next_follows_what_is_left(
         assert numbers == ([0, 1, 2] if cut == 1 else [0, 2])
 
 
-def test_lines_without_checksums_are_read_and_the_next_ones_follow_them(tmp_path: Path) -> None:
+def test_a_line_without_a_checksum_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
-    write_unsealed(path, [{"number": 0}, {"number": 1}])
-    assert lacks_checksums(path)
-    append_line(path, {"number": 2})
-    append_line(path, {"number": 3})
-    assert [line["number"] for line in read_lines(path)] == [0, 1, 2, 3]
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0], *lines[2:]]))
-    with pytest.raises(DamagedFileError, match=r":2: it does not follow the line before"):
+    for number in range(2):
+        append_line(path, {"number": number})
+    path.write_bytes(path.read_bytes() + b'{"number": 2}\n')
+    with pytest.raises(DamagedFileError, match=r":3: it has no checksum that can be read"):
         list(read_lines(path))
-    path.write_bytes(b"".join(lines) + b'{"number": 4}\n')
-    with pytest.raises(DamagedFileError, match=r":5: it has no checksum where"):
+    path.write_bytes(b'{"number": 0}\n')
+    with pytest.raises(DamagedFileError, match=r":1: it has no checksum .*; .* or delete it"):
         list(read_lines(path))
 
 
@@ -224,17 +218,16 @@ def test_a_refusal_says_what_may_be_kept(tmp_path: Path) -> None:
             list(read_as(path, lambda line: line))
 
 
-@pytest.mark.parametrize("write", [write_sealed, write_unsealed])
-def test_no_trial_goes_back(folder: RunFolder, write: Callable[..., None]) -> None:
-    """Neither by a forger, whose checksums are right, nor in files without them."""
+def test_no_trial_goes_back(folder: RunFolder) -> None:
+    """Not even by a forger, whose checksums are right."""
     lines = lines_of(folder.records)
     ends = [line["outcome"] for line in lines]
     finished, stopped = (ends.index(outcome) for outcome in ("finished", "stopped"))
     back = lines[finished] | {"outcome": "stopped", "rungs": {"16000": 3.0}}
-    write(folder.records, [*lines, back])
+    write_sealed(folder.records, [*lines, back])
     with pytest.raises(DamagedFileError, match="had ended as `finished` already"):
         read_records(folder.records)
-    write(folder.records, [*lines[: stopped + 1], lines[stopped]])
+    write_sealed(folder.records, [*lines[: stopped + 1], lines[stopped]])
     with pytest.raises(DamagedFileError, match="does not continue where it had stopped"):
         read_records(folder.records)
 

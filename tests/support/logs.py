@@ -1,4 +1,4 @@
-"""Files of JSON lines as a forger writes them, or as a version without checksums did."""
+"""Files of JSON lines as a forger writes them."""
 
 import json
 from collections.abc import Iterable
@@ -18,8 +18,3 @@ def write_sealed(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     path.unlink(missing_ok=True)
     for line in lines:
         append_line(path, line, wait=False)
-
-
-def write_unsealed(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Writes lines in place of a file as versions without checksums did."""
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -1,7 +1,7 @@
 """The groups of a study file: each is a frozen value whose attributes are its keys."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
 from operator import not_
@@ -408,20 +408,6 @@ class ResourcesConfig(Group):
 
     Other credentials of clouds and stores are hidden from them. On a cluster each node has its own.
     """
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_replicas(cls, keys: object) -> object:
-        """The keys without `replicas: 1`, which the stored studies of earlier versions have."""
-        if not isinstance(keys, Mapping) or "replicas" not in keys:
-            return keys
-        if keys["replicas"] != 1:
-            raise ValueError(
-                "`replicas` is no key any more, as trials hardly gained by training in one model, "
-                f"got {short(keys['replicas'])}; drop it: small trials share a GPU with "
-                "`gpus_per_trial: 0.25`"
-            )
-        return {key: value for key, value in keys.items() if key != "replicas"}
 
     @field_validator("gpus_per_trial")
     @classmethod

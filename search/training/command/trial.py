@@ -323,7 +323,7 @@ def _kept_points(path: Path) -> list[CurvePoint]:
     """The evaluations of earlier starts of a trial; none where their file is damaged."""
     try:
         truncate_torn_line(path)
-        return list(read_as(path, lambda values: CurvePoint(**values)))
+        return list(read_as(path, lambda values: CurvePoint(**values), sealed=False))
     except DamagedFileError:
         path.unlink()
         return []

@@ -144,7 +144,7 @@ class TrialLog:
             return None
         state = with_parts(state, self._path, lambda: {"training": like()})
         self._points = [CurvePoint(**point) for point in state["points"]]
-        self._layers = state.get("layers", {})
+        self._layers = state["layers"]
         training: dict[str, Any] = state["training"]
         return training
 

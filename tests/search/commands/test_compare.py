@@ -19,6 +19,7 @@ from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from tests.support.command_line import here
 from tests.support.contract import printed_values
+from tests.support.logs import write_sealed
 from tests.support.reporting import printed
 from tests.support.training import record_of
 
@@ -53,7 +54,7 @@ def run_of(folder: Path, split: str, best: float, *, best_depth: int = 4, **keys
     path = folder / config.study
     path.mkdir(parents=True)
     (path / "config.yaml").write_text(dump(config))
-    (path / "records.jsonl").write_text("".join(json.dumps(to_json(r)) + "\n" for r in records))
+    write_sealed(path / "records.jsonl", map(to_json, records))
     return path
 
 

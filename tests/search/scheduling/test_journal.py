@@ -29,13 +29,14 @@ def test_a_report_adds_only_its_new_points_to_the_journal(search: Scheduler) -> 
     assert with_report(record, without_known_points(record, again)).curve == record.curve
 
 
-def test_a_record_without_a_decay_scale_has_the_studys_own_decay(search: Scheduler) -> None:
+def test_a_record_has_every_key_and_one_scale_at_most(search: Scheduler) -> None:
     line = to_json(next(iter(search.live.values())))
     assert from_json({**line, "decay_scale": 4.0}).spec.scale == (1.0, 4.0)
     with pytest.raises(ValueError, match="can't both differ from 1"):
         from_json({**line, "rate_scale": 2.0, "decay_scale": 4.0})
-    del line["decay_scale"]
-    assert from_json(line).spec.decay_scale == 1.0
+    for name in ("decay_scale", "device", "outcome"):
+        with pytest.raises(KeyError, match=name):
+            from_json({key: value for key, value in line.items() if key != name})
 
 
 def test_a_trial_keeps_the_name_of_each_device_that_trained_it(search: Scheduler) -> None:
