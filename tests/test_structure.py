@@ -4,7 +4,9 @@ All but the last tests read the source by `ast`, over the files that are there, 
 """
 
 import ast
+import io
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
@@ -92,6 +94,27 @@ only what it uses."""
 DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
+
+MOST_LINES = 41_819
+"""Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
+writes here what for."""
+MOST_FILES = 15
+"""Most modules of a folder, beside its `__init__`."""
+LARGER_FOLDERS = {
+    "search/analysis": 28,
+    "search/commands": 23,
+    "search/tracking": 19,
+    "search/tables": 18,
+    "search/report": 18,
+    "search/study/planning": 17,
+    "objectives": 16,
+}
+"""Folders that have more -> how many they may have, until rooms divide them. Whoever raises one
+writes here what for."""
+NO_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    tokenize.ENDMARKER,
+}
 
 
 def name_of(path: Path) -> str:
@@ -276,6 +299,41 @@ def test_imports_point_from_later_levels_to_earlier_ones() -> None:
 
 def test_at_most_fourteen_files_stand_directly_in_search() -> None:
     assert len(list((ROOT / "search").glob("*.py"))) <= 14
+
+
+def lines_of_code(path: Path) -> int:
+    """Lines with a token of code; texts that stand alone, such as docstrings, do not count."""
+    with path.open("rb") as file:
+        lines = {
+            line
+            for token in tokenize.generate_tokens(io.TextIOWrapper(file, "utf-8").readline)
+            if token.type not in NO_CODE
+            for line in range(token.start[0], token.end[0] + 1)
+        }
+    for node in nodes_of(path):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def test_the_product_grows_by_decision_only() -> None:
+    product = [path for path in FILES.values() if path.relative_to(ROOT).parts[0] in PACKAGES]
+
+    assert sum(map(lines_of_code, product)) <= MOST_LINES
+
+
+def test_a_folder_holds_fifteen_modules_at_most_or_is_named_with_its_number() -> None:
+    modules = [path for path in FILES.values() if path.stem != "__init__"]
+    folders = Counter(str(path.parent.relative_to(ROOT)) for path in modules)
+    larger = {
+        name: number
+        for name, number in folders.items()
+        if name.split("/")[0] in PACKAGES and number > LARGER_FOLDERS.get(name, MOST_FILES)
+    }
+
+    assert not larger
+    assert all(folders[name] > MOST_FILES for name in LARGER_FOLDERS), "drop one that is no more"
 
 
 def test_the_analysis_needs_records_shapes_and_numpy_alone() -> None:
