@@ -13,6 +13,16 @@ DIGEST_LENGTH = 32
 GZIP = b"\x1f\x8b"
 """First bytes of a gzipped file."""
 
+ARCHIVES = {
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"(\xb5/\xfd": "zstd",
+    b"%PDF": "PDF",
+    b"PAR1": "parquet",
+}
+"""First bytes of a file -> its kind."""
+
 
 def open_regular(path: Path) -> BufferedReader:
     """The opened file, to be read.

@@ -8,17 +8,10 @@ from typing import TypeVar
 
 from fathom.objectives.download import Download, read_download, read_file
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.files import ARCHIVES
 
 Row = TypeVar("Row")
 
-ARCHIVES = {
-    b"PK\x03\x04": "zip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"(\xb5/\xfd": "zstd",
-    b"%PDF": "PDF",
-}
-"""First bytes of a file -> its kind."""
 TAR_AT, TAR = 257, b"ustar"
 """Offset and bytes of the mark of a tar archive, once it is uncompressed."""
 MOST_NULS = 0.01

@@ -4,16 +4,16 @@ A corpus is `stdlib` (the running interpreter's own Python source, always there)
 published text (`download.py`), or the user's own file, folder or glob pattern. Names come before
 paths: a file called `stdlib` is `./stdlib`.
 
-Of a folder or pattern every UTF-8 file is read, in sorted order, uncompressed if its name ends in
-.gz; hidden and binary files are not. Where names in a folder say so, such as `train.txt` and
-`valid.txt`, the latter is held out, and what is for a test is left out.
+Of a folder or pattern every file of UTF-8 text is read, or of UTF-16 or UTF-32 that a mark says, in
+sorted order, uncompressed if its name ends in .gz; hidden and binary files are not. Where names in
+a folder say so, such as `train.txt` and `valid.txt`, the latter is held out, and what is for a test
+is left out.
 """
 
 import glob
-import logging
 import os
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from fathom.objectives.download import (
 )
 from fathom.objectives.errors import ObjectiveError, nearest
 from fathom.objectives.files import digest_of, open_regular
+from fathom.objectives.text.encodings import defect_of, utf8_text
 from fathom.objectives.text.folders import NamedFiles, folder_files, named_files, unreadable
 
 STDLIB = "stdlib"
@@ -46,8 +47,6 @@ BLOCK_BYTES = 1 << 22
 SYSTEM_FILES = ("/proc", "/sys")
 """Folders whose files are made up by the system as they are read."""
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
@@ -67,7 +66,7 @@ def check_corpus(corpus: str) -> None:
     if corpus in DOWNLOADS:
         mirror_file(DOWNLOADS[corpus])
     else:
-        _read(next(_files(corpus)), limit_bytes=1)
+        _read(next(corpus_files(corpus)), limit_bytes=1)
 
 
 def files_by_name(corpus: str) -> NamedFiles | None:
@@ -76,14 +75,18 @@ def files_by_name(corpus: str) -> NamedFiles | None:
     return named_files(Path(path)) if corpus not in CORPORA and os.path.isdir(path) else None
 
 
-def split_bytes(corpus: str, *, validation_fraction: float) -> tuple[int, int] | None:
-    """Bytes to train on and bytes that are held out, about, as they lie on the disk; None if they
-    are not downloaded yet."""
+def split_bytes(
+    corpus: str, *, validation_fraction: float, without: frozenset[Path] = frozenset()
+) -> tuple[int, int] | None:
+    """Bytes to train on and bytes that are held out, about, as they lie on the disk, `without` some
+    files; None if they are not downloaded yet."""
     if named := files_by_name(corpus):
-        return _size(named.train), _size(named.validation)
-    size = corpus_bytes(corpus)
-    if size is None:
+        train, held_out = ({*files} - without for files in (named.train, named.validation))
+        return _size(train), _size(held_out)
+    files = _on_disk(corpus)
+    if not files:
         return None
+    size = _size({*files} - without)
     train = int(size * (1 - validation_fraction))
     return train, size - train
 
@@ -93,7 +96,7 @@ def is_packed(corpus: str) -> bool:
     return any(file.suffix == ".gz" for file in _on_disk(corpus))
 
 
-def _size(files: Sequence[Path]) -> int:
+def _size(files: Collection[Path]) -> int:
     return sum(file.stat().st_size for file in files)
 
 
@@ -106,7 +109,7 @@ def corpus_bytes(corpus: str) -> int | None:
 def _on_disk(corpus: str) -> Sequence[Path]:
     """The files of a corpus; none if it is not downloaded yet."""
     if corpus not in DOWNLOADS:
-        return list(_files(corpus))
+        return list(corpus_files(corpus))
     file = mirror_file(DOWNLOADS[corpus]) or cache_folder() / DOWNLOADS[corpus].path
     return [file] if file.is_file() else []
 
@@ -116,7 +119,7 @@ def corpus_contents(corpus: str) -> Iterator[Iterator[bytes]]:
     if corpus in DOWNLOADS:
         yield iter((read_download(DOWNLOADS[corpus]),))
         return
-    for file in _files(corpus):
+    for file in corpus_files(corpus):
         yield _blocks(file)
 
 
@@ -207,43 +210,24 @@ def _cut(text: bytes, fraction: float) -> int:
 def _documents(corpus: str) -> list[bytes]:
     if corpus in DOWNLOADS:
         return [read_download(DOWNLOADS[corpus])]
-    return _texts(corpus, _files(corpus))
+    return _texts(corpus, corpus_files(corpus))
 
 
 def _texts(corpus: str, files: Iterable[Path]) -> list[bytes]:
-    """The content of the files that are text."""
+    """The content of the files that are text, as UTF-8; `left_out.py` names the others."""
     texts: list[bytes] = []
-    skipped: list[str] = []
+    skipped = ""
     for file in files:
         content = read_file(file) if file.suffix == ".gz" else _read(file)
-        defect = _defect(content)
-        if defect is None:
-            texts.append(content)
-        else:
-            skipped.append(f"{file} has {defect}")
+        text = utf8_text(content)
+        if text is not None:
+            texts.append(text)
+        elif not skipped:
+            skipped = f"{file} {defect_of(file, content)}"
     if not texts:
-        found = skipped[0] if skipped else f"a folder of a split of {corpus!r} is empty"
-        raise ObjectiveError(
-            f"a corpus must be UTF-8 text, but {found}; convert it, or name other files"
-        )
-    if skipped:
-        logger.warning(
-            "corpus %r: left out %d of %d files that are not UTF-8 text, the first: %s",
-            *(corpus, len(skipped), len(skipped) + len(texts), skipped[0]),
-        )
+        found = skipped or f"a folder of a split of {corpus!r} is empty; name other files"
+        raise ObjectiveError(f"a corpus must be UTF-8 text, but {found}")
     return texts
-
-
-def _defect(content: bytes) -> str | None:
-    """Reason why the bytes are not text; None if they are."""
-    at = content.find(0)
-    if at >= 0:
-        return f"a zero byte at offset {at}"
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        return f"the invalid byte 0x{content[error.start]:02x} at offset {error.start}"
-    return None
 
 
 def _read(file: Path, *, limit_bytes: int = -1) -> bytes:
@@ -254,7 +238,7 @@ def _read(file: Path, *, limit_bytes: int = -1) -> bytes:
         raise unreadable(file, error) from error
 
 
-def _files(corpus: str) -> Iterator[Path]:
+def corpus_files(corpus: str) -> Iterator[Path]:
     """Files of a corpus, sorted; raises `ObjectiveError` if there are none."""
     found = False
     for file in _candidates(corpus):

@@ -10,6 +10,7 @@ from fathom.objectives.rows.keys import SPLITS, FilePath, RowsConfig, SplitName,
 from fathom.objectives.rows.transduction.pairs import Pair, read_splits, rows_of, words_of
 from fathom.objectives.rows.word_ids import WORDS_FROM, most_frequent, words_in
 from fathom.objectives.text.corpus import read_whole
+from fathom.objectives.text.left_out import left_out_note
 
 
 class PretrainingConfig(Group):
@@ -74,12 +75,15 @@ class TransductionConfig(RowsConfig):
         return WORDS_FROM + len(self.words(self.read()["train"], self.pretraining_text()))
 
     def data_note(self) -> str:
-        """A line on held-out rows that are trained on as well, and on rows that are far shorter
-        than the context; empty if none are."""
+        """A line on held-out rows that are trained on as well, on rows that are far shorter than
+        the context, and on text that is not read; empty if none are."""
         splits = self.read()
         lengths = [pair.context for pairs in splits.values() for pair in pairs]
         rows = {name: rows_of(pairs) for name, pairs in splits.items()}
-        return "; ".join(filter(None, (rows_note(rows), padding_note(lengths, self.context))))
+        notes = [rows_note(rows), padding_note(lengths, self.context)]
+        if self.pretraining:
+            notes.append(left_out_note(self.pretraining.corpus))
+        return "; ".join(filter(None, notes))
 
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys without the text, and with fewer rows in an evaluation; rows stay as long."""

@@ -15,6 +15,7 @@ from fathom.objectives.text.corpus import (
     split_bytes,
 )
 from fathom.objectives.text.held_out import check_named
+from fathom.objectives.text.left_out import left_out_note, survey
 from fathom.objectives.text.tokenizer import BYTES, CHARS, count_ids
 
 LONG_BYTES = 1 << 24
@@ -55,10 +56,19 @@ class LanguageConfig(NextTokenConfig):
     def most_train_tokens(self) -> int:
         """Bytes of the training split, about; no tokenizer makes more tokens of them."""
         sizes = self._split_bytes()
-        return 0 if sizes is None or is_packed(self.corpus) else sizes[0]
+        if sizes is None or is_packed(self.corpus) or survey(self.corpus).recoded:
+            return 0
+        return sizes[0]
+
+    def data_note(self) -> str:
+        """A line on files of the corpus that are not read; empty if all are."""
+        return left_out_note(self.corpus)
 
     def _split_bytes(self) -> tuple[int, int] | None:
-        return split_bytes(self.corpus, validation_fraction=self.validation_fraction)
+        unread = survey(self.corpus).unread
+        return split_bytes(
+            self.corpus, validation_fraction=self.validation_fraction, without=unread
+        )
 
     def _check_corpus(self) -> None:
         """Raises `ObjectiveError` if the text is too small, whatever the tokenizer (no token is

@@ -1,5 +1,6 @@
 """Next-token prediction on text: nats per token and bits per byte, on text held out of training."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -9,6 +10,8 @@ from fathom.objectives.text.corpus import check_lengths
 from fathom.objectives.text.held_out import check_cut
 from fathom.objectives.text.language.cache import cut_text
 from fathom.objectives.text.language.keys import LanguageConfig
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -20,6 +23,8 @@ class Language(NextToken):
         """The objective with its text read, split and encoded; with a folder for the tokens, only
         if that was not done before."""
         context = keys.context
+        if note := keys.data_note():
+            logger.warning("%s", note)
         text = cut_text(keys, cache if keys.takes_long else None)
         validation = len(text.validation)
         check_lengths(len(text.train), validation, corpus=keys.corpus, context=context)

@@ -3,6 +3,7 @@
 import glob
 import gzip
 import os
+import shlex
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ ROWS_AT_ONCE = 256
 GZIP, ZSTD = ".gz", ".zst"
 JSON_LINES, PARQUET = (".jsonl", ".ndjson", ".json"), ".parquet"
 SYSTEM_FILES = ("/proc", "/sys")
+LONG_WINDOW = "too much memory"
+"""Words of the error of a frame of zstd whose window is too long."""
 UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 Kind = Literal["text", "lines", "rows"]
@@ -136,6 +139,12 @@ def read_blocks(files: Sequence[SourceFile], field: str) -> Iterator[TextBlock]:
                 yield from _bytes(file, before)
         except UNREADABLE as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            if LONG_WINDOW in str(reason):
+                place, plain = (shlex.quote(str(p)) for p in (file.path, file.path.with_suffix("")))
+                raise ObjectiveError(
+                    f"{file.path} must be packed with a window of up to 128 MiB, and has a longer "
+                    f"one (zstd --long); unpack it: zstd -d --long=31 {place} -o {plain}"
+                ) from error
             raise ObjectiveError(
                 f"{file.path} must be readable to its end, got {str(reason).splitlines()[0]}; "
                 "restore it, or leave it out"

@@ -11,6 +11,7 @@ from fathom.objectives.held_out.names import held_out_names
 from fathom.objectives.keys import parse_count
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
+from fathom.objectives.text.left_out import left_out_note
 from fathom.objectives.text.tokenizer import BYTES
 from fathom.objectives.tokens.formats import is_token_place
 from fathom.objectives.tokens.ranges import proposed_keys
@@ -47,7 +48,7 @@ OBJECTIVE_COMMENTS = {
     "train": "as seen from where fathom runs",
     "tokenizer": "bytes, chars or bpe:N, with N token ids; of cut tokens, its file",
     "dtype": "type of an id, by the look of them",
-    "vocabulary": "number of token ids; if none was named, the largest id seen and one",
+    "vocabulary": "number of token ids; if none was named, the largest seen plus one",
 }
 CHEAPER = "to fit the hours; `fathom check` says if one rate suits all shapes"
 
@@ -66,6 +67,8 @@ class Seen:
     vocab_size: int
     held_out: str = ""
     """Names in the folder of the text that say what is held out; empty if none do."""
+    left_out: str = ""
+    """A line on files that are not read; empty if all are."""
 
     @property
     def summary(self) -> str:
@@ -162,6 +165,7 @@ def look(corpus: str, tokenizer: str) -> Seen:
         train_tokens=len(ids.train),
         vocab_size=ids.vocab_size,
         held_out=held_out_names(corpus),
+        left_out=left_out_note(corpus),
     )
 
 
@@ -274,6 +278,7 @@ def summary(seen: Seen, draft: Draft, path: Path) -> str:
     """The summary that `fathom init` prints: text, choice, time, and the next commands."""
     return (
         f"Text      {seen.corpus}: {seen.summary}\n"
+        f"{f'Left out  {seen.left_out}{chr(10)}' if seen.left_out else ''}"
         f"Chosen    budgets {draft.summary} each: {draft.repetition}\n"
         f"Time      {draft.duration}\n"
         f"Limit     {draft.reason}\n"

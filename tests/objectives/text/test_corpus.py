@@ -1,6 +1,5 @@
 import gzip
 import itertools
-import logging
 import os
 import sys
 from pathlib import Path
@@ -116,7 +115,7 @@ def test_a_file_is_split_at_its_last_tenth(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_read_whole_and_sorted_but_for_hidden_and_binary_files(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
 ) -> None:
     write(
         tmp_path,
@@ -130,12 +129,9 @@ def test_a_folder_is_read_whole_and_sorted_but_for_hidden_and_binary_files(
             "latin.txt": "caf\xe9".encode("latin-1"),
         },
     )
-    with caplog.at_level(logging.WARNING):
-        split = read_corpus(str(tmp_path), validation_fraction=FRACTION)
+    split = read_corpus(str(tmp_path), validation_fraction=FRACTION)
     assert split.train == b"a" * 9 + b"\n" + b"b" * 9 + b"\n" + b"c" * 9
     assert split.validation == b"a\nb\nc"
-    assert "left out 2 of 5 files" in caplog.text
-    assert "image.png" in caplog.text
 
 
 def test_a_corpus_is_a_name_before_a_path_and_may_be_a_glob_or_begin_at_home(
@@ -176,14 +172,17 @@ def test_an_invalid_corpus_is_refused_at_once(
 @pytest.mark.parametrize(
     ("content", "defect"),
     [
-        (b"text\x00more", "a zero byte at offset 4"),
-        ("caf\xe9 au lait".encode("latin-1"), "the invalid byte 0xe9 at offset 3"),
+        (b"text\x00more", r"a zero byte at offset 4; tr -d '\\000'"),
+        (
+            "caf\xe9 au lait".encode("latin-1"),
+            r"the invalid byte 0xe9 at offset 3 \(likely LATIN1\); iconv -f LATIN1",
+        ),
     ],
 )
 def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes, defect: str) -> None:
     write(tmp_path, {"bad.bin": content})
     for corpus in (tmp_path / "bad.bin", tmp_path, tmp_path / "*.bin"):
-        with pytest.raises(ObjectiveError, match=rf"bad\.bin has {defect}; convert it"):
+        with pytest.raises(ObjectiveError, match=rf"bad\.bin has {defect}"):
             everything(str(corpus))
 
 
