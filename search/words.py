@@ -15,6 +15,8 @@ STUDY = {
     Advice.LARGER_OR_MORE_FLOPS: "raise `budgets` or `train_flops`",
     Advice.LARGER_OR_MORE_SECONDS: "raise `budgets` or `train_seconds`",
     Advice.RESUME: "resume it",
+    Advice.NAME_SETTINGS: "train more seeds at one setting",
+    Advice.SAME_TOKENS: "train these to the end",
 }
 """Advice -> what to change in a study."""
 TABLE = {
@@ -27,6 +29,8 @@ TABLE = {
     Advice.LARGER_OR_MORE_FLOPS: "compare larger models or longer trainings",
     Advice.LARGER_OR_MORE_SECONDS: "compare larger models or longer trainings",
     Advice.RESUME: "resume it",
+    Advice.NAME_SETTINGS: "export the columns of its settings, or the column of seeds, with it",
+    Advice.SAME_TOKENS: "train them on the same tokens, or name those of more runs with --horizon",
 }
 """Advice -> which runs to add to a table."""
 
@@ -125,6 +129,19 @@ def cause_text(cause: v.Cause) -> str:
         case v.Confounded(setting, values):
             texts = [f"{value} at {', '.join(map(str, depths))}" for value, depths in values]
             return f"{setting} goes with depth ({'; '.join(texts)}), so depth can't be told from it"
+        case v.FewRuns(counted, runs):
+            return f"only {counted} of {runs} runs have a loss at the horizon"
+        case v.UnknownSettings(within, between):
+            return (
+                f"runs of one depth differ by {within:.4f} nats, more than seeds usually do, and "
+                f"depths by {between:.4f}, so settings that the table lacks may be what moves the "
+                "loss"
+            )
+        case v.BelowMeasured(depth, loss, lowest):
+            return (
+                f"only the curve says that depth {depth} is best, at {loss:.4f} nats, far below "
+                f"the lowest loss that was measured, {lowest:.4f}"
+            )
         case v.NoiseHidesDepth(noise):
             return f"seeds differ by {noise:.4f} nats, which hides the effect of depth"
         case v.RatioHidesDepth():

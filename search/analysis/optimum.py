@@ -23,8 +23,10 @@ from fathom.search.analysis.joint_curve import fit_joint_curve, with_ruled_out_e
 from fathom.search.analysis.posterior import DRAWS, Posterior, find_posterior
 from fathom.search.analysis.verdict import (
     PLATEAU_WIDTH,
+    BelowMeasured,
     Kind,
     Location,
+    TheseDepths,
     Verdict,
     judge,
     too_few_depths,
@@ -34,6 +36,9 @@ from fathom.search.records import Outcome, TrialRecord, by_budget, in_order_of_n
 PLATEAU_PROBABILITY = 0.1
 """Smallest probability of lying within `PLATEAU_WIDTH` of the best at which a depth belongs to the
 plateau."""
+MOST_FALL = 0.25
+"""Share of the range of the measured losses by which the expected loss may lie below the lowest:
+twice that of a parabola through three depths as far apart, of which two are equally low."""
 MENTIONED = 0.01
 """Smallest probability of being the best at which a depth is listed with it."""
 
@@ -144,7 +149,7 @@ class Located(BudgetAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotLocated(BudgetAnswer):
-    """A budget with fewer than three finished depths."""
+    """A budget with fewer than three finished depths, or whose curve falls out of the measured."""
 
     lowest_depth: int | None
     """The tested depth with the lowest measured loss; None when no trial finished."""
@@ -218,7 +223,23 @@ def find_with_posterior(
     generator = np.random.default_rng([seed, budget])
     posterior = find_posterior(points, estimates.repeats, generator, draws=draws)
     optimum = _located(records, estimates, points, posterior)
+    if cause := _below_measured(optimum):
+        remedy = TheseDepths((cause.depth,), tuple(points.depths.tolist()))
+        lowest = replace(
+            _not_located(records, estimates), verdict=Verdict(Kind.INSUFFICIENT, cause, remedy)
+        )
+        return _with_tokens_of_shape(lowest, records), None
     return _with_tokens_of_shape(optimum, records), posterior
+
+
+def _below_measured(optimum: Located) -> BelowMeasured | None:
+    """The cause of a verdict that the expected loss lies further below the lowest measured one than
+    a curve through the depths has any right to; None if it does not."""
+    losses = [estimate.loss for estimate in optimum.depths]
+    fall, error = min(losses) - optimum.loss, max(e.standard_error for e in optimum.depths)
+    if fall <= max(MOST_FALL * (max(losses) - min(losses)), PLATEAU_WIDTH, 2 * error):
+        return None
+    return BelowMeasured(optimum.optimal_depth, optimum.loss, min(losses))
 
 
 def _with_tokens_of_shape(optimum: Optimum, records: Sequence[TrialRecord]) -> Optimum:

@@ -125,6 +125,35 @@ class Confounded:
 
 
 @dataclass(frozen=True, slots=True)
+class FewRuns:
+    """Most runs about the size have no loss at the horizon."""
+
+    counted: int
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownSettings:
+    """Runs of one depth differ by more than seeds do: by settings that nothing says."""
+
+    within: float
+    """Standard deviation between runs of a depth, nats."""
+    between: float
+    """Standard deviation between depths, nats."""
+
+
+@dataclass(frozen=True, slots=True)
+class BelowMeasured:
+    """Only the curve falls so far below the losses that were measured."""
+
+    depth: int
+    loss: float
+    """Loss that the curve has at `depth`, nats."""
+    lowest: float
+    """Lowest measured loss of a depth, nats."""
+
+
+@dataclass(frozen=True, slots=True)
 class NoiseHidesDepth:
     """The noise between seeds hides the effect of depth."""
 
@@ -174,6 +203,9 @@ Insufficient = (
     TooFewDepths
     | NoiseUnknown
     | Confounded
+    | FewRuns
+    | UnknownSettings
+    | BelowMeasured
     | NoiseHidesDepth
     | RatioHidesDepth
     | BetweenTested
@@ -260,6 +292,8 @@ class Advice(Enum):
     LARGER_OR_MORE_FLOPS = auto()
     LARGER_OR_MORE_SECONDS = auto()
     RESUME = auto()
+    NAME_SETTINGS = auto()
+    SAME_TOKENS = auto()
 
 
 Remedy = Seeds | MoreTokens | Depths | TheseDepths | OneValue | Keys | NoRemedy | Advice

@@ -64,6 +64,8 @@ class Buying:
                 yield from ((depth, BEYOND.format(end)) for depth in self._paused_beyond(end))
             case v.BetweenTested():
                 yield from ((depth, NEW) for depth in (known.optimal_depth,) if depth)
+            case v.BelowMeasured(depth):
+                yield depth, NEW
             case v.MayCostMore() | v.NoiseHidesDepth() | v.SearchUnfinished():
                 yield from self._telling()
 

@@ -36,7 +36,8 @@ def read_study(address: str, name: str | None) -> tuple[str, list[dict[str, Any]
         if summary.directions != [StudyDirection.MINIMIZE]:
             raise ConfigError(
                 f"the study {printable(summary.study_name)!r} of {shown} must minimise one loss, "
-                "got another direction or several; analyse a CSV of its trials, with --map"
+                f"got {' and '.join(way.name.lower() for way in summary.directions)}; analyse a "
+                "CSV of its trials with a column of held-out losses, named by --map COLUMN=loss"
             )
         trials = optuna.load_study(study_name=summary.study_name, storage=storage).trials
     return summary.study_name, [row for trial in trials for row in _rows(trial)]

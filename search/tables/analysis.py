@@ -9,7 +9,17 @@ from statistics import median
 from fathom.models.shape import Count
 from fathom.search.analysis.optimum import Optimum, find_optimum
 from fathom.search.analysis.token_law import TOKENS
-from fathom.search.analysis.verdict import Confounded, Kind, OneValue, TooFewDepths, Verdict
+from fathom.search.analysis.verdict import (
+    Advice,
+    Confounded,
+    FewRuns,
+    Kind,
+    OneValue,
+    Remedy,
+    TooFewDepths,
+    UnknownSettings,
+    Verdict,
+)
 from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import PartLaw, token_laws_of
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
@@ -17,8 +27,10 @@ from fathom.search.records import TrialRecord
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.choosing import swept_notes
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
+from fathom.search.tables.counted import CountedRuns, count_runs, layers_note, unknown_settings
 from fathom.search.tables.grouping import group_runs
 from fathom.search.tables.horizons import Horizon
+from fathom.search.tables.losses import check_loss_name, name_notes, plausible, positive_losses
 from fathom.search.tables.read import OpenTable
 from fathom.search.tables.runs import NothingAsked, Run, Runs, TableError
 from fathom.search.tables.selecting import ended_rows, rows_where, their_name
@@ -31,13 +43,17 @@ from fathom.search.tables.trials import (
     loss_at,
     table_budget,
 )
-from fathom.search.tables.varying import Decision, decide, in_order, value_of
+from fathom.search.tables.varying import (
+    Decision,
+    decide,
+    in_order,
+    refusal,
+    tokens_differ,
+    value_of,
+)
 from fathom.search.words import table_reason, table_remedy
 
 STEPS_NOTE = ("horizons are in steps, which must be of as many tokens in every run",)
-A_GUESS = 12.5
-"""Nats that a guess among 270,000 tokens loses, more than any vocabulary has."""
-NO_LOSS_NOTE = ("every loss is above 12.5 nats: if these are perplexities, take their logarithm",)
 SEED = 0
 """Seed of the bootstrap."""
 MOST_SIZES = 5000
@@ -143,13 +159,19 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         TableError: when the table does not have what it takes, or what is asked.
     """
     columns = choose_columns(table.names, told, table.label, table.lacking)
+    loss, said = columns.taken["loss"], "loss" in told.values()
+    check_loss_name(loss, table.label)
     question = _named(question, table, columns)
     others = to_read(table.names, columns, table.results, question.columns)
     cells = rows_where(read_cells(table, columns, others), question.where, table.label)
     cells, unended = ended_rows(cells)
+    cells, no_losses = positive_losses(cells, table.label)
     cells = with_whole_batches(cells, question.columns)
     settings = settings_of(cells, question.columns)
-    runs = group_runs(cells, table.label, settings.names, with_names=bool(settings.left))
+    runs = group_runs(
+        cells, table.label, settings.names, settings.shaped, with_names=bool(settings.left)
+    )
+    runs = plausible(runs, loss, table.label, said=said)
     count = budget_count(question, columns, table.label)
     findings, decided = _answers(
         _Asked(runs=runs, question=question, count=count, label=table.label,
@@ -164,13 +186,14 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         notes=(
             *table.notes,
             *_column_notes(columns, count),
+            *name_notes(loss, said),
+            *no_losses,
             *runs.notes,
             *([unended] if unended else []),
             *decided,
             *swept_notes(runs.runs),
-            *_left_note(settings.left),
+            *_left_note((*settings.left, *settings.shaped)),
             *STEPS_NOTE * (runs.unit == "steps"),
-            *NO_LOSS_NOTE * (float(cells.values["loss"].min()) > A_GUESS),
         ),
         noise=question.noise,
         findings=findings,
@@ -247,6 +270,7 @@ class _Case:
     size: int
     near: tuple[Run, ...]
     tokens: float
+    counted: CountedRuns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +325,27 @@ def _answers(asked: _Asked) -> _Answers:
         note = f"each value of {name} has answers of its own, since every shape has all values"
         return findings, (*dict.fromkeys((note, *notes)),)
     findings = tuple(_findings(asked, at, found) for at, found in cases.items())
-    return findings, tuple(dict.fromkeys(n for decision in decisions for n in decision.notes))
+    notes = [n for decision in decisions for n in decision.notes]
+    notes += _case_notes(asked, [case for found in cases.values() for case, _ in found])
+    return findings, (*_outside(asked, classes), *dict.fromkeys(notes))
+
+
+def _outside(asked: _Asked, classes: Mapping[int, Sequence[Run]]) -> Iterator[str]:
+    """Yields how many runs are of none of the sizes that have an answer."""
+    runs = len(asked.runs.runs)
+    inside = len({id(run) for near in classes.values() for run in near})
+    if inside < runs and not asked.question.budgets:
+        yield (
+            f"{inside} of {runs} runs count: the others are of a size that too few depths share "
+            f"within {asked.question.width:.0%} (--width)"
+        )
+
+
+def _case_notes(asked: _Asked, cases: Sequence[_Case]) -> Iterator[str]:
+    """Yields which runs count for the answers, and what depths of one size differ by besides."""
+    for case in cases:
+        yield from case.counted.note
+        yield from layers_note(case.near, asked.count, case.size, asked.columns)
 
 
 def _check_horizons(asked: _Asked) -> None:
@@ -350,12 +394,15 @@ def _cases(
         tokens = horizon.tokens(size) if horizon else full_horizon(near)
         there = [run for run in near if loss_at(run, tokens) is not None]
         if there:
+            if horizon is None and TOKENS not in said and tokens_differ(near):
+                raise refusal(asked.label, size, near, [TOKENS], asked.columns)
             decision = decide(
                 there, asked.runs.settings, said, size=size, label=asked.label,
-                columns=asked.columns,
+                columns=asked.columns, shaped=asked.runs.shaped,
             )  # fmt: skip
             kept = tuple(run for run in near if decision.holds(run))
-            yield _Case(size=size, near=kept, tokens=tokens), decision
+            counted = count_runs(kept, size, tokens, asked.runs.unit)
+            yield _Case(size=size, near=kept, tokens=tokens, counted=counted), decision
 
 
 def _classes(asked: _Asked) -> dict[int, Sequence[Run]]:
@@ -412,7 +459,7 @@ def _findings(
             table=asked.label, rates=decision.rates, noise=asked.question.noise,
         )  # fmt: skip
         records += budget.records
-        optima.append(_optimum(budget, decision.confound, asked))
+        optima.append(_optimum(budget, case, decision.confound, asked))
     return TableFindings(
         table=asked.label,
         counted=asked.count,
@@ -423,19 +470,35 @@ def _findings(
     )
 
 
-def _optimum(budget: TableBudget, confound: Confounded | None, asked: _Asked) -> Optimum:
+def _optimum(
+    budget: TableBudget, case: _Case, confound: Confounded | None, asked: _Asked
+) -> Optimum:
     found = find_optimum(
         budget.records, seed=SEED, noise=asked.question.noise, errors=budget.errors
     )
     slope = found.params_slope if budget.slope is None else budget.slope
     verdict = found.verdict
-    if confound is not None and not isinstance(verdict.cause, TooFewDepths):
-        verdict = Verdict(Kind.INSUFFICIENT, confound, OneValue(confound.setting))
+    cause = confound or case.counted.cause
+    if cause is None and not asked.runs.seeded:
+        cause = unknown_settings(case.near, case.tokens, asked.count, case.size)
+    if cause is not None and not isinstance(verdict.cause, TooFewDepths):
+        verdict = Verdict(Kind.INSUFFICIENT, cause, _remedy(cause, case.counted))
     # A table need not say what heads and ratio its shapes have: no whole shape is its answer.
     return replace(
         found, verdict=verdict, horizon_unit=asked.runs.unit, params_slope=slope, shape=None,
         best_ff_ratio=None,
     )  # fmt: skip
+
+
+def _remedy(cause: Confounded | FewRuns | UnknownSettings, counted: CountedRuns) -> Remedy:
+    """The remedy of what a table lacks."""
+    match cause:
+        case Confounded(setting):
+            return OneValue(setting)
+        case FewRuns():
+            return Advice.SAME_TOKENS if counted.elsewhere else Advice.LOWER_LEARNING_RATE
+        case UnknownSettings():
+            return Advice.NAME_SETTINGS
 
 
 def _spanned(numbers: Sequence[float]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.search.tables.cells import Cells, Texts
+from fathom.search.tables.counted import check_repeats
 from fathom.search.tables.runs import NO_TIME, Array, Run, Runs, TableError
 
 IDENTITY = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "seed")
@@ -27,10 +28,12 @@ class _Groups:
 
 
 def group_runs(
-    cells: Cells, label: str, settings: Sequence[str] = (), *, with_names: bool = False
-) -> Runs:
-    """The runs of a table; `settings` are columns of `cells.texts`, and `with_names` says that it
-    has columns of which rows may differ in the name alone.
+    cells: Cells, label: str, settings: Sequence[str] = (), shaped: Sequence[str] = (), *,
+    with_names: bool = False,
+) -> Runs:  # fmt: skip
+    """The runs of a table; `settings` are columns of `cells.texts`, as are `shaped`, of which each
+    shape has one value; `with_names` says that it has columns of which rows may differ in the name
+    alone.
 
     Raises:
         TableError: when no row has a loss.
@@ -48,14 +51,16 @@ def group_runs(
         )
     kept = _without_blank_seeds(cells.at(has_size))
     time = _time(kept.values)
-    found = _groups(kept, time, settings, notes)
+    found = _groups(kept, time, [*settings, *shaped], notes)
     runs: list[Run] = []
     for rows in found.rows:
         own = {name: texts.values[texts.codes[rows[0]]] for name, texts in found.settings.items()}
         runs += [replace(run, settings=own) for run in _runs_of(kept.values, rows, time)]
     repeats = _repeats(runs)
+    seeded = not repeats and len(set(kept.values.get("seed", np.zeros(1)).tolist())) > 1
     if "seed" not in kept.values and repeats > 0:
         if not with_names and "run" not in kept.values:
+            check_repeats(runs, label)
             runs = _with_seeds(runs)
             notes.append("rows that differ only in the loss are counted as other seeds")
         else:
@@ -64,8 +69,20 @@ def group_runs(
                 "count as their mean, and what they differ by is not called noise; if a column "
                 "tells seeds apart, --map COLUMN=seed"
             )
+    elif repeats > 0:
+        notes.append(
+            f"{repeats} runs repeat a shape at the same settings and the same seed, and count as "
+            "their mean; if a setting differs between them, export its column too"
+        )
     unit = {"tokens": "tokens", "step": "steps"}.get(time, "")
-    return Runs(runs=tuple(runs), unit=unit, notes=tuple(notes), settings=tuple(found.settings))
+    return Runs(
+        runs=tuple(runs),
+        unit=unit,
+        notes=tuple(notes),
+        settings=tuple(name for name in found.settings if name not in shaped),
+        shaped=tuple(name for name in found.settings if name in shaped),
+        seeded=seeded,
+    )
 
 
 def _without_blank_seeds(cells: Cells) -> Cells:

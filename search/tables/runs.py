@@ -53,6 +53,11 @@ class Run:
         return *self.shape, self.params_total, self.params_non_embedding
 
     @property
+    def training(self) -> tuple[object, ...]:
+        """What final losses of one training at several horizons have in common."""
+        return *self.sized_shape, self.seed, self.learning_rate, *self.settings.items()
+
+    @property
     def label(self) -> str:
         """Width x depth, with d_ff where the table has it."""
         return f"{self.d_model}x{self.depth}" + (f"/{self.d_ff}" if self.d_ff else "")
@@ -73,3 +78,7 @@ class Runs:
     """Sentences on what was left out or taken for something."""
     settings: tuple[str, ...] = ()
     """Names of the settings, as the table has them."""
+    shaped: tuple[str, ...] = ()
+    """Columns of which each shape has one value, and which may be settings all the same."""
+    seeded: bool = True
+    """True if the table has a column that tells the seeds of a shape apart."""

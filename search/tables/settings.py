@@ -30,6 +30,7 @@ SETTINGS = _words_in(
     "position positional rope rotary alibi tie tied tying bias ema accumulation accum epochs",
     "unique repeat repeats parametrization parameterization mup anneal annealing cooldown",
     "smoothing coef coefficient weight experts moe topk softcap objective task language lang",
+    "tokens_per per_param per_parameter chinchilla temperature",
     "domain curriculum augmentation regularization teacher distillation quantization sparsity",
     "recipe",
 )
@@ -37,8 +38,8 @@ SETTINGS = _words_in(
 OUTCOMES = _words_in(
     "loss losses acc accuracy ppl perplexity bpb bpc nll ce entropy score bleu rouge chrf f1",
     "wer error err mfu hfu flops tflops pflops macs flop mem memory vram gb mb gib mib time",
-    "times seconds secs sec hours hour minutes min mins ms duration runtime elapsed eta",
-    "latency throughput speed cost price usd energy power watts temperature utilization epoch",
+    "times seconds secs sec hours hour minutes min mins ms duration runtime elapsed",
+    "latency throughput speed cost price usd energy power watts utilization epoch",
     "mmlu hellaswag arc piqa winogrande boolq lambada gsm8k humaneval metric metrics diverged",
     "nan grad_norm param_norm weight_norm update_norm per_sec per_second tok_s it_s",
 )
@@ -61,15 +62,18 @@ DERIVED = _words_in(
     "params param parameters parameter nparams embedding embeddings flops width hidden dim",
     "d_model n_embd dmodel d_ff ffn ff mlp intermediate inner layers layer depth blocks block",
     "loops loop recurrence recurrences aspect ratio expansion size sizes scale tokens token",
-    "chinchilla label shape",
+    "label shape",
 )
-"""Words in the names of columns that describe the shape, or follow from it."""
+"""Words in the names of columns that describe the shape, or follow from it, as far as their values
+do."""
 NOT_THE_TRAINING = _words_in("eval val valid validation test log save parallel workers")
 """Words that say that a batch or a number of steps in the same name is not that of the training."""
 MICRO = _words_in("micro per_device device_batch")
 """Words in the names of columns with the batch that one device takes at once."""
 ACCUMULATED = _words_in("accum accumulation")
 """Words in the names of columns with the number of such parts in a whole batch."""
+SHAPED = ("depth", "d_model", "d_ff", "params_non_embedding")
+"""Our columns from whose numbers those of a shape follow."""
 HEADS = _words_in("heads head nhead nheads kv")
 """Words in the names of columns with the heads or their width, which may follow from the width of
 the model."""
@@ -82,6 +86,9 @@ REGIMES = _words_in(
 compared."""
 NOT_METRICS = _words_in("coef coefficient weight scale type fn function name")
 METRIC = re.compile(r"^(train|eval|val|valid|validation|test|perf|system|time|metrics?|summary)/")
+FOLLOWS = 0.1
+"""Residual of the logarithm of a column up to which it follows from the shape as a power of depth,
+width and size, rounded."""
 MOST_DIGITS = 2
 """Significant digits of a share, such as 0.1, up to which it looks chosen and not measured."""
 
@@ -94,7 +101,9 @@ class ColumnRole(Enum):
     NAME = auto()
     """Keeps the books: who, when, where, which run."""
     RESULT = auto()
-    """What a training gave, or what follows from a shape."""
+    """What a training gave."""
+    OF_SHAPE = auto()
+    """What a shape has, or what follows from it, unless its values say otherwise."""
 
 
 def role_of(name: str) -> ColumnRole:
@@ -104,10 +113,10 @@ def role_of(name: str) -> ColumnRole:
     if METRIC.match(name.strip().lower()) or name.strip().startswith("_"):
         return ColumnRole.RESULT
     last = {words[-1], "_".join(words[-2:])} if words else {""}
-    if last & OUTCOMES and not found & NOT_METRICS:
+    if last & OUTCOMES and not found & NOT_METRICS and not (found & SETTINGS and last & {"min"}):
         return ColumnRole.RESULT
     if last & {"layers", "layer", "params", "parameters", "loops"}:
-        return ColumnRole.RESULT
+        return ColumnRole.OF_SHAPE
     if found & NOT_THE_TRAINING and found & {"batch", "bs", "seq", "data_parallel", "accumulation"}:
         return ColumnRole.NAME
     if found & SETTINGS:
@@ -117,7 +126,7 @@ def role_of(name: str) -> ColumnRole:
     if last & KINDS:
         return ColumnRole.SETTING
     if found & (DERIVED | OUTCOMES):
-        return ColumnRole.RESULT
+        return ColumnRole.OF_SHAPE
     return ColumnRole.UNKNOWN
 
 
@@ -155,6 +164,8 @@ class Settings:
     """Columns that are settings; where several part the rows in the same way, only the first."""
     left: tuple[str, ...]
     """Columns with several values that are taken for names."""
+    shaped: tuple[str, ...] = ()
+    """Columns of numbers of which each shape has one, which do not follow from it."""
 
 
 def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
@@ -163,11 +174,14 @@ def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
     shapes = _shapes(cells.values)
     rates = cells.values.get("learning_rate")
     seen = set() if rates is None else {_pattern(np.nan_to_num(rates, nan=-1.0))}
-    found, left = set(), set()
+    found, left, shaped = set(), set(), set()
     for name in sorted(cells.texts, key=lambda name: (name not in asked, len(name))):
         texts = cells.texts[name]
         if name not in asked and not _is_setting(name, texts, shapes, cells.values["depth"]):
-            left |= {name} if len(texts.values) > 1 else set()
+            of_shape = role_of(name) is ColumnRole.OF_SHAPE
+            if of_shape and _stands_alone(texts, shapes, cells.values):
+                shaped.add(name)
+            left |= {name} if len(texts.values) > 1 and not of_shape else set()
             continue
         pattern = _pattern(texts.codes)
         found |= {name} if name in asked or pattern not in seen else set()
@@ -175,6 +189,7 @@ def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
     return Settings(
         names=tuple(name for name in cells.texts if name in found),
         left=tuple(name for name in cells.texts if name in left),
+        shaped=tuple(name for name in cells.texts if name in shaped),
     )
 
 
@@ -224,15 +239,39 @@ def _is_setting(
     if len(texts.values) < 2 or texts.cut:
         return False
     role = role_of(name)
-    if role is not ColumnRole.UNKNOWN:
+    if role not in (ColumnRole.UNKNOWN, ColumnRole.OF_SHAPE):
         return role is ColumnRole.SETTING
     numbers = [texts.number(value) for value in texts.values if value]
-    if all(number is not None for number in numbers):
-        return _chosen([number for number in numbers if number is not None], shapes, texts)
     pairs = len(np.unique(np.stack([texts.codes, shapes]), axis=1).T)
+    if all(number is not None for number in numbers):
+        if role is ColumnRole.OF_SHAPE and pairs == len(np.unique(shapes)):
+            return False
+        return _chosen([number for number in numbers if number is not None], shapes, texts)
     if pairs == len(texts.values):
         return False  # no value is of two shapes: it is a name
     return not _names_depth(texts, depths)
+
+
+def _stands_alone(
+    texts: Texts, shapes: NDArray[np.int64], values: Mapping[str, NDArray[np.float64]]
+) -> bool:
+    """True for chosen numbers of which each shape has one that is no power of its depth, width and
+    size: a setting that went with the shape."""
+    numbers = _numbers(texts)
+    _, first = np.unique(shapes, return_index=True)
+    if len(texts.values) < 2 or numbers is None or not _chosen(numbers, shapes[first], texts):
+        return False
+    column = np.array(numbers)[texts.codes[first]]
+    if (column <= 0).any():
+        return True
+    sizes = [np.log(values[name][first]) for name in (*SHAPED, "params_total") if name in values]
+    design = np.stack([np.ones(len(first)), *sizes], axis=1)
+    known = np.isfinite(design).all(axis=0)
+    fitted = np.linalg.lstsq(design[:, known], np.log(column), rcond=None)[0]
+    missed = np.log(column) - design[:, known] @ fitted
+    few = 2 * len(texts.values) <= len(first)
+    spare = len(first) - int(np.linalg.matrix_rank(design[:, known]))
+    return float(np.abs(missed).max()) > FOLLOWS or (few and spare < 1)
 
 
 def _chosen(numbers: Sequence[float], shapes: NDArray[np.int64], texts: Texts) -> bool:

@@ -67,15 +67,25 @@ def loss_at(run: Run, tokens: float) -> float | None:
 def full_horizon(runs: Sequence[Run]) -> float:
     """The latest tokens that most of the depths reach; with fewer than three, those that most do.
 
-    Nothing before half of the longest run counts.
+    Nothing before half of the longest run counts, but where only final losses are known: there the
+    latest tokens that most runs are near as well, if there are any.
     """
     whole = [run for run in runs if len(run.tokens)]
     ends = {float(run.tokens[-1]) for run in whole if not run.diverged}
     ends = ends or {float(run.tokens[-1]) for run in whole}
     late = sorted(end for end in ends if end >= SHORT * max(ends))
-    depths = {e: len({run.depth for run in whole if loss_at(run, e) is not None}) for e in late}
+    final = all(len(run.tokens) == 1 for run in whole)
+    tried = sorted(ends) if final else late
+    near = {e: [run for run in whole if loss_at(run, e) is not None] for e in tried}
+    depths = {end: len({run.depth for run in near[end]}) for end in tried}
     enough = max(ENOUGH_DEPTHS, MOST_DEPTHS * len({run.depth for run in whole}))
     reached = [end for end in late if depths[end] >= enough]
+    if final:
+        most = len({run.training for run in whole}) / 2
+        reached = [
+            end for end in tried
+            if depths[end] >= enough and len({run.training for run in near[end]}) >= most
+        ] or reached  # fmt: skip
     return max(reached or late, key=lambda end: (not reached and depths[end], end), default=NO_TIME)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from fathom.search.analysis.verdict import Confounded
-from fathom.search.formatting import format_count, printable, ranges
+from fathom.search.formatting import format_count, printable, ranges, rounded_count
 from fathom.search.tables.cells import Texts
 from fathom.search.tables.columns import as_argument
 from fathom.search.tables.runs import Run, TableError
@@ -50,12 +50,12 @@ class Decision:
 
 def decide(
     runs: Sequence[Run], settings: Sequence[str], said: Sequence[str], *, size: int, label: str,
-    columns: Mapping[str, str],
+    columns: Mapping[str, str], shaped: Sequence[str] = (),
 ) -> Decision:  # fmt: skip
     """What is done about the settings that vary among the runs of about one size.
 
     `said` are the columns that the question names; `columns` has our names of columns -> the
-    table's own.
+    table's own; `shaped` are columns that are settings only where they go with depth.
 
     Raises:
         TableError: when what is unsaid is not decided by the table either.
@@ -64,6 +64,7 @@ def decide(
     told = {*said, *(ours[name] for name in said if name in ours)}
     unsaid = [name for name in settings if name not in told and varies(runs, name)]
     undecided, decision = _by_table(runs, unsaid)
+    undecided += [name for name in shaped if name not in told and _splits_depths(runs, name)]
     if RATE not in told and rates_differ(runs):
         undecided.append(RATE)
     if TOKENS not in told and tokens_differ(runs):
@@ -192,6 +193,13 @@ def goes_with_depth(runs: Sequence[Run], name: str) -> bool:
     return not set.intersection(*depths.values())
 
 
+def _splits_depths(runs: Sequence[Run], name: str) -> bool:
+    """True if a column goes with depth and is no other name of it: depths share values."""
+    return goes_with_depth(runs, name) and any(
+        len(depths) > 1 for depths in depths_by_value(runs, name).values()
+    )
+
+
 def depths_by_value(runs: Sequence[Run], name: str) -> dict[str, tuple[int, ...]]:
     """The values of a setting, numbers by size, with the depths that have them."""
     found: dict[str, set[int]] = defaultdict(set)
@@ -239,6 +247,8 @@ def _flags(
     hold = f"hold it with --where {column}={as_argument(kept)}"
     if name == TOKENS:
         yield "train them on the same tokens"
+        if len(values[kept]) >= ENOUGH and Texts.number(kept):
+            yield f"compare those with --horizon {rounded_count(float(kept))}"
         yield f"compare them as they are with --map {column}=ignore"
         return
     if not goes_with_depth(runs, name):

@@ -63,12 +63,6 @@ def test_seeds_that_are_copies_say_nothing_of_the_noise() -> None:
     assert "no shape has two seeds whose losses differ" in table_reason(optimum.verdict)
 
 
-def test_losses_that_can_be_none_are_noted() -> None:
-    rows = [row | {"loss": 20.0 + index} for index, row in enumerate(finals())]
-
-    assert "if these are perplexities" in " ".join(answered(rows).notes)
-
-
 def test_sizes_near_a_budget_are_corrected_by_the_gain_of_the_whole_table() -> None:
     sizes = np.exp(np.linspace(-0.09, 0.09, len(DEPTHS)))
     rows: list[dict[str, object]] = [

@@ -38,11 +38,18 @@ def test_a_setting_is_known_by_its_name(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["train/loss", "eval/accuracy", "grad_norm", "batch_time", "tokens_per_sec", "val_ppl",
-     "peak_memory_gb", "_step", "_runtime", "params_blocks", "params_no_input_embedding",
-     "total_flops", "unique_layers", "loops", "embedding_dim", "z_loss", "train/lr"],
+     "peak_memory_gb", "_step", "_runtime", "total_flops", "z_loss", "train/lr"],
 )  # fmt: skip
-def test_what_a_training_gave_or_a_shape_has_is_no_setting(name: str) -> None:
+def test_what_a_training_gave_is_no_setting(name: str) -> None:
     assert role_of(name) is ColumnRole.RESULT
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["params_blocks", "params_no_input_embedding", "unique_layers", "loops", "embedding_dim"],
+)
+def test_what_a_shape_has_is_no_setting_by_its_name_alone(name: str) -> None:
+    assert role_of(name) is ColumnRole.OF_SHAPE
 
 
 @pytest.mark.parametrize(
