@@ -94,8 +94,8 @@ def _survey(files: tuple[Path, ...], times: tuple[tuple[int, int], ...]) -> Surv
 
 
 def _listed(words: Sequence[str], number: int) -> str:
-    more = f", and {number - MOST_NAMES:,} more" if number > MOST_NAMES else ""
-    return ", ".join(words[:MOST_NAMES]) + more
+    more = f"; and {number - MOST_NAMES:,} more" if number > MOST_NAMES else ""
+    return "; ".join(words[:MOST_NAMES]) + more
 
 
 def _content(file: Path, *, whole: bool) -> bytes:

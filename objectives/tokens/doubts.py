@@ -47,11 +47,11 @@ WORDS = {
 
 
 class TypeDoubtError(ObjectiveError):
-    """Raw ids are of a type that nothing says, probably of `dtype`."""
+    """Ids of a raw file are of a type that nothing says, probably of `dtype`."""
 
-    def __init__(self, message: str, dtype: str) -> None:
+    def __init__(self, message: str, file: Path, dtype: str) -> None:
         super().__init__(message)
-        self.dtype = dtype
+        self.file, self.dtype = file, dtype
 
 
 def sample_of(file: Path) -> bytes:
@@ -64,18 +64,20 @@ def sample_of(file: Path) -> bytes:
         return b"".join(os.pread(opened.fileno(), PIECE_BYTES, start // 8 * 8) for start in steps)
 
 
-def refuse_form(file: Path, head: bytes, dtype: str | None) -> None:
+def refuse_form(file: Path, dtype: str | None) -> None:
     """Refuses a file that is packed, an archive, a pickle, or text.
 
     Raises:
         ObjectiveError: with the remedy.
     """
+    content = sample_of(file)
+    head = content[:PIECE_BYTES]
     words = next((words for first, words in FORMS.items() if head.startswith(first)), "")
     if head.startswith(GZIP) and not _unpacks(head):
         words = ""
     if head.startswith(PICKLES):
         words = "a pickle, which is never opened since it may run code; save its ids by np.save"
-    if not words and dtype is None and _is_text(sample_of(file)):
+    if not words and dtype is None and _is_text(content):
         words = (
             "text; fathom tokenize {file} --tokenizer bpe:8192 --out FOLDER cuts it into tokens, "
             "and `dtype: uint8` takes its bytes for ids"
@@ -109,6 +111,7 @@ def refuse_type(file: Path, size: int, dtype: str | None) -> None:
             f"{file} must be ids of 2 bytes where nothing says their type, but {WORDS[likely]}; "
             f"`dtype: {shown(likely)}` reads them{torn if size % width else ''} (`dtype: uint16` "
             "if they are meant so)",
+            file,
             likely,
         )
 
@@ -132,6 +135,12 @@ def likely_type(content: bytes) -> str:
     lows, highs = set(low.tolist()), set(high.tolist())
     few = len(highs) >= 8 and len(lows) < 128 and len(low) >= 4 * FEWEST
     return "uint8" if few and (highs <= lows or lows <= highs) else ""
+
+
+def is_wide_as_bytes(content: bytes) -> bool:
+    """True if ids, read as one byte each, look as if they had two."""
+    low, high = _columns(content, "<u1", 2).T
+    return _is_upper(high, low)
 
 
 def fractions(content: bytes) -> str:

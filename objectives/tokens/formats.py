@@ -3,7 +3,7 @@
 import glob
 import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,30 @@ import numpy as np
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import open_regular
-from fathom.objectives.held_out.names import by_split, named_apart, split_of
-from fathom.objectives.tokens.doubts import TypeDoubtError, likely_type, sample_of, shown
+from fathom.objectives.held_out.names import by_split, entries_of, named_apart, split_of
+from fathom.objectives.tokens.doubts import (
+    TypeDoubtError,
+    likely_type,
+    refuse_form,
+    sample_of,
+    shown,
+)
 from fathom.objectives.tokens.raw import raw_segment
-from fathom.objectives.tokens.shards import SPLITS, TRAIN, is_shard_folder, read_index, segments_of
+from fathom.objectives.tokens.shards import (
+    INDEX,
+    SPLITS,
+    TRAIN,
+    is_shard_folder,
+    read_index,
+    segments_of,
+)
 from fathom.objectives.tokens.stream import Segment
 
 NUMPY_HEAD = b"\x93NUMPY"
 RAW, NUMPY, ARROW, PARQUET = ".bin", ".npy", ".arrow", ".parquet"
 SUFFIXES = (RAW, NUMPY, ARROW, PARQUET)
-COMPANIONS = (".idx", ".json", ".pkl", ".md", ".model")
+PACKED, MEGATRON = (".gz", ".zst", ".xz", ".bz2"), ".idx"
+COMPANIONS = (MEGATRON, ".json", ".pkl", ".md", ".model")
 """Suffixes of what other programs write beside token ids."""
 STATE, DATASETS = "state.json", "dataset_dict.json"
 """Files of a folder that `datasets` has written."""
@@ -55,11 +69,29 @@ def find_tokens(place: str, split: str, *, column: str | None, dtype: str | None
     if path.is_dir() and is_shard_folder(path):
         return _own(path, split)
     files = _files(place, path, split)
-    segments = [part for file in files for part in _segments(file, column, dtype)]
+    try:
+        segments = [part for file in files for part in _segments(file, column, dtype)]
+    except TypeDoubtError as doubt:
+        _refuse_mixture(files, doubt)
+        raise
     found = tuple(segment for segment in segments if segment.tokens)
     if not found:
         raise ObjectiveError(f"{place} must hold token ids, got none; name other files")
     return TokenData(segments=found)
+
+
+def _refuse_mixture(files: Sequence[Path], doubt: TypeDoubtError) -> None:
+    """Refuses raw files of several types, which no `dtype` reads."""
+    raw = (file for file in files if file.suffix in (RAW, NUMPY) and not _begins(file, NUMPY_HEAD))
+    other = next((f for f in raw if (likely_type(sample_of(f)) or "uint16") != doubt.dtype), None)
+    if other is not None:
+        new = str(doubt.file.with_suffix(".ids.npy"))
+        raise ObjectiveError(
+            f"raw files must have ids of one type, got {doubt.dtype} in {doubt.file} by their look "
+            f'and another in {other}; write the former with its type, python -c "import numpy as '
+            f'np; np.save({new!r}, np.fromfile({str(doubt.file)!r}, {doubt.dtype!r}))", and leave '
+            "it out"
+        )
 
 
 def _own(folder: Path, name: str) -> TokenData:
@@ -74,6 +106,26 @@ def _own(folder: Path, name: str) -> TokenData:
         bytes=split.bytes,
         hashes=tuple(shard.sha256 for shard in split.shards),
     )
+
+
+def passed_over(place: str) -> list[str]:
+    """What in a folder of token ids looks like them and is not read, each with the reason."""
+    folder = Path(os.path.expanduser(place))
+    if not folder.is_dir() or any((folder / name).is_file() for name in (INDEX, STATE, DATASETS)):
+        return []
+    return [f"{entry} {reason}" for entry in entries_of(folder) if (reason := _unread(entry))]
+
+
+def _unread(entry: Path) -> str:
+    """The reason why an entry of a folder is not read; empty if it is, or holds no ids."""
+    if entry.is_dir():
+        return "is a folder" if any(file.suffix in SUFFIXES for file in entry.iterdir()) else ""
+    inner = Path(entry.stem).suffix if entry.suffix in PACKED else entry.suffix
+    if entry.suffix not in SUFFIXES and inner.lower() in SUFFIXES:
+        return "is packed" if inner != entry.suffix else f"does not end in {inner.lower()}"
+    if entry.suffix == MEGATRON and not entry.with_suffix(RAW).exists():
+        return f"has no {RAW} beside it"
+    return "is empty" if entry.suffix in SUFFIXES and not entry.stat().st_size else ""
 
 
 def has_split(place: str, split: str) -> bool:
@@ -170,9 +222,11 @@ def _segments(file: Path, column: str | None, dtype: str | None) -> list[Segment
             raise TypeDoubtError(
                 f"{file} must be a .npy file, and has no header of one; raw ids, as OLMo writes "
                 f"them, are read with their `dtype`, most likely `dtype: {shown(kind)}`",
+                file,
                 kind,
             )
         if file.suffix != RAW and dtype is None:
+            refuse_form(file, dtype)
             raise ObjectiveError(
                 f"files of token ids must end in {', '.join(SUFFIXES)}, got {file}; text becomes "
                 "tokens with `fathom tokenize`, and raw ids are read with their `dtype`"

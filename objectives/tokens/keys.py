@@ -9,12 +9,14 @@ from pydantic import Field
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.held_out.files import check_apart, overlap_note
 from fathom.objectives.keys import NextTokenConfig, Number, Positive, Real
-from fathom.objectives.tokens.formats import TokenData, find_tokens, has_split
+from fathom.objectives.tokens.formats import TokenData, find_tokens, has_split, passed_over
 from fathom.objectives.tokens.ranges import check_ids, largest_id, type_note, vocabulary_note
 from fathom.objectives.tokens.shards import TOKENIZER, TRAIN, VALIDATION
 from fathom.objectives.tokens.stream import TokenFiles
 from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
 
+MOST_NAMES = 5
+"""Files that a line names."""
 APART = (
     "name other files; without `validation` the files of `train` with a name such as val.bin are "
     "held out, or its last part"
@@ -71,9 +73,13 @@ class TokensConfig(NextTokenConfig):
 
     def data_note(self) -> str:
         """A line on held-out tokens that are trained on as well, on ids that look like another
-        `dtype`, and on a vocabulary far larger than they use; empty if all is well."""
+        `dtype`, on files that are not read, and on a vocabulary far larger than the ids in use;
+        empty if all is well."""
         found = self.splits()
         notes = [overlap_note(found.train, found.validation)]
+        places = dict.fromkeys(filter(None, (self.train, self.validation)))
+        if unread := [words for place in places for words in passed_over(place)]:
+            notes.append(f"not read: {'; '.join(unread[:MOST_NAMES])}, {len(unread)} in all")
         if self.dtype:
             notes.append(type_note(found.train, self.dtype))
         if all(data.hashes is None for data in found.data):

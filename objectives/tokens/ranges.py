@@ -11,6 +11,7 @@ from fathom.objectives.held_out.files import times_of
 from fathom.objectives.tokens.doubts import (
     TypeDoubtError,
     fitting_types,
+    is_wide_as_bytes,
     likely_type,
     sample_of,
     shown,
@@ -76,8 +77,11 @@ def proposed_keys(place: str) -> dict[str, object]:
 def type_note(split: TokenFiles, dtype: str) -> str:
     """A line on a `dtype` beside ids that look like another one; empty if none does."""
     for segment in split.segments[:SAMPLES]:
-        likely = likely_type(sample_of(Path(segment.path))) if segment.offset == 0 else ""
-        if likely and np.dtype(likely) != np.dtype(segment.dtype) and _narrower(segment, likely):
+        content = sample_of(Path(segment.path)) if segment.offset == 0 else b""
+        likely = likely_type(content)
+        if dtype == "uint8":
+            likely = "uint16" if is_wide_as_bytes(content) else ""
+        if likely and _differs(segment, likely):
             return (
                 f"the ids of {segment.path} look as if they were `dtype: {shown(likely)}` and not "
                 f"{dtype}"
@@ -97,9 +101,11 @@ def vocabulary_note(split: TokenFiles, place: str) -> str:
     )
 
 
-def _narrower(segment: Segment, likely: str) -> bool:
-    """True unless ids of 4 bytes are read as such, whatever their sign."""
-    return np.dtype(segment.dtype).itemsize != np.dtype(likely).itemsize or ">" in likely
+def _differs(segment: Segment, likely: str) -> bool:
+    """True for a type of another width or order of bytes, whatever its sign."""
+    stored = np.dtype(segment.dtype)
+    swapped = likely.startswith(">") != (stored.byteorder == ">")
+    return swapped or stored.itemsize != np.dtype(likely).itemsize
 
 
 def _range(split: TokenFiles) -> tuple[int, int, Segment]:

@@ -42,7 +42,7 @@ def raw_segment(file: Path, dtype: str | None) -> Segment:
         return _agreed(_with_header(file, head, size), dtype, "its header")
     if stored := shard_type(file):
         return Segment(str(file), 0, size // np.dtype(stored).itemsize, stored)
-    refuse_form(file, head, dtype)
+    refuse_form(file, dtype)
     if _has_header(head) and int.from_bytes(head[:4], "little") in OTHER_HEADERS:
         raise ObjectiveError(
             f"{file} must hold token ids, got the header of another file of llm.c, such as "

@@ -79,8 +79,8 @@ def refuse_others(folder: Path) -> None:
     if program:
         raise ObjectiveError(
             f"{folder} must hold ids alone or shards of `fathom tokenize`, and holds chunks of "
-            f"{program}; write their ids as one .npy file by {program} itself, or cut the text "
-            "again: fathom tokenize TEXT --tokenizer tokenizer.json --out FOLDER"
+            f"{program}, which are not read; cut the text that they were made of: fathom tokenize "
+            "TEXT --tokenizer tokenizer.json --out FOLDER"
         )
 
 

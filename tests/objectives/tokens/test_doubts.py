@@ -100,6 +100,19 @@ def test_fractions_are_refused_with_the_command_that_makes_them_whole(
     assert (np.fromfile(tmp_path / "ids.u4.bin", "<u4") == ids).all()
 
 
+def test_raw_files_of_two_types_are_refused_with_what_reads_them(tmp_path: Path) -> None:
+    ids = words(50_257)
+    ids.astype("<u2").tofile(tmp_path / "a.bin")
+    ids.astype("<u4").tofile(tmp_path / "b.bin")
+    with pytest.raises(ObjectiveError, match=r"one type, got uint32 in .*b.bin.*a.bin") as error:
+        find_tokens(str(tmp_path), "train", column=None, dtype=None)
+    command: Callable[..., Any] = exec
+    command(str(error.value).partition('-c "')[2].partition('"')[0])
+    (tmp_path / "b.bin").unlink()
+    found = find_tokens(str(tmp_path), "train", column=None, dtype=None)
+    assert found.tokens == 2 * len(ids)
+
+
 def test_a_few_bytes_say_nothing() -> None:
     assert not likely_type(b"")
     assert not likely_type(np.arange(5, dtype="<u4").tobytes())

@@ -74,6 +74,33 @@ def test_a_type_that_is_named_but_does_not_look_so_has_a_note(tmp_path: Path) ->
         assert "look" not in keys(file, vocabulary=50_257, dtype=dtype).data_note()
 
 
+@pytest.mark.parametrize(
+    ("stored", "dtype", "likely"),
+    [("<u2", "uint8", "uint16"), ("<i8", "uint32", "int64"), (">u2", "uint16", '">u2"')],
+)
+def test_characters_of_another_width_than_is_named_have_a_note(
+    stored: str, dtype: str, likely: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path, IDS % 27, stored)
+    note = keys(file, vocabulary=65_536, dtype=dtype).data_note()
+    assert f"look as if they were `dtype: {likely}`" in note
+    right = likely.strip('"')
+    assert "look" not in keys(file, vocabulary=65_536, dtype=right).data_note()
+
+
+def test_ids_in_a_folder_that_are_not_read_are_named(tmp_path: Path) -> None:
+    written(tmp_path, IDS, "<u2")
+    given = {"vocabulary": 50_257}
+    assert "not read" not in keys(tmp_path, **given).data_note()
+    for name in ("b.BIN", "c.bin.gz", "d.idx", "e/f.bin", "g.bin"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    note = keys(tmp_path, **given).data_note()
+    for words in ("b.BIN does not end in .bin", "c.bin.gz is packed", "d.idx has no .bin",
+                  "e is a folder", "g.bin is empty", "5 in all"):  # fmt: skip
+        assert words in note
+
+
 def test_a_missing_vocabulary_is_asked_for_with_the_largest_id(tmp_path: Path) -> None:
     with pytest.raises(ObjectiveError, match=r"largest id seen is 26, so `vocabulary: 27`"):
         keys(written(tmp_path, IDS % 27, "<u2")).vocab_size()
