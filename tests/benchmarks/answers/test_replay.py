@@ -1,6 +1,7 @@
 """Whole searches through known curves: `benchmarks/answers/replay.py`."""
 
 import math
+import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import pytest
 from benchmarks.answers import replay
 from benchmarks.answers.replay import play
 from benchmarks.answers.replay_report import SHOWN, Entry, Repetition, markdown, points
+from benchmarks.pages import measured
 from benchmarks.simulate.clock import Start
 from benchmarks.simulate.clock import run as cluster_run
 from benchmarks.simulate.ours import DRAWS, FathomSearch
@@ -171,3 +173,17 @@ def test_an_unusable_table_or_an_unknown_rival_is_one_line_and_status_2(
     output = capsys.readouterr()
     assert (output.out, output.err.count("\n")) == ("", 1)
     assert named in output.err
+
+
+def test_the_figures_of_what_a_search_saves_follow_from_the_table() -> None:
+    result = measured("replay")
+    names = [column["name"] for column in result["table"]["columns"]]
+    right, spent = (
+        [row[names.index(name)] for row in result["table"]["rows"]]
+        for name in ("right in the end", "spent")
+    )
+    found = {name: figure["value"] for name, figure in result["figures"].items()}
+    assert found["tables"] == len(spent)
+    assert (found["always_right"], found["never_right"]) == (right.count(1), right.count(0))
+    assert (found["least_spent"], found["most_spent"]) == (min(spent), max(spent))
+    assert found["median_spent"] == pytest.approx(statistics.median(spent))
