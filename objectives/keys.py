@@ -227,6 +227,15 @@ class ObjectiveConfig(Group, ABC):
         found = next((settings[key] for key in PLACES if settings.get(key)), self.name)
         return " and ".join(found) if isinstance(found, tuple) else str(found)
 
+    def files_on_nodes(self) -> dict[str, int]:
+        """Path -> least bytes of each file of data that every machine which trains must see; the
+        data of most objectives travel to them.
+
+        Raises:
+            ObjectiveError: if the data are missing or do not suit.
+        """
+        return {}
+
     def settings(self) -> dict[str, Any]:
         """The keys and their values without the name."""
         return self.model_dump(exclude={"name"})

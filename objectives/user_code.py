@@ -57,10 +57,10 @@ def own_modules() -> list[str]:
     ours = OURS if folder == CHECKOUT else ()
     found = []
     for name, module in list(sys.modules.items()):
-        places = [*getattr(module, "__path__", ())][:1] or [getattr(module, "__file__", None)]
-        if "." in name or name in ("__main__", *ours) or not isinstance(places[0], str):
+        if "." in name or name in ("__main__", *ours):  # `torch.classes` has a path of no strings
             continue
-        if Path(places[0]).resolve().parent == folder:
+        places = [*getattr(module, "__path__", ())][:1] or [getattr(module, "__file__", None)]
+        if isinstance(places[0], str) and Path(places[0]).resolve().parent == folder:
             found.append(str(Path(places[0]).resolve()))
     return sorted(found)
 

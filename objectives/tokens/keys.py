@@ -116,6 +116,11 @@ class TokensConfig(NextTokenConfig):
             bytes=data[-1].bytes if len(data) > 1 else None,
         )  # fmt: skip
 
+    def files_on_nodes(self) -> dict[str, int]:
+        """Path -> least bytes of each file of token ids, which trials read in place."""
+        found = self.splits()
+        return found.train.ends | found.validation.ends
+
     def _found(self) -> tuple[TokenData, ...]:
         """Returns the training data and, if `validation` names held-out data or the folder `train`
         has them apart, those."""

@@ -11,6 +11,7 @@ import os
 import socket
 import weakref
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Self
@@ -69,15 +70,15 @@ class TokenFiles:
         )
         return replace(self, segments=tuple(parts))
 
+    @property
+    def ends(self) -> dict[str, int]:
+        """Path -> bytes that each file has at least."""
+        return {segment.path: segment.end for segment in self.segments}
+
     def check_seen(self) -> None:
         """Raises `UnseenDataError` if a file is missing on this machine, or shorter than it was."""
-        for path, end in {segment.path: segment.end for segment in self.segments}.items():
-            try:
-                size = os.stat(path).st_size
-            except OSError as error:
-                raise unseen(path, str(error.strerror)) from error
-            if size < end:
-                raise unseen(path, f"{size} bytes of at least {end}")
+        for path, reason in not_seen(self.ends).items():
+            raise unseen(path, reason)
 
 
 class TokenReader:
@@ -157,6 +158,20 @@ class TokenReader:
                 os.close(self._open.popitem(last=False)[1])
         self._open[path] = found
         return found
+
+
+def not_seen(files: Mapping[str, int]) -> dict[str, str]:
+    """Path -> the reason for each of these files that is missing here, or has fewer bytes."""
+    reasons = {}
+    for path, least in files.items():
+        try:
+            size = os.stat(path).st_size
+        except OSError as error:
+            reasons[path] = str(error.strerror)
+        else:
+            if size < least:
+                reasons[path] = f"{size} bytes of at least {least}"
+    return reasons
 
 
 def unseen(path: str, found: str) -> UnseenDataError:

@@ -25,6 +25,7 @@ from ray.autoscaler.v2.instance_manager.node_provider import NodeProviderAdapter
 
 from fathom.search.cluster.doctor.amazon import POLICY
 from fathom.search.cluster.doctor.cloud_file import ROLE
+from fathom.search.study.hardware.gpus import CARRY
 from tests.support.places import ROOT
 from tests.support.waiting import wait_until
 
@@ -40,8 +41,10 @@ POLICIES: DefaultConfig = {"iam": {"load_aws_managed_policies": True}}
 
 pytestmark = [
     pytest.mark.drill,
-    # Ray leaves its file of settings open.
-    pytest.mark.filterwarnings("ignore:unclosed file .*ray-bootstrap-:ResourceWarning"),
+    # Ray leaves its files of settings open.
+    pytest.mark.filterwarnings(
+        "ignore:unclosed file .*(ray-bootstrap-|cluster.yaml):ResourceWarning"
+    ),
 ]
 
 
@@ -216,6 +219,21 @@ def test_the_guides_command_finds_the_worker_and_makes_an_image_of_it(account: A
     assert [worker["InstanceId"]] == account.alive("worker")
     made = ec2.create_image(InstanceId=worker["InstanceId"], Name="fathom-worker", NoReboot=True)
     assert made["ImageId"].startswith("ami-")
+
+
+def test_the_guides_command_carries_a_text_into_the_folder_that_workers_mount(
+    account: Account,
+) -> None:
+    _, verb, file, source, target = CARRY.split()
+    assert (verb, file) == ("rsync-up", "cluster.yaml")
+    runner: Any = account.reached
+    commands.rsync(file, source, target, None, down=False, no_config_cache=True, _runner=runner)
+    (sent,) = (line for line in account.reached.lines if line.endswith(f":{target}"))
+    (head,) = account.alive("head")
+    address = account.provider().external_ip(head)
+    assert sent.endswith(f" {source} ubuntu@{address}:{target}")
+    assert f"~/{target}".startswith("~/fathom/runs/")
+    assert any("~/fathom/runs" in line for line in CLUSTER["worker_start_ray_commands"])
 
 
 def test_the_head_knows_the_workers_resources_and_gives_none_of_its_own(account: Account) -> None:

@@ -1,6 +1,9 @@
 """Findings about storage and tracking, and about who else can reach Ray and MLflow, from facts
 alone."""
 
+from collections.abc import Collection
+from pathlib import Path
+
 from rich.filesize import decimal
 
 from fathom.search.cluster.doctor.facts import (
@@ -17,6 +20,7 @@ from fathom.search.cluster.doctor.facts import (
     warning,
 )
 from fathom.search.study.hardware.disk import RESERVE
+from fathom.search.study.hardware.gpus import CARRY
 
 SHARE_IT = "mount one folder there at the same path (NFS), or name a shared one with `--runs`"
 
@@ -38,6 +42,23 @@ def judge_storage(
 ) -> tuple[Finding, ...]:
     """Findings about the folder of checkpoints: every node sees it, and it has enough space."""
     return (*_shared(probe, cluster), _space(disk, needs))
+
+
+def judge_data(cluster: ClusterFacts, files: Collection[str], runs: Path) -> tuple[Finding, ...]:
+    """Findings about files that every worker reads in place: each node sees them, and so will those
+    that start later, which share the folder `runs`; none without such files."""
+    apart = [file for file in files if not Path(file).is_relative_to(runs)]
+    remedy = f"name them in a folder that all nodes share, to which `{CARRY}` carries them"
+    found = [
+        failure("data", f"{node.name} does not see {path} ({reason})", remedy)
+        for node in cluster.nodes
+        for path, reason in [*node.facts.unseen_data.items()][:1]
+    ]
+    if not found and cluster.grows and apart:
+        text = f"{apart[0]} is outside {runs}, which is all that workers share that start later"
+        found.append(warning("data", text, remedy))
+    where = "every node sees" if len(cluster.nodes) > 1 else "seen:"
+    return tuple(found) or ((ok("data", f"{where} {names([*files])}"),) if files else ())
 
 
 def judge_tracking(uri: str, *, refusal: str = "", silence: str = "") -> Finding:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from fathom.search.cluster.doctor.access import judge_storage, judge_tracking
+from fathom.search.cluster.doctor.access import judge_data, judge_storage, judge_tracking
 from fathom.search.cluster.doctor.checks import judge_cluster, judge_members
 from fathom.search.cluster.doctor.cloud_file import ask_cloud
 from fathom.search.cluster.doctor.facts import (
@@ -71,7 +71,8 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     with ThreadPoolExecutor(2) as aside, planted(folder) as probe:
         tracking, cloud = aside.submit(ask_tracking, uri), aside.submit(ask_cloud)
         asks_torch = resources.gpus_per_trial not in (0, "auto")
-        question = NodeQuestion(probe, secrets.token_hex(16), asks_torch, imports_of(config))
+        data = studied.objective.files_on_nodes() if studied else {}
+        question = NodeQuestion(probe, secrets.token_hex(16), asks_torch, imports_of(config), data)
         cluster, members = _ask(question)
         needs = study_needs(studied, plans, slots_of(resources, cluster))
         return (
@@ -81,6 +82,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
             *judge_steps(studied, plans),
             *measure_speed(config, cluster),
             *judge_storage(probe, cluster, disk_for_checkpoints(folder), needs),
+            *judge_data(cluster, data, runs.absolute()),
             tracking.result(),
             *cloud.result(),
         )

@@ -1,6 +1,7 @@
 """Facts of the nodes of a cluster, and findings of `fathom doctor`. Sizes in bytes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import Literal
@@ -90,6 +91,8 @@ class NodeQuestion:
     """True if PyTorch is asked for the number of its GPUs even where no driver lists one."""
     imports: tuple[str, ...] = ()
     """Modules that a worker of the search imports."""
+    data: Mapping[str, int] = field(default_factory=dict)
+    """Path -> least bytes of each file that a worker reads in place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +126,8 @@ class Facts:
     storage_trouble: str
     """Reason why the node could not read the probe, or its answer was not seen; empty if neither
     failed."""
+    unseen_data: Mapping[str, str] = field(default_factory=dict)
+    """Path -> reason of each file of the study's data that the node does not see whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

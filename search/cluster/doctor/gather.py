@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from fathom.objectives.tokens.stream import not_seen
 from fathom.search.cluster.doctor.facts import Disk, Facts, Gpu, Listener, NodeQuestion
 from fathom.search.cluster.doctor.storage import answer
 from fathom.search.study.hardware.mps import mps_listens
@@ -79,6 +80,7 @@ def gather(
         monitor_grows=_monitor_grows(list(commands.values()), ray_at[1]),
         import_trouble=_import_trouble(question.imports),
         storage_trouble="" if question.probe.trouble else answer(question.probe, node),
+        unseen_data=not_seen(question.data),
     )
 
 

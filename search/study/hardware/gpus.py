@@ -96,6 +96,8 @@ INSTANCES = {
 """Family of machine types -> the GPU that its machines have."""
 CLUSTER_FILES = (Path("~/ray_bootstrap_config.yaml"), Path("cluster.yaml"))
 """The file from which Ray started this cluster, on its head; the file of a checkout."""
+CARRY = "ray rsync-up cluster.yaml runs/data/ fathom/runs/data/"
+"""The command that carries a user's data to the head of a cluster, where all nodes see them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """The plan of a study: shapes, trials, tokens and time. Imports no framework, to be quick."""
 
+import glob
 import math
+import os
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +17,7 @@ from fathom.search.formatting import rounded_count
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.hardware.fit import StepFit, execution, fit_step, may_shard
+from fathom.search.study.hardware.gpus import CARRY, CLUSTER_FILES
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
@@ -115,7 +118,21 @@ def vocab_size_of(config: StudyConfig) -> int:
     try:
         return config.objective.vocab_size()
     except ObjectiveError as error:
-        raise PlanError(str(error), key="objective") from error
+        raise PlanError(f"{error}{carried(config)}", key="objective") from error
+
+
+def carried(config: StudyConfig) -> str:
+    """How data that a study names come to the head of a cluster of `ray up`; empty elsewhere, and
+    where they are there."""
+    place = os.path.expanduser(config.objective.place)
+    is_path = place != config.objective.name and (os.sep in place or os.path.splitext(place)[1])
+    head = os.path.expanduser(CLUSTER_FILES[0])
+    if not is_path or glob.glob(place, recursive=True) or not os.path.exists(head):
+        return ""
+    return (
+        f"; this is the head of a cluster, to which your own machine carries them by `{CARRY}` "
+        "(docs/clusters.md)"
+    )
 
 
 def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[BudgetPlan, ...]:

@@ -154,6 +154,16 @@ def test_a_machine_without_the_files_is_named(tmp_path: Path) -> None:
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
 
+def test_every_machine_that_trains_must_see_all_files_whole(tmp_path: Path) -> None:
+    task = tokens(write(tmp_path))
+    found = TokensConfig(
+        name="tokens", train=str(tmp_path), vocabulary=task.vocab_size, context=CONTEXT
+    ).files_on_nodes()
+    assert found == {
+        str(tmp_path / f"ids-{n}.npy"): (tmp_path / f"ids-{n}.npy").stat().st_size for n in range(3)
+    }
+
+
 def test_a_file_cut_short_while_training_fails_with_the_reason(tmp_path: Path) -> None:
     task = tokens(write(tmp_path))
     (tmp_path / "ids-0.npy").write_bytes(b"")

@@ -88,6 +88,15 @@ def test_a_look_at_this_machine_finds_every_package_and_its_sizes() -> None:
     assert facts.torch_gpus is None or facts.gpus, "torch is asked where it could matter only"
 
 
+def test_data_that_a_node_lacks_or_has_in_part_are_named(tmp_path: Path) -> None:
+    (tmp_path / "whole").write_bytes(b"1234")
+    files = {str(tmp_path / name): 4 for name in ("whole", "gone")}
+    assert look(data=files).unseen_data == {f"{tmp_path}/gone": "No such file or directory"}
+    assert look(data={f"{tmp_path}/whole": 5}).unseen_data == {
+        f"{tmp_path}/whole": "4 bytes of at least 5"
+    }
+
+
 def test_pytorch_is_asked_in_a_process_of_its_own() -> None:
     facts = look(asks_torch=True)
 

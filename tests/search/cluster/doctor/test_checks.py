@@ -1,11 +1,13 @@
 """The findings of `fathom doctor` from given facts, with and without problems."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fathom.search.cluster.doctor.access import (
+    judge_data,
     judge_ports,
     judge_storage,
     judge_token,
@@ -24,6 +26,7 @@ from fathom.search.cluster.doctor.facts import (
     Node,
     Severity,
 )
+from fathom.search.study.hardware.gpus import CARRY
 
 GB = 10**9
 VERSIONS = {
@@ -160,6 +163,7 @@ MISSING = "/home/u/my_task.py, line 3: ModuleNotFoundError: No module named 'x'"
 GPU, FOUR_SHARE = needs(gpus_per_trial=1.0), needs(gpus_per_trial=0.25)
 FIVE_CPUS = needs(cpus_per_trial=5, gpus_per_trial=0)
 SECOND = "10.0.0.2"
+TOKENS, RUNS = {"/r/x": 1}, Path("/r")
 
 
 FINDINGS: list[tuple[Any, Severity, str, str, str]] = [
@@ -226,6 +230,13 @@ FINDINGS: list[tuple[Any, Severity, str, str, str]] = [
     (judge_storage(PROBE, cluster(node()), Disk("/shared", 100 * GB, 3 * GB), NEEDS)[1:],
      FAILURE, "space", "3.0 GB free, a search may take 3.1 GB", "--runs"),
     (judge_storage(PROBE, cluster(node()), ROOMY, NEEDS)[1:], OK, "space", "50.0 GB free", ""),
+    (judge_data(cluster(node(), node(SECOND, unseen_data={"/r/x": "No such file"})), TOKENS, RUNS),
+     FAILURE, "data", "10.0.0.2 does not see /r/x (No such file)", f"`{CARRY}`"),
+    (judge_data(cluster(node(grows=True)), {"/other/x": 1}, RUNS),
+     WARNING, "data", "/other/x is outside /r, which is all that workers share", f"`{CARRY}`"),
+    (judge_data(cluster(node(grows=True)), TOKENS, RUNS), OK, "data", "seen: /r/x", ""),
+    (judge_data(cluster(node(), node(SECOND)), TOKENS, RUNS),
+     OK, "data", "every node sees /r/x", ""),
     ([judge_tracking("http://host:5000")], OK, "tracking", "http://host:5000", ""),
     ([judge_tracking("http://host", silence="refused")],
      WARNING, "tracking", "http://host does not answer: refused", "start it"),

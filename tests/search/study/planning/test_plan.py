@@ -12,7 +12,8 @@ from fathom.models.parametrization import OptimizerName
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.device_speed import Speed
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.hardware.gpus import CARRY
+from fathom.search.study.keys.config import StudyConfig, parse, study_of
 from fathom.search.study.keys.groups import Sampler, StoppingConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan import (
@@ -23,6 +24,7 @@ from fathom.search.study.planning.plan import (
     plan_study,
     search_hours,
     study_notes,
+    vocab_size_of,
 )
 from fathom.search.study.planning.shapes import feasible_shapes
 from tests.support.dry_run import MACHINE, study
@@ -158,3 +160,26 @@ def test_a_training_that_repeats_its_data_too_often_is_noted(tmp_path: Path) -> 
     assert "takes 396k tokens, 10 epochs of its data; beyond 4" in notes(tokens, "396k")
     (tmp_path / "text.txt.gz").write_bytes(gzip.compress(text.read_bytes(), mtime=0))
     assert notes(language | {"corpus": f"{text}.gz"}, "360k") == "", "its size is not known"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "{name: language, corpus: 'runs/data/*.txt'}",
+        "{name: tokens, train: runs/data/ids.bin, vocabulary: 9}",
+    ],
+)
+def test_data_that_the_head_of_a_cluster_lacks_are_missed_with_the_command_that_carries_them(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = parse(f"study: x\nobjective: {data}\nbudgets: [10k]\ntokens: 10k\n")
+    with pytest.raises(PlanError) as elsewhere:
+        vocab_size_of(config)
+    assert "ray rsync-up" not in str(elsewhere.value)
+    (tmp_path / "ray_bootstrap_config.yaml").touch()
+    with pytest.raises(PlanError, match="this is the head of a cluster") as on_head:
+        vocab_size_of(config)
+    assert f"`{CARRY}`" in str(on_head.value)
+    assert "\n" not in str(on_head.value)
