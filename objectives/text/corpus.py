@@ -81,8 +81,7 @@ def split_bytes(
     """Bytes to train on and bytes that are held out, about, as they lie on the disk, `without` some
     files; None if they are not downloaded yet."""
     if named := files_by_name(corpus):
-        train, held_out = ({*files} - without for files in (named.train, named.validation))
-        return _size(train), _size(held_out)
+        return _size({*named.train} - without), _size({*named.validation} - without)
     files = _on_disk(corpus)
     if not files:
         return None
