@@ -2,11 +2,13 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fathom.objectives.prepare import prepare
+from fathom.objectives.user_code import own_modules
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
@@ -132,3 +134,12 @@ def test_the_command_finds_a_module_of_the_working_folder(folder: Path) -> None:
 
     assert answer.returncode == 0, answer.stderr
     assert "16k" in answer.stdout
+
+
+def test_a_part_of_a_module_whose_path_is_no_list_is_not_asked_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`torch.classes` has such a path, and may be imported while a search joins a cluster."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "strange.classes", SimpleNamespace(__path__=object()))
+    assert own_modules() == []

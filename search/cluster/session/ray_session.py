@@ -129,7 +129,8 @@ def _worker_environment(*, own_code: bool) -> dict[str, Any]:
     if not own_code:
         return {"env_vars": WORKER_ENVIRONMENT}
     last = {"PYTHONPATH": str(CHECKOUT)} if str(CHECKOUT) in sys.path else {}
-    return {"env_vars": WORKER_ENVIRONMENT | last, "py_modules": own_modules()}
+    modules = {"py_modules": found} if (found := own_modules()) else {}  # Ray fails at none
+    return {"env_vars": WORKER_ENVIRONMENT | last, **modules}
 
 
 def gpus_per_trial(resources: ResourcesConfig) -> float:

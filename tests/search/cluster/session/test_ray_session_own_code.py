@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from fathom.search.cluster.session import ray_session
 from tests.support.places import ROOT
 from tests.support.ray_folder import own_ray_folder
 
@@ -68,3 +70,15 @@ def test_modules_of_the_working_folder_reach_workers_and_do_not_clash_with_ours(
         )
 
     assert done.stdout.endswith("all seen\n"), done.stderr[-2000:]
+
+
+def test_code_that_is_installed_on_every_node_sends_no_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray lets every worker fail at an empty list of them."""
+    monkeypatch.chdir(tmp_path)
+    assert "py_modules" not in ray_session._worker_environment(own_code=True)
+    mine = SimpleNamespace(__file__=str(tmp_path / "mine.py"))
+    monkeypatch.setitem(sys.modules, "mine", mine)
+    found = ray_session._worker_environment(own_code=True)
+    assert found["py_modules"] == [mine.__file__]
