@@ -56,24 +56,10 @@ def group_runs(
     for rows in found.rows:
         own = {name: texts.values[texts.codes[rows[0]]] for name, texts in found.settings.items()}
         runs += [replace(run, settings=own) for run in _runs_of(kept.values, rows, time)]
-    repeats = _repeats(runs)
-    seeded = not repeats and len(set(kept.values.get("seed", np.zeros(1)).tolist())) > 1
-    if "seed" not in kept.values and repeats > 0:
-        if not with_names and "run" not in kept.values:
-            check_repeats(runs, label)
-            runs = _with_seeds(runs)
-            notes.append("rows that differ only in the loss are counted as other seeds")
-        else:
-            notes.append(
-                f"no column has seeds, so {repeats} runs that repeat a shape at the same settings "
-                "count as their mean, and what they differ by is not called noise; if a column "
-                "tells seeds apart, --map COLUMN=seed"
-            )
-    elif repeats > 0:
-        notes.append(
-            f"{repeats} runs repeat a shape at the same settings and the same seed, and count as "
-            "their mean; if a setting differs between them, export its column too"
-        )
+    seeds = kept.values.get("seed")
+    seeded = not _repeats(runs) and seeds is not None and len(set(seeds.tolist())) > 1
+    named = with_names or "run" in kept.values
+    runs = _told_apart(runs, label, notes, by_seed=seeds is not None, by_name=named)
     unit = {"tokens": "tokens", "step": "steps"}.get(time, "")
     return Runs(
         runs=tuple(runs),
@@ -83,6 +69,30 @@ def group_runs(
         shaped=tuple(name for name in found.settings if name in shaped),
         seeded=seeded,
     )
+
+
+def _told_apart(
+    runs: list[Run], label: str, notes: list[str], *, by_seed: bool, by_name: bool
+) -> list[Run]:
+    """The runs, of which those that differ in the loss alone are seeds if nothing names them; what
+    else becomes of them is noted."""
+    repeats = _repeats(runs)
+    if repeats and not by_seed and not by_name:
+        check_repeats(runs, label)
+        notes.append("rows that differ only in the loss are counted as other seeds")
+        return _with_seeds(runs)
+    if repeats and not by_seed:
+        notes.append(
+            f"no column has seeds, so {repeats} runs that repeat a shape at the same settings "
+            "count as their mean, and what they differ by is not called noise; if a column "
+            "tells seeds apart, --map COLUMN=seed"
+        )
+    elif repeats:
+        notes.append(
+            f"{repeats} runs repeat a shape at the same settings and the same seed, and count as "
+            "their mean; if a setting differs between them, export its column too"
+        )
+    return runs
 
 
 def _without_blank_seeds(cells: Cells) -> Cells:
