@@ -325,9 +325,9 @@ def _answers(asked: _Asked) -> _Answers:
         note = f"each value of {name} has answers of its own, since every shape has all values"
         return findings, (*dict.fromkeys((note, *notes)),)
     findings = tuple(_findings(asked, at, found) for at, found in cases.items())
-    notes = [n for decision in decisions for n in decision.notes]
-    notes += _case_notes(asked, [case for found in cases.values() for case, _ in found])
-    return findings, (*_outside(asked, classes), *dict.fromkeys(notes))
+    decided = [note for decision in decisions for note in decision.notes]
+    counted = _case_notes(asked, [case for found in cases.values() for case, _ in found])
+    return findings, (*_outside(asked, classes), *dict.fromkeys([*decided, *counted]))
 
 
 def _outside(asked: _Asked, classes: Mapping[int, Sequence[Run]]) -> Iterator[str]:
@@ -478,7 +478,7 @@ def _optimum(
     )
     slope = found.params_slope if budget.slope is None else budget.slope
     verdict = found.verdict
-    cause = confound or case.counted.cause
+    cause: Confounded | FewRuns | UnknownSettings | None = confound or case.counted.cause
     if cause is None and not asked.runs.seeded:
         cause = unknown_settings(case.near, case.tokens, asked.count, case.size)
     if cause is not None and not isinstance(verdict.cause, TooFewDepths):
