@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -30,7 +31,8 @@ def pytest_configure() -> None:
     for name in list(os.environ):
         if name.startswith(FOREIGN):
             del os.environ[name]
-    os.environ.update(SETTINGS)
+    # Where it is noted which stores were made here; another for each process of pytest.
+    os.environ.update(SETTINGS, XDG_STATE_HOME=tempfile.mkdtemp(prefix="fathom-tests-"))
     # A shell starts what it puts in the background with Ctrl-C ignored, and tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # How long an example takes says how busy the machine is.

@@ -105,24 +105,23 @@ def train(
     if register is not None:
         from fathom.search.tracking.register import register_model
 
-        address = register_model(chosen, out / "weights.pt", register, default_tracking_uri(runs))
+        uri, weights = default_tracking_uri(runs), out / "weights.pt"
+        address = register_model(chosen, weights, register, uri, trust=trust)
         print(f"model in MLflow's registry: {address}")
 
 
 def _check_register(name: str, chosen: "BestShape", runs: Path, *, trust: bool) -> None:
     """Raises `TrackingError` if MLflow's registry can't have the model, or not by this name."""
-    from fathom.search.run_folder import default_tracking_uri, is_named_store
-    from fathom.search.study.store_uri import TrackingError, check_form, check_model_name
-    from fathom.search.tracking.artifacts import strange_artifacts
+    from fathom.search.run_folder import default_tracking_uri
+    from fathom.search.study.store_uri import check_form, check_model_name
+    from fathom.search.tracking.artifacts import check_store
 
     config = chosen.config
     foreign = "`train.command`" if config.train.command else config.model.build
     check_model_name(name, "two stacks" if config.space.split else foreign)
     uri = default_tracking_uri(runs)
+    check_store(uri, config.study, trust=trust)
     check_form(uri)
-    trusted = trust or is_named_store(None)
-    if not trusted and (problem := strange_artifacts(uri, config.study)):
-        raise TrackingError(problem)
 
 
 def compare(

@@ -1,6 +1,7 @@
 """Addresses of MLflow's stores, checked without importing MLflow and shown without passwords; and
 of Optuna's studies, told from these."""
 
+import glob
 import json
 import os
 import re
@@ -8,7 +9,10 @@ import sqlite3
 from contextlib import closing
 from importlib.metadata import entry_points
 from pathlib import Path
+from tempfile import TemporaryFile
 from urllib.parse import SplitResult, urlsplit
+
+from fathom.objectives.files import open_regular
 
 SCHEMES = {
     *("", "file", "http", "https", "sqlite", "postgresql", "mysql", "mssql"),
@@ -21,6 +25,8 @@ SECRET_KEY = rf"\w++(?:{'|'.join(f'(?<={end})' for end in SECRETS)})="
 """Pattern of such a parameter, at the start of a word: possessive, so that no long word is read
 again from each of its letters."""
 
+SQLITE = b"SQLite format 3"
+"""First bytes of a database of SQLite."""
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 """Codes of the errors of an SQLite file that is locked."""
 
@@ -158,17 +164,16 @@ def _check_file(uri: str, path: Path) -> None:
     try:
         if not path.exists():
             nearest = next(folder for folder in path.absolute().parents if folder.exists())
-            probe = nearest / f".{path.name}.{os.getpid()}.probe"
-            probe.touch()
-            probe.unlink()
+            TemporaryFile(dir=nearest).close()
             return
-        with closing(sqlite3.connect(path)) as database:
-            database.execute("PRAGMA user_version").fetchone()
+        for beside in path.parent.glob(f"{glob.escape(path.name)}-*"):
+            open_regular(beside).close()  # SQLite would wait at a pipe for ever
+        with open_regular(path) as file:
+            if file.read(len(SQLITE)) not in (b"", SQLITE):
+                raise OSError("file is not a database")
         if not os.access(path, os.W_OK):
-            raise sqlite3.OperationalError("it is read-only")
-    except (OSError, sqlite3.Error) as error:
-        if is_locked(error):
-            return
+            raise OSError("it is read-only")
+    except OSError as error:
         raise unusable(uri, str(error)) from None
 
 
@@ -182,7 +187,7 @@ def is_optuna(address: str) -> bool:
         return False
     with path.open("rb") as file:
         first = file.readline(1 << 16)
-    if first.startswith(b"SQLite format 3"):
+    if first.startswith(SQLITE):
         return has_studies(path)
     try:
         line = json.loads(first)

@@ -1,4 +1,4 @@
-"""Finds out whether an SQLite store of MLflow keeps the artifacts of a study beside itself.
+"""Finds out if an SQLite store of MLflow was made here and keeps a study's artifacts beside itself.
 
 A store that lies in a runs folder may be another person's, or a copy, and its addresses lead
 wherever they led there. Read with Python's own SQLite, since MLflow takes seconds to import.
@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from fathom.search.formatting import visible
-from fathom.search.study.store_uri import TrackingError, sqlite_path
+from fathom.search.run_folder import is_named_store
+from fathom.search.study.store_uri import TrackingError, is_locked, sqlite_path
+from fathom.search.tracking.made_here import is_plain, strangeness
 from fathom.search.tracking.messages import TrackedStudy
 
 ADDRESSES = (
@@ -23,40 +25,66 @@ ADDRESSES = (
 )
 
 
-def strange_artifacts(uri: str, study: str) -> str:
-    """Returns why writing a study's artifacts may write outside the folder of its SQLite store, as
-    a sentence; empty if it does not, for a new store, and for any other kind of store."""
+def strange_artifacts(uri: str, study: str, address: str = "") -> str:
+    """Returns why a study is not to be written to an SQLite store, as a sentence: the store was not
+    made here, or its artifacts, those at `address` too, would go elsewhere. Empty if it may be, for
+    a new store, and for any other kind of store."""
     path = sqlite_path(uri)
-    if path is None or not os.path.lexists(path):
+    if path is None:
         return ""
     home = Path(os.path.realpath(path.absolute().parent))
-    problem = f"{path} is a link" if path.is_symlink() else _outside(_addresses(path, study), home)
-    if not problem:
-        return ""
-    return visible(
+    own = (home / "mlartifacts" / study).as_uri()
+    problem = strangeness(path)
+    try:
+        known = [] if problem or not path.exists() else _addresses(path, study)
+    except sqlite3.Error as error:
+        problem = "" if is_locked(error) else f"{path} can't be read ({error})"
+    else:
+        problem = problem or _outside(filter(None, (own, address, *known)), home)
+    return _refusal(problem, path)
+
+
+def strange_store(uri: str) -> str:
+    """Returns why an SQLite store is not even to be opened: it was not made here; empty if it was,
+    and for any other kind of store."""
+    path = sqlite_path(uri)
+    return _refusal(strangeness(path), path) if path else ""
+
+
+def _refusal(problem: str, path: Path) -> str:
+    return problem and visible(
         f"{problem}, as in a folder that was copied, moved or made by somebody else; delete "
-        f"{path} to have it made anew, or add --trust to write there"
+        f"{path} and what SQLite keeps beside it to have it made anew, or add --trust"
     )
 
 
-def check_artifacts(study: TrackedStudy) -> None:
-    """Checks that the artifacts of a study go where its store is, unless the store is trusted.
+def check_artifacts(study: TrackedStudy, address: str = "") -> None:
+    """Checks that a study may be written to its store, and artifacts to an address, unless the
+    store is trusted.
 
     Raises:
-        TrackingError: says where they would go.
+        TrackingError: says why not.
     """
-    if not study.trusted and (problem := strange_artifacts(study.uri, study.study)):
+    if not study.trusted and (problem := strange_artifacts(study.uri, study.study, address)):
+        raise TrackingError(problem)
+
+
+def check_store(uri: str, study: str, *, trust: bool) -> None:
+    """Checks that a study may be written to the store of a runs folder, which the user does not
+    trust, unless the environment names it.
+
+    Raises:
+        TrackingError: says why not.
+    """
+    trusted = trust or is_named_store(None)
+    if not trusted and (problem := strange_artifacts(uri, study)):
         raise TrackingError(problem)
 
 
 def _addresses(path: Path, study: str) -> list[str]:
-    """Returns the addresses of the artifacts of a study and its runs; empty for a file that is no
-    store."""
-    try:
-        with closing(sqlite3.connect(path)) as database:
-            rows = [row for ask in ADDRESSES for row in database.execute(ask, {"study": study})]
-    except sqlite3.Error:
-        return []
+    """Returns the addresses of the artifacts of a study and its runs."""
+    with closing(sqlite3.connect(path)) as database:
+        rows = [row for ask in ADDRESSES for row in database.execute(ask, {"study": study})]
     return [str(address) for (address,) in rows if address is not None]
 
 
@@ -70,7 +98,7 @@ def _outside(addresses: Iterable[str], home: Path) -> str:
         if not seen & {place, *place.parents}:
             seen.add(place)
             for file in _shared_files(place):
-                return f"{file}, among MLflow's artifacts, is a link or has another name elsewhere"
+                return f"{file}, among MLflow's artifacts, is a link, no file or has two names"
     return ""
 
 
@@ -82,10 +110,10 @@ def _place(address: str) -> Path | None:
 
 
 def _shared_files(folder: Path) -> Iterator[Path]:
-    """Yields the links in a folder, and the files that have a second name: written through, either
-    changes a file elsewhere."""
+    """Yields the links and pipes in a folder, and the files that have a second name: written
+    through, they change a file elsewhere or never end."""
     for inner, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(inner, name)
-            if path.is_symlink() or (name in files and path.lstat().st_nlink > 1):
+            if path.is_symlink() or (name in files and not is_plain(path)):
                 yield path

@@ -1,10 +1,12 @@
 """An experiment of MLflow as a table: a run is one training, with the history of its loss."""
 
 import os
+import sqlite3
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mlflow import MlflowClient
@@ -18,6 +20,7 @@ from fathom.search.study import store_uri
 from fathom.search.tables.columns import choose_columns
 from fathom.search.tables.read import OpenTable, rows_of
 from fathom.search.tracking import store
+from fathom.search.tracking.artifacts import strange_store
 
 PAGE = 1000
 """Runs that one answer of a server lists."""
@@ -61,12 +64,28 @@ def _client(uri: str) -> Iterator[MlflowClient]:
             "example sqlite:///mlflow.db or http://HOST:5000"
         )
     try:
-        with _folders_allowed():
-            yield MlflowClient(uri)
-    except (MlflowException, SQLAlchemyError, ConnectionError) as error:
+        with _folders_allowed(), _unwritten(uri) as address:
+            yield MlflowClient(address)
+    except (MlflowException, SQLAlchemyError, ConnectionError, sqlite3.Error) as error:
         raise store_uri.TrackingError(
             f"MLflow must answer at {_shown(uri)}, got: {printable(store_uri.first_line(error))}"
         ) from None
+
+
+@contextmanager
+def _unwritten(uri: str) -> Iterator[str]:
+    """Context with the address of a copy of an SQLite store that was not made here: MLflow writes
+    to what it opens, and SQLite deletes what a journal names."""
+    path = store_uri.sqlite_path(uri)
+    if path is None or not strange_store(uri):
+        yield uri
+        return
+    with TemporaryDirectory() as home:
+        copy = Path(home, path.name)
+        source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        with closing(source), closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+        yield f"sqlite:///{copy}"
 
 
 @contextmanager

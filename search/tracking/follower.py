@@ -117,8 +117,8 @@ class Follower:
     def __init__(self, study: TrackedStudy, say: Callable[[str], None]) -> None:
         """`say` takes lines for the user."""
         store.settle()
+        check_artifacts(study)  # first: opening a stranger's database may harm
         store.check(study.uri)
-        check_artifacts(study)
         self._study, self._say = study, say
         self._tail = RunTail(RunFolder(study.folder))
         self._lock = threading.Lock()
@@ -127,7 +127,7 @@ class Follower:
         self._runs: StudyRuns | None = None
         self._monitor: SystemMetricsMonitor | None = None
         self._was_there = study.searching or study.folder.is_dir()
-        self._answers = True
+        self._answers, self._is_strange = True, False
         self._concluded = False
         self._ended = False
         self._closing = threading.Event()
@@ -183,8 +183,9 @@ class Follower:
             self._closing.wait(pause)
 
     def _is_gone(self) -> bool:
-        """True once the run folder was deleted: then nothing of it is made again."""
-        return self._was_there and not self._study.folder.is_dir()
+        """True once the run folder was deleted, so that nothing of it is made again, and once the
+        store is no longer the one that was checked."""
+        return self._is_strange or (self._was_there and not self._study.folder.is_dir())
 
     def _round(self, *, last: bool) -> bool:
         """Reads the folder and writes the queued items; False if the store did not answer."""
@@ -202,6 +203,10 @@ class Follower:
             if last:
                 self._runs.end(concluded=self._concluded)
                 self._ended = True
+        except TrackingError as error:
+            self._is_strange = True
+            self._say(f"nothing more is written to MLflow: {error}")
+            return False
         except (MlflowException, OSError) as error:
             # What became of the request is not known, so the next attempt looks again.
             self._runs = None

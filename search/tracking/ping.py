@@ -1,4 +1,5 @@
-"""Asks an MLflow store for an answer: `python -P -m`, with its address on standard input.
+"""Asks an MLflow store for an answer: `python -P -m`, with its address on standard input, and a
+second line if the user named it.
 
 A process of its own, since MLflow takes seconds to import, and a server may let it wait for long.
 """
@@ -10,28 +11,33 @@ from mlflow.exceptions import MlflowException
 
 from fathom.search.study.store_uri import TrackingError, first_line
 from fathom.search.tracking import store
+from fathom.search.tracking.artifacts import strange_store
 
 
-def ask(uri: str) -> dict[str, str]:
-    """Returns `refusal`, why the address can never be used, and `silence`, why it does not answer.
+def ask(uri: str, *, trusted: bool) -> dict[str, str]:
+    """Returns `refusal`, why the address can never be used, `silence`, why it does not answer, or
+    `strange`, why it is not written to.
 
-    Both are empty if the store answers.
+    None has a value if the store answers.
     """
+    if not trusted and (problem := strange_store(uri)):
+        return {"strange": problem}
     try:
         store.check(uri)
     except TrackingError as error:
-        return {"refusal": str(error), "silence": ""}
+        return {"refusal": str(error)}
     try:
         store.connect(uri).search_experiments(max_results=1)
     except (MlflowException, ConnectionError) as error:
-        return {"refusal": "", "silence": first_line(error)}
-    return {"refusal": "", "silence": ""}
+        return {"silence": first_line(error)}
+    return {}
 
 
 def main() -> None:
     """Asks the store whose address is on standard input, and prints the answer as JSON."""
     store.settle()
-    print(json.dumps(ask(sys.stdin.read().strip())))
+    uri, *named = sys.stdin.read().splitlines()
+    print(json.dumps(ask(uri.strip(), trusted=bool(named))))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def report_study(path: Path, *, trust: bool = False) -> RunResult:
                 study=config.study,
                 folder=folder.path,
                 config_text=dump(without_passwords(config)),
-                trusted=True,
+                trusted=trust or run_folder.is_named_store(config.tracking.uri),
             )
             tracker = held.enter_context(Tracker(study))
         conclusion = conclude_run(folder, config, past)

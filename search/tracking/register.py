@@ -18,24 +18,31 @@ from fathom import models
 from fathom.models.network.transformer import Transformer
 from fathom.search.export.best import BestShape
 from fathom.search.tracking import store
+from fathom.search.tracking.artifacts import check_store
 from fathom.search.tracking.metrics import LONGEST_PARAM
 
 
-def register_model(chosen: BestShape, weights: Path, name: str, uri: str) -> str:
+def register_model(
+    chosen: BestShape, weights: Path, name: str, uri: str, *, trust: bool = False
+) -> str:
     """Logs the model under a run of its own in the study's experiment; returns its address.
 
     It is pickled and its code goes along, so that `mlflow.pytorch.load_model` needs torch and
     nothing of ours. A traced graph would take sequences of one length only.
 
     Raises:
-        TrackingError: when the address of the store can never be used.
+        TrackingError: when the address of the store can never be used, or without `trust` leads to
+            a store that was not made here.
     """
+    study = chosen.config.study
+    check_store(uri, study, trust=trust)
     store.settle()
     store.check(uri)
-    client, study = store.connect(uri), chosen.config.study
+    client = store.connect(uri)
     if client.get_experiment_by_name(study) is None:
         client.create_experiment(study, store.artifact_location(uri, study))
     model = _model(chosen, weights)
+    check_store(uri, study, trust=trust)
     mlflow.set_tracking_uri(uri)
     mlflow.set_experiment(study)
     with (

@@ -3,6 +3,7 @@
 import logging
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
@@ -20,7 +21,7 @@ from fathom.search.study.store_uri import (
     sqlite_path,
     unusable,
 )
-from fathom.search.tracking.schema_stamp import is_stamped, stamp
+from fathom.search.tracking.made_here import is_stamped, note_store, stamp
 
 DATABASE_SERVERS = ("postgresql", "mysql", "mssql")
 """Schemes of addresses that MLflow reaches through a database driver."""
@@ -101,13 +102,13 @@ def _create_database(path: Path) -> None:
     A process killed in between would otherwise leave half a schema, which MLflow never mends.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    client = MlflowClient(f"sqlite:///{draft}")
-    # An empty experiment on the front page would only be in the way of the study.
-    client.delete_experiment("0")
-    stamp(draft)
-    if path.exists():  # another process was quicker
-        draft.unlink()
-    else:
-        put_in_place(draft, path)
+    # In a folder of its own: beside the file of a name that can be guessed, links may wait.
+    with TemporaryDirectory(prefix=".mlflow-", dir=path.parent) as home:
+        draft = Path(home, path.name)
+        client = MlflowClient(f"sqlite:///{draft}")
+        # An empty experiment on the front page would only be in the way of the study.
+        client.delete_experiment("0")
+        stamp(draft)
+        note_store(draft, path)
+        if not path.exists():  # else another process was quicker
+            put_in_place(draft, path)

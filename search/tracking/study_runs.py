@@ -9,8 +9,11 @@ import uuid
 from collections.abc import Iterator
 from getpass import getuser
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from mlflow.entities import Dataset, DatasetInput, InputTag
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_count
@@ -19,6 +22,7 @@ from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.report.text import summary_table
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.tracking import metrics, pages, store, views
+from fathom.search.tracking.artifacts import check_artifacts
 from fathom.search.tracking.messages import DataSet, TrackedStudy
 from fathom.search.tracking.tracked_run import TrackedPoint, TrackedRun, milliseconds
 from fathom.search.tracking.views import NODE_TAG
@@ -70,7 +74,7 @@ class StudyRuns:
         # MLflow lets no parameter change; a resumed study may have other resources, say.
         settings = metrics.study_params(config_text).items()
         run.write(params={key: value for key, value in settings if key not in run.params})
-        self._client.log_text(run.id, config_text, "config.yaml")
+        self._log_text(run.id, config_text, "config.yaml")
         self._write_views(views.answers_view())
 
     def write_data(self, data: DataSet) -> None:
@@ -135,9 +139,9 @@ class StudyRuns:
             note = pages.experiment_note(conclusion.optima, page, self._experiment)
             self._client.set_experiment_tag(self._experiment, pages.NOTE, note)
         self._write_views(views.views(conclusion.optima))
-        self._client.log_text(study.id, summary_table(conclusion.optima), "optima.md")
+        self._log_text(study.id, summary_table(conclusion.optima), "optima.md")
         for path, name in files:
-            self._client.log_artifact(study.id, str(path), name.rpartition("/")[0] or None)
+            self._log_file(study.id, path, name.rpartition("/")[0] or None)
 
     def end(self, *, concluded: bool) -> None:
         """Ends every open run; an interrupted one opens again when the study is resumed."""
@@ -148,6 +152,26 @@ class StudyRuns:
             if is_trial:
                 run.write(tags={"outcome": INTERRUPTED, pages.NOTE: f"**{INTERRUPTED}**"})
             run.end("FINISHED" if concluded and not is_trial else "KILLED")
+
+    def _log_text(self, run: str, text: str, name: str) -> None:
+        with TemporaryDirectory() as home:
+            file = Path(home, name)
+            file.write_text(text, encoding="utf-8")
+            self._log_file(run, file)
+
+    def _log_file(self, run: str, file: Path, folder: str | None = None) -> None:
+        """Writes a file to the artifacts of a run, at the very address that was checked.
+
+        Raises:
+            TrackingError: if the store is no longer as it was made here.
+        """
+        if self._study.trusted:
+            self._client.log_artifact(run, str(file), folder)
+            return
+        address = self._client.get_run(run).info.artifact_uri
+        check_artifacts(self._study, address)
+        place: Any = get_artifact_repository(address)  # whose methods have no types
+        place.log_artifact(str(file), folder)
 
     def _write_views(self, contents: dict[str, str]) -> None:
         """Writes views of MLflow's page; they are the experiment's, which may be another's."""

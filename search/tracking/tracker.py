@@ -24,8 +24,9 @@ from fathom.search.records import TrialRecord
 from fathom.search.signals import endings_blocked
 from fathom.search.study.hardware.memory import kernel_kills
 from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
+from fathom.search.tracking.artifacts import strange_artifacts
+from fathom.search.tracking.made_here import is_stamped
 from fathom.search.tracking.messages import CLOSE_SECONDS, Close, DataSet, TrackedStudy
-from fathom.search.tracking.schema_stamp import is_stamped
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +43,21 @@ GRACE_SECONDS = 30.0
 class Tracker:
     """Mirrors one study into MLflow by a process of its own; a context that closes it at the end.
 
+    Writes nothing, and says why, where the store may be another person's and is not trusted.
+
     Raises:
         TrackingError: when the address is malformed or its SQLite file cannot be used; for what
             only MLflow can tell, see `confirm`.
     """
 
     def __init__(self, study: TrackedStudy) -> None:
+        self._must_be_checked = self._closing = False
+        # Asked first: what a stranger's database has beside it may harm as soon as it is opened.
+        problem = "" if study.trusted else strange_artifacts(study.uri, study.study)
+        self._ended = bool(problem)
+        if problem:
+            log.warning("nothing is written to MLflow: %s", problem)
+            return
         check_form(study.uri)
         path = sqlite_path(study.uri)
         known = is_new_file(study.uri) or (path is not None and is_stamped(path))
@@ -59,7 +69,6 @@ class Tracker:
         self._link, self._far_end = Pipe()
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._closing = self._ended = False
         self._killed_before = kernel_kills()
         self._send(study)
         self._timer = threading.Timer(QUIET_SECONDS, self._start)
@@ -139,10 +148,14 @@ class Tracker:
         self._send(Close(seconds))
 
     def _send(self, message: TrackedStudy | DataSet | Conclusion | Close) -> None:
+        if self._ended:
+            return
         with suppress(OSError):  # the other process is gone, as the listener says
             self._link.send(message)
 
     def _start(self) -> None:
+        if self._ended:
+            return
         with self._starting:
             if self._process is None:
                 self._timer.cancel()

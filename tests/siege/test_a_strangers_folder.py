@@ -53,10 +53,8 @@ def snapshot(place: Path) -> Snapshot:
 
 
 def is_allowed(name: str) -> bool:
-    """True for the run folder, the store beside it, and what an option names."""
-    runs = "theirs/runs/"
-    inside = (f"{runs}{CONFIG.study}/", f"{runs}mlartifacts", f"{runs}mlflow.db")
-    return name.startswith((*inside, "mine/out"))
+    """True for the run folder, not for the store beside it, and for what an option names."""
+    return name.startswith((f"theirs/runs/{CONFIG.study}/", "mine/out"))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +67,24 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return search.folder.path.parent
 
 
-@pytest.fixture(params=[pytest.param("plain", marks=pytest.mark.drill), "naming code", "a copy"])
+KINDS = (
+    *("naming code", "a copy", "an undecodable address", "a journal", "pipes", "links"),
+    *("a hard link", "new artifacts"),
+)
+TRIGGER = """
+CREATE TRIGGER t{n} AFTER {act} BEGIN
+    UPDATE runs SET artifact_uri = 'file://{victim}';
+    UPDATE experiments SET artifact_location = 'file://{victim}';
+END;
+"""
+UNDECODABLE = """
+UPDATE runs SET artifact_uri = CAST(x'2fff' AS TEXT), lifecycle_stage = 'deleted'
+WHERE run_uuid = (SELECT min(run_uuid) FROM runs)
+"""
+ACTS = ("INSERT ON tags", "INSERT ON runs", "INSERT ON metrics", "UPDATE ON runs")
+
+
+@pytest.fixture(params=[pytest.param("a trigger", marks=pytest.mark.drill), *KINDS])
 def machine(request: pytest.FixtureRequest, runs: Path, tmp_path: Path) -> Machine:
     place = tmp_path / "machine"
     for name in ("home", "tmp", "mine", "victim/artifacts", "theirs"):
@@ -84,7 +99,9 @@ def machine(request: pytest.FixtureRequest, runs: Path, tmp_path: Path) -> Machi
 
 def arm(run: Path, copied: Path, victim: Path, kind: str) -> None:
     """Sets traps in a run folder; a copy, of one's own folder, leads to where that was."""
-    new = victim / "artifacts"
+    new = run.parent / "mlartifacts"
+    if kind in ("a copy", "naming code"):
+        new = victim / "artifacts"
     if kind == "a copy":
         shutil.copytree(copied, victim / "runs")
         new = victim / "runs" / "mlartifacts"
@@ -95,6 +112,7 @@ def arm(run: Path, copied: Path, victim: Path, kind: str) -> None:
             assert store.execute(asked, (before, f"file://{new}")).rowcount
     if kind == "a copy":
         return
+    _arm_store(run.parent / "mlflow.db", victim, kind)
     for name in ("lock", "report.lock"):
         (run / "state" / name).unlink(missing_ok=True)
         os.link(victim / name, run / "state" / name)
@@ -106,6 +124,33 @@ def arm(run: Path, copied: Path, victim: Path, kind: str) -> None:
         named = dump(CONFIG) + f"tracking: {{uri: 'sqlite:///{victim}/named.db'}}\n"
         named = named.replace("name: language", "name: evil:Evil")
         (run / "config.yaml").write_text(named)
+
+
+def _arm_store(store: Path, victim: Path, kind: str) -> None:
+    """Sets the traps of a store, and of what SQLite keeps beside it."""
+    if kind in ("a trigger", "an undecodable address"):
+        harm = "".join(TRIGGER.format(n=n, act=act, victim=victim) for n, act in enumerate(ACTS))
+        with closing(sqlite3.connect(store)) as database:
+            database.executescript(harm if kind == "a trigger" else UNDECODABLE)
+    journal = store.with_name("mlflow.db-journal")
+    match kind:
+        case "a journal":  # which SQLite deletes together with the file that it names at its end
+            name, magic = str(victim / "best.yaml").encode(), bytes.fromhex("d9d505f920a163d7")
+            end = len(name).to_bytes(4) + sum(name).to_bytes(4) + magic
+            journal.write_bytes(magic + bytes(508) + name + end)
+        case "pipes":
+            os.mkfifo(journal)
+            os.mkfifo(store.with_name("mlflow.db-wal"))
+        case "links":
+            journal.symlink_to(victim / "best.yaml")
+            store.rename(victim / "mlflow.db")
+            store.symlink_to(victim / "mlflow.db")
+        case "a hard link":
+            os.link(store, victim / "mlflow.db")
+        case "new artifacts":
+            store.unlink()
+            shutil.rmtree(store.with_name("mlartifacts"))
+            store.with_name("mlartifacts").symlink_to(victim / "artifacts")
 
 
 COMMANDS = (

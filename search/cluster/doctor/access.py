@@ -61,10 +61,12 @@ def judge_data(cluster: ClusterFacts, files: Collection[str], runs: Path) -> tup
     return tuple(found) or ((ok("data", f"{where} {names([*files])}"),) if files else ())
 
 
-def judge_tracking(uri: str, *, refusal: str = "", silence: str = "") -> Finding:
+def judge_tracking(uri: str, *, refusal: str = "", silence: str = "", strange: str = "") -> Finding:
     """A failure if MLflow's store can't be used, by reason of the refusal; a warning if it does not
-    answer. `uri` is its address without credentials.
+    answer or was not made here. `uri` is its address without credentials.
     """
+    if strange:
+        return warning("tracking", strange, "or go on: the report is written without MLflow")
     if refusal:
         return failure("tracking", refusal, "set `tracking.uri` or MLFLOW_TRACKING_URI")
     if silence:

@@ -26,7 +26,7 @@ from fathom.search.cluster.doctor.gather import disk, output_of
 from fathom.search.cluster.doctor.nodes import alone, ask_nodes
 from fathom.search.cluster.doctor.storage import planted
 from fathom.search.cluster.session.ray_session import NotJoinedError
-from fathom.search.run_folder import PARTS, RunFolder, default_tracking_uri
+from fathom.search.run_folder import PARTS, RunFolder, default_tracking_uri, is_named_store
 from fathom.search.study import store_uri
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig
@@ -67,9 +67,10 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     if config is not None:
         check_same_study(config, RunFolder(folder / config.study))
         folder = RunFolder(folder / config.study).checkpoint("any").parent
-    uri = (config.tracking.uri if config else None) or default_tracking_uri(runs)
+    named = config.tracking.uri if config else None
+    uri, trusted = named or default_tracking_uri(runs), is_named_store(named)
     with ThreadPoolExecutor(2) as aside, planted(folder) as probe:
-        tracking, cloud = aside.submit(ask_tracking, uri), aside.submit(ask_cloud)
+        tracking, cloud = aside.submit(ask_tracking, uri, trusted=trusted), aside.submit(ask_cloud)
         asks_torch = resources.gpus_per_trial not in (0, "auto")
         data = studied.objective.files_on_nodes() if studied else {}
         question = NodeQuestion(probe, secrets.token_hex(16), asks_torch, imports_of(config), data)
@@ -158,11 +159,13 @@ def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tupl
     return tuple(found)
 
 
-def ask_tracking(uri: str) -> Finding:
-    """Asks MLflow's store for an answer; returns the finding about it."""
+def ask_tracking(uri: str, *, trusted: bool) -> Finding:
+    """Asks MLflow's store for an answer, if the user named it or it was made here; returns the
+    finding about it."""
     shown = store_uri.without_credentials(uri)
     try:
-        store_uri.check_form(uri)
+        if trusted:
+            store_uri.check_form(uri)
     except store_uri.TrackingError as error:
         return judge_tracking(shown, refusal=str(error))
     if store_uri.is_new_file(uri):
@@ -171,7 +174,7 @@ def ask_tracking(uri: str) -> Finding:
         # Not on the command line, where every user of the machine could read a password in it.
         done = subprocess.run(
             [sys.executable, "-P", "-m", "fathom.search.tracking.ping"],
-            input=uri,
+            input=f"{uri}\nnamed" if trusted else uri,
             capture_output=True,
             text=True,
             check=True,

@@ -321,9 +321,9 @@ def test_a_tracking_server_answers_or_is_silent_and_its_password_is_not_shown(
 ) -> None:
     uri = f"http://user:secret@127.0.0.1:{server.server_port}"
 
-    well = ask_tracking(uri)
+    well = ask_tracking(uri, trusted=True)
     monkeypatch.setattr(Store, "broken", True)
-    broken = ask_tracking(uri)
+    broken = ask_tracking(uri, trusted=True)
 
     assert well.level is Severity.OK
     assert broken.level is Severity.WARNING
@@ -332,7 +332,7 @@ def test_a_tracking_server_answers_or_is_silent_and_its_password_is_not_shown(
 
 
 def test_an_address_of_no_known_kind_is_refused() -> None:
-    found = ask_tracking("gopher://host")
+    found = ask_tracking("gopher://host", trusted=True)
     assert found.level is Severity.FAILURE
     assert "gopher" in found.message
 

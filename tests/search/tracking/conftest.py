@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.tracking import store
+from fathom.search.tracking.made_here import note_store
 from tests.support.tracked import Place
 
 
@@ -19,7 +20,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(template: Path, tmp_path: Path) -> Place:
-    shutil.copy(template, tmp_path / "mlflow.db")
+    file = Path(shutil.copy(template, tmp_path / "mlflow.db"))
+    note_store(file, file)
     folder = tmp_path / "runs" / "demo"
     folder.mkdir(parents=True)
     return Place(f"sqlite:///{tmp_path}/mlflow.db", folder)

@@ -14,6 +14,7 @@ from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.store_uri import TrackingError
 from fathom.search.tracking.artifacts import check_artifacts
+from fathom.search.tracking.made_here import note_store
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.publishing import report_study
 from tests.support.dry_run import Simulation, scheduler, study
@@ -52,6 +53,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
         database.execute("CREATE TABLE experiments (experiment_id, name, artifact_location)")
         database.execute("CREATE TABLE runs (run_uuid, artifact_uri, experiment_id)")
         database.execute(f"INSERT INTO experiments VALUES (1, '{config.study}', '/anywhere')")
+    note_store(tmp_path / "runs" / "mlflow.db", tmp_path / "runs" / "mlflow.db")
     return search.folder
 
 
@@ -75,6 +77,22 @@ def test_a_store_whose_artifacts_go_elsewhere_is_left_alone_and_the_report_is_wr
     with pytest.raises(InterruptedError):
         report_study(run.path, trust=True)
     assert [study.trusted for study in tracked] == [True]
+
+
+@pytest.mark.parametrize("name", ["mlflow.db", "mlflow.db-journal", "mlflow.db-wal"])
+@pytest.mark.parametrize("made", ["a pipe", "no database"])
+def test_a_store_that_would_never_be_read_is_named_and_the_report_is_written(
+    run: RunFolder, name: str, made: str
+) -> None:
+    store, file = run.path.parent / "mlflow.db", run.path.parent / name
+    store.write_bytes(b"no database")
+    if made == "a pipe":
+        file.unlink(missing_ok=True)
+        os.mkfifo(file)
+    result = report_study(run.path)
+    assert str(file if made == "a pipe" else store) in result.untracked
+    assert "tracking.uri" not in result.untracked
+    assert run.report.exists()
 
 
 def test_a_run_is_reported_from_inside_its_folder(

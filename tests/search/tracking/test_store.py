@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from fathom.search.tracking import store
-from fathom.search.tracking.schema_stamp import is_stamped
+from fathom.search.tracking.made_here import is_stamped
 from tests.support.tracked import Place, trial, write_down
 from tests.support.waiting import wait_until
 
@@ -94,7 +94,7 @@ def test_a_store_is_stamped_by_the_mlflow_that_has_opened_it(
 ) -> None:
     path = Path(place.uri.removeprefix("sqlite:///"))
     assert is_stamped(path)
-    monkeypatch.setattr("fathom.search.tracking.schema_stamp.version", lambda name: "another")
+    monkeypatch.setattr("fathom.search.tracking.made_here.version", lambda name: "another")
     assert not is_stamped(path)
     store.check(place.uri)
     assert is_stamped(path)

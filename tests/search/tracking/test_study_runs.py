@@ -2,6 +2,8 @@
 
 import json
 import math
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +14,13 @@ from fathom.search.records import Outcome
 from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.report.text import summary_table
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.tracking import pages
+from fathom.search.study.store_uri import TrackingError
+from fathom.search.tracking import pages, study_runs
+from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracked_run import WRITTEN_TAG
 from fathom.search.tracking.views import ANSWERS, TAG
 from tests.support.tracked import (
+    CONFIG,
     LAW,
     SHAPE,
     TRIAL_RUN,
@@ -25,6 +30,7 @@ from tests.support.tracked import (
     optimum,
     trial,
 )
+from tests.support.waiting import wait_until
 
 
 def test_trials_nest_in_budgets_and_budgets_in_the_study(place: Place) -> None:
@@ -227,3 +233,52 @@ def test_mlflow_takes_the_answers_of_many_budgets(place: Place) -> None:
     many = [optimum(budget=1_000_000 * (n + 1)) for n in range(150)]
     place.writer().write_summary(answers(*many, laws=(LAW,)))
     assert len(place.tokens(place.find("demo"), "optimal_depth")) == 150
+
+
+def moved(place: Place, victim: Path) -> None:
+    """Makes the artifacts of all runs go to another folder, as another program may at any time."""
+    with closing(sqlite3.connect(place.uri.removeprefix("sqlite:///"))) as database, database:
+        database.execute("UPDATE runs SET artifact_uri = ?", (victim.as_uri(),))
+
+
+def test_artifacts_are_not_written_to_an_address_that_has_changed_since_the_last(
+    place: Place, tmp_path: Path
+) -> None:
+    victim = tmp_path.parent / f"{tmp_path.name}-victim"
+    writer = place.writer()
+    writer.write_study(CONFIG)
+    moved(place, victim)
+    with pytest.raises(TrackingError, match="are to go to"):
+        writer.write_study(CONFIG)
+    with pytest.raises(TrackingError, match="are to go to"):
+        writer.write_summary(answers())
+    assert not victim.exists()
+
+
+def test_what_was_checked_is_what_is_written_to(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path.parent / f"{tmp_path.name}-victim"
+    check = study_runs.check_artifacts
+
+    def check_then_move(study: TrackedStudy, address: str) -> None:
+        check(study, address)
+        moved(place, victim)
+
+    monkeypatch.setattr(study_runs, "check_artifacts", check_then_move)
+    place.writer().write_study(CONFIG)
+    assert not victim.exists()
+    assert len(list(tmp_path.glob("mlartifacts/demo/*/artifacts/config.yaml"))) == 1
+
+
+def test_a_follower_whose_store_is_changed_says_so_once_and_ends(
+    place: Place, tmp_path: Path
+) -> None:
+    follower = place.follower()
+    wait_until(lambda: list(tmp_path.glob("mlartifacts/demo/*/artifacts/config.yaml")))
+    moved(place, tmp_path.parent / f"{tmp_path.name}-victim")
+    follower.put(answers())
+    assert follower.close() == 0
+    (said,) = place.said
+    assert "nothing more is written to MLflow" in said
+    assert "--trust" in said
