@@ -241,7 +241,7 @@ def run(
     config = _config(study)
     if isinstance(study, str | Path):
         check_trusted_study(config, Path(study), trust=trust)
-    ready = check_ready(config, Path(runs))
+    ready = replace(check_ready(config, Path(runs)), trust=trust)
     with locked(ready.folder), Steps(Console()) as steps:
         run_study(ready, steps)
     return load(ready.folder.path, trust=True)

@@ -36,7 +36,8 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Another value, such as train.batch_size=8."),
 ]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Run code that a run folder or best.yaml names.")
+    bool,
+    typer.Option("--trust", help="Run code and use stores that a run or best.yaml names."),
 ]
 HorizonOption = Annotated[
     str | None, typer.Option(help="Which horizon, if there are several: 20, or 10M.")

@@ -493,11 +493,20 @@ def ui(
     port: Annotated[
         int, typer.Option(min=1, max=65535, help="Port of MLflow; reports are at the next port.")
     ] = 5000,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Open a store of MLflow that was not made here.")
+    ] = False,
 ) -> None:
     """Serve the reports, fresh while searches run, and MLflow's page, both on loopback."""
     from fathom.search.commands.live_report import serve
-    from fathom.search.run_folder import default_tracking_uri
+    from fathom.search.run_folder import default_tracking_uri, is_named_store
     from fathom.search.study.keys.config import load
+    from fathom.search.study.preflight import check_trusted_study
 
-    uri = load(study, overrides).tracking.uri if study else None
-    serve(runs, uri or default_tracking_uri(runs), port=port)
+    named = None
+    if study:
+        config = load(study, overrides)
+        check_trusted_study(config, study, trust=trust)
+        named = config.tracking.uri
+    uri = named or default_tracking_uri(runs)
+    serve(runs, uri, port=port, trust=trust or is_named_store(named))

@@ -28,7 +28,12 @@ from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shape_space import ShapeSpace
-from fathom.search.study.store_uri import check_form, to_keep
+from fathom.search.study.store_uri import (
+    check_form,
+    is_new_file,
+    to_keep,
+    without_credentials,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +152,8 @@ def _addresses(tracking: TrackingConfig, runs: Path) -> Addresses:
         mlflow=tracking.uri or default_tracking_uri(runs),
         is_named=is_named_store(tracking.uri),
     )
-    check_form(addresses.mlflow)
+    if addresses.is_named or is_new_file(addresses.mlflow):  # another is a copy, of no importance
+        check_form(addresses.mlflow)
     return addresses
 
 
@@ -211,10 +217,31 @@ def check_kept_study(file: Path) -> None:
 
 
 def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None:
-    """Checks `trust` as `check_trusted` does if the file is the `config.yaml` of a run folder."""
+    """Checks `trust`, also for the store that a study names, if its file is of a run folder.
+
+    Raises:
+        ConfigError: if such a file names code or a store, and `trust` is not given.
+    """
+    if trust or not any(map(_is_of_run, {file.absolute(), file.resolve()})):
+        return
+    check_trusted(config, file, trust=False)
+    if uri := config.tracking.uri:
+        raise ConfigError(
+            f"{file} names {without_credentials(uri)} as `tracking.uri`, to which this would "
+            "connect, with the passwords of the environment; add --trust (in Python `trust=True`) "
+            "if it is yours, or `--set tracking.uri=null` to go without"
+        )
+
+
+def _is_of_run(file: Path) -> bool:
+    """True for a study file that lies in a run folder, which may be another person's, and for one
+    that a report of a run wrote among MLflow's artifacts."""
     folder = RunFolder(file.parent)
-    if file.name == folder.config.name and (folder.state.exists() or folder.records.exists()):
-        check_trusted(config, file, trust=trust)
+    is_config = file.name == folder.config.name
+    kept = [folder.records, folder.fingerprint, folder.journal]
+    if is_config:
+        kept += [folder.state, folder.best, folder.report, folder.card]
+    return any(map(os.path.lexists, kept)) or (is_config and file.parent.name == "artifacts")
 
 
 def load_run(path: Path) -> tuple[RunFolder, StudyConfig]:

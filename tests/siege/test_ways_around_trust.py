@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socket import create_server
 from unittest.mock import MagicMock
 
 import pytest
@@ -25,6 +26,11 @@ EVIL = "import pathlib\npathlib.Path('OWNED').touch()\nclass Evil: pass\ndef evi
 COMMANDS = (
     *("report RUN", "status RUN", "compare RUN RUN", "export RUN --anyway"),
     *("train RUN --anyway --tokens 600", "run RUN/config.yaml", "plan RUN/config.yaml"),
+)
+NAMING_A_STORE = (
+    *("run RUN/config.yaml", "run RUN/config.yaml --extend", "run RUN/mine.yaml", "run link.yaml"),
+    *("plan RUN/config.yaml", "check RUN/config.yaml", "doctor RUN/config.yaml"),
+    *("ui --study RUN/config.yaml", "report RUN"),
 )
 NAMED = {
     "an objective": ("name: language", "name: evil:Evil"),
@@ -134,6 +140,37 @@ def test_weights_of_a_stranger_are_not_unpickled(place: Place, kind: str) -> Non
         else:
             torch.save({"weight": PlantedPickle(place.proof)}, weights / name)
     place.types(f"export RUN --anyway --format hf --out out --weights {weights}")
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://127.0.0.1:PORT", "http://me:pw@127.0.0.1:PORT/x", "sqlite:///MINE/named.db"],
+)
+def test_no_store_that_a_run_folder_names_hears_of_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "hunter2")
+    with create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        named = address.replace("PORT", str(listener.getsockname()[1]))
+        named = named.replace("MINE", str(place.proof.parent))
+        text = place.folder.config.read_text().replace("uri: null", f"uri: '{named}'")
+        assert named in text
+        for file in (place.folder.config, place.folder.path / "mine.yaml"):
+            file.write_text(text)
+        (place.proof.parent / "link.yaml").symlink_to(place.folder.config)
+        for command in NAMING_A_STORE:
+            said = place.types(command)
+            assert "--trust" in said, f"{command}: {said}"
+            assert "pw" not in said
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+            assert not (place.proof.parent / "named.db").exists()
+        for command in COMMANDS:
+            place.types(command)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 @pytest.mark.parametrize("way", ["by a link", "by another path", "by --runs", "in capitals"])

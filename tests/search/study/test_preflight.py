@@ -53,3 +53,33 @@ def test_a_run_folder_of_an_earlier_version_is_read_and_not_resumed(tmp_path: Pa
     with pytest.raises(RunFolderError, match="was searched by an earlier version") as refusal:
         check_ready(config, tmp_path)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("tracking", ["uri: 'http://me:pw@host'", "uri: 'sqlite:////x/mlflow.db'"])
+@pytest.mark.parametrize("beside", ["records.jsonl", "fingerprint.json", "best.yaml", "state"])
+def test_a_store_that_a_run_folder_names_needs_trust_and_one_of_ones_own_study_does_not(
+    tmp_path: Path, tracking: str, beside: str
+) -> None:
+    named = parse(f"{{study: s, budgets: [8k], objective: language, tracking: {{{tracking}}}}}")
+    file = tmp_path / "config.yaml"
+    check_trusted_study(named, file, trust=False)
+    (tmp_path / beside).touch()
+    check_trusted_study(named, file, trust=True)
+    check_trusted_study(PLAIN, file, trust=False)
+    with pytest.raises(ConfigError, match=r"names (http|sqlite).*--trust") as refused:
+        check_trusted_study(named, file, trust=False)
+    assert "pw" not in str(refused.value)
+
+
+@pytest.mark.parametrize("way", ["a link", "another name", "what a report wrote to MLflow"])
+def test_no_other_name_makes_a_study_of_a_run_folder_ones_own(tmp_path: Path, way: str) -> None:
+    run, own = tmp_path / "run", tmp_path / "own"
+    for folder in (run / "artifacts", own):
+        folder.mkdir(parents=True)
+    (run / "records.jsonl").touch()
+    file = {"a link": own / "study.yaml", "another name": run / "study.yaml"}.get(way)
+    file = file or run / "artifacts" / "config.yaml"
+    if way == "a link":
+        file.symlink_to(run / "config.yaml")
+    with pytest.raises(ConfigError, match="--trust"):
+        check_trusted_study(FOREIGN["evil_obj:Evil"], file, trust=False)
