@@ -1,13 +1,16 @@
 """The reports of all runs in a folder, on this machine alone and fresh while searches run."""
 
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socket import SHUT_RDWR, socket
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -22,7 +25,8 @@ from fathom.search.run_folder import RunFolder, is_in_use
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.preflight import load_folder, load_run
 from fathom.search.study.store_uri import TrackingError, is_server
-from fathom.search.tracking.key import ENTRANCE, REFUSAL, Key
+from fathom.search.tracking.artifacts import strange_store
+from fathom.search.tracking.key import REFUSAL, UNSEEN, Key
 from fathom.search.tracking.ui import (
     HOST,
     open_ui,
@@ -31,28 +35,40 @@ from fathom.search.tracking.ui import (
     terminated_as_interrupted,
 )
 
+REQUEST_SECONDS = 10.0
+"""Time in which a browser must have sent its request, and read the answer."""
+MOST_CONNECTIONS = 64
+"""Browsers at a time; of more, the one that has waited longest for its request is dropped."""
 StudyPage = Callable[[str], str]
 """Returns the address of a study in MLflow; empty where it has none."""
 
 
-def serve(runs: Path, uri: str, *, port: int, say: Callable[[str], None] = print) -> None:
-    """Serves the reports and MLflow's page until Ctrl-C, SIGTERM or SIGHUP, saying where they are.
+def serve(
+    runs: Path, uri: str, *, port: int, trust: bool, say: Callable[[str], None] = print
+) -> None:
+    """Serves the reports and MLflow's page until Ctrl-C, SIGTERM or SIGHUP, saying where they are;
+    without `trust` the page of no store that was not made here.
 
     Raises:
         TrackingError: when MLflow's page can't be served.
     """
-    key = Key()
+    key, strange = Key(), "" if trust else strange_store(uri)
     page = page_address(uri, port, key)
 
     def study_page(study: str) -> str:
         with suppress(TrackingError):
+            if strange:
+                return ""
             return study_addresses(uri, page).get(study, "")
         return ""
 
     with live_reports(runs, port=port + 1, key=key, study_page=study_page) as address:
-        say(f"reports: {address}\nMLflow's pages take some seconds to start")
-        open_ui(uri, key=key, port=port, say=say)
-        if is_server(uri):
+        if strange:
+            say(f"reports: {address}\nMLflow's page is not served: {strange}")
+        else:
+            say(f"reports: {address}\nMLflow's pages take some seconds to start")
+            open_ui(uri, key=key, port=port, say=say)
+        if strange or is_server(uri):
             with terminated_as_interrupted(), suppress(KeyboardInterrupt):
                 threading.Event().wait()
 
@@ -62,10 +78,9 @@ def live_reports(runs: Path, *, port: int, key: Key, study_page: StudyPage) -> I
     """Serves the reports in a thread; yields the address, at any free port if this one is taken."""
     handler = partial(_Handler, _Reports(runs, study_page), key)
     try:
-        server = ThreadingHTTPServer((HOST, port), handler)
+        server = _Server((HOST, port), handler)
     except (OSError, OverflowError):
-        server = ThreadingHTTPServer((HOST, 0), handler)
-    server.daemon_threads = True
+        server = _Server((HOST, 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -122,7 +137,7 @@ class _Reports:
 
     def index(self) -> str:
         """The list of all runs."""
-        links = [f'<li><a href="/{quote(name)}/">{escape(name)}</a>' for name in self.names()]
+        links = [f'<li><a href="{quote(name)}/">{escape(name)}</a>' for name in self.names()]
         found = f"<ul>{''.join(links)}</ul>" if links else "<p>No run yet.</p>"
         return f"<!doctype html><meta charset=utf-8><title>Fathom</title><h1>Runs</h1>{found}"
 
@@ -156,8 +171,58 @@ def _under_way(conclusion: Conclusion) -> Conclusion:
     return replace(conclusion, optima=optima, unfinished=())
 
 
+class _Server(ThreadingHTTPServer):
+    """Serves so many browsers at a time, and waits for none that sends or reads too slowly."""
+
+    daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
+
+    def __init__(self, *args: Any) -> None:
+        self.waiting = dict[socket, float]()
+        """Connections whose request is not there yet, with the time since when."""
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers in a thread, once there is one; else ends the longest wait for a request."""
+        if not self._free.acquire(blocking=False):
+            self._end(next(iter(self.waiting), request))
+            if not self._free.acquire(timeout=1):
+                self.shutdown_request(request)
+                return
+        request.settimeout(REQUEST_SECONDS)
+        self.waiting[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers, in a thread of its own."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.waiting.pop(request, None)
+            self._free.release()
+
+    def service_actions(self) -> None:
+        """Ends what has waited too long for its request; called twice a second."""
+        begun = time.monotonic() - REQUEST_SECONDS
+        for request in [request for request, since in [*self.waiting.items()] if since < begun]:
+            self._end(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Passes over a browser that is gone."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+    def _end(self, request: socket) -> None:
+        self.waiting.pop(request, None)
+        with suppress(OSError):
+            request.shutdown(SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """Answers a browser on this machine: the list of runs, a report, or its stamp."""
+
+    server: _Server
 
     def __init__(self, reports: _Reports, key: Key, *args: Any) -> None:
         self.reports, self.key = reports, key  # first: the base class answers the request at once
@@ -165,11 +230,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answers one request, if it shows the key."""
+        self.server.waiting.pop(self.connection, None)
         path, _, query = self.path.partition("?")
-        if self.key.is_in(query):
-            self._send(200, ENTRANCE, {"Set-Cookie": self.key.cookie})
-        elif self.key.is_shown({name.lower(): value for name, value in self.headers.items()}):
-            self._show(path)
+        behind = self.key.path_behind(path)
+        if behind is not None:
+            self._show(behind)
+        elif self.key.is_in(query):
+            self._send(200, self.key.entrance)
         else:
             self._send(403, REFUSAL)
 
@@ -183,7 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not name and len(names) != 1:
             self._send(200, self.reports.index())
         elif not name or not (rest or path.endswith("/")):
-            self._redirect(f"/{quote(name or names[0])}/")
+            self._redirect(f"/{self.key.secret}/{quote(name or names[0])}/")
         elif rest not in ("", "stamp"):
             self._send(404, "a run has its report here, and nothing else")
         else:
@@ -193,14 +260,13 @@ class _Handler(BaseHTTPRequestHandler):
             except (ValueError, OSError) as error:
                 self._send(500, escape(str(error)))
 
-    def _send(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+    def _send(self, status: int, text: str) -> None:
         content = text.encode()
         self.send_response(status)
-        for name, value in (headers or {}).items():
+        for name, value in UNSEEN.items():
             self.send_header(name, value)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("Cache-Control", "no-store")
         self.end_headers()
         self.wfile.write(content)
 

@@ -1,5 +1,6 @@
 """Serves MLflow's web page of the store that the runs used, to who opens the printed address."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -10,9 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
-from typing import IO
+from typing import IO, cast
 
+import h11
 from mlflow.exceptions import MlflowException
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fathom.search.signals import handled, interrupt
 from fathom.search.study.store_uri import (
@@ -31,6 +34,12 @@ from fathom.search.tracking.views import list_address
 HOST = "127.0.0.1"
 STOP_SECONDS = 10.0
 """Time that the server gets to end by itself."""
+PATIENCE = ("--uvicorn-opts", "--http fathom.search.tracking.ui:ShortPatience")
+"""Options by which the server closes connections that send no request."""
+REQUEST_SECONDS = 10.0
+"""Time in which a connection must have sent the head of a request."""
+MOST_CONNECTIONS = 256
+"""Connections at a time; of more, the one that has waited longest for its request is closed."""
 SERVER_SETTINGS = {
     # Nine more processes, for services that no study uses.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -118,7 +127,7 @@ def _start(uri: str, port: int, key: Key, output: IO[bytes]) -> subprocess.Popen
     # Not on the command line, where every user of the machine could read a password in it.
     secrets = {"MLFLOW_BACKEND_STORE_URI": uri, KEY_VARIABLE: key.secret}
     return subprocess.Popen(
-        [*command, "--app-name", "fathom", "--host", HOST, "--port", str(port)],
+        [*command, "--app-name", "fathom", "--host", HOST, "--port", str(port), *PATIENCE],
         env=os.environ | SERVER_SETTINGS | secrets,
         stdout=output,
         stderr=subprocess.STDOUT,
@@ -160,3 +169,33 @@ def _check_port(port: int) -> None:
                 f"`fathom ui` needs a free port, got {HOST}:{port} ({error.strerror}); "
                 "choose another with --port"
             ) from None
+
+
+class ShortPatience(H11Protocol):
+    """A connection that is closed if it sends no request in time."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins to wait for a request."""
+        super().connection_made(cast(asyncio.Transport, transport))
+        self.since = self.loop.time()
+        self._end = self.loop.call_later(REQUEST_SECONDS, self._close_idle, None)
+        others = [cast(ShortPatience, each) for each in self.connections]
+        if len(others) > MOST_CONNECTIONS and (idle := [each for each in others if each.is_idle]):
+            min(idle, key=lambda each: each.since).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the waiting."""
+        self._end.cancel()
+        super().connection_lost(exc)
+
+    @property
+    def is_idle(self) -> bool:
+        """True while the head of a request is missing."""
+        return self.conn.their_state is h11.IDLE
+
+    def _close_idle(self, before: object) -> None:
+        """Closes the connection if it has begun no request since the one `before`."""
+        if self.is_idle and self.cycle is before:
+            self.transport.abort()
+            return
+        self._end = self.loop.call_later(REQUEST_SECONDS, self._close_idle, self.cycle)

@@ -2,16 +2,21 @@
 
 import fcntl
 import shutil
+import struct
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socket import SO_LINGER, SOL_SOCKET, create_connection
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
 
+from fathom.search.commands import live_report
 from fathom.search.commands.live_report import live_reports
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import dump
@@ -19,6 +24,7 @@ from fathom.search.tracking.key import REFUSAL, Key
 from tests.support.browser import browser
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import visible
+from tests.support.waiting import wait_until
 
 KEY = Key()
 
@@ -40,12 +46,11 @@ def address(run: RunFolder) -> Iterator[str]:
     page = "http://127.0.0.1:5000/#/experiments/1"
     folder = run.path.parent
     with live_reports(folder, port=0, key=KEY, study_page=lambda _: page) as served:
-        yield served.removesuffix(KEY.query)
+        yield f"{served.removesuffix(KEY.query)}{KEY.secret}/"
 
 
 def read(address: str) -> str:
-    request = Request(address, headers={"Cookie": KEY.cookie.partition(";")[0]})
-    with urlopen(request, timeout=60) as answer:
+    with urlopen(address, timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -78,8 +83,7 @@ def test_the_report_follows_the_records_and_says_that_the_search_runs(
 def status_of(host: str, path: str, name: str) -> tuple[int, int]:
     """Status and number of further lines of the answer to a request for a host of this name."""
     with closing(HTTPConnection(host, timeout=60)) as connection:
-        cookie = KEY.cookie.partition(";")[0]
-        connection.request("GET", path, headers={"Host": name, "Cookie": cookie})
+        connection.request("GET", f"/{KEY.secret}{path}", headers={"Host": name})
         answer = connection.getresponse()
         return answer.status, answer.read().count(b"\n")
 
@@ -105,11 +109,85 @@ def test_only_runs_are_served_and_only_to_this_machine(address: str, run: RunFol
     "shown", [{}, {"Cookie": f"fathom-key={Key().secret}"}, {"Authorization": "Bearer \xe9"}]
 )
 def test_a_report_is_shown_to_nobody_without_the_key(address: str, shown: dict[str, str]) -> None:
-    for place in ("", "one/", "one/stamp", "nothing/", Key().query):
+    front = address.removesuffix(f"{KEY.secret}/")
+    other = Key()
+    for place in ("", "one/", "one/stamp", "nothing/", other.query, other.secret, KEY.secret):
         with pytest.raises(HTTPError, match="403") as refused:
-            urlopen(Request(f"{address}{place}", headers=shown), timeout=60)
+            urlopen(Request(f"{front}{place}", headers=shown), timeout=60)
         assert REFUSAL in refused.value.read().decode()
         refused.value.close()
+
+
+def test_half_requests_hold_few_threads_and_hinder_nobody(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_report, "REQUEST_SECONDS", 0.5)
+    place = urlsplit(address)
+    before = threading.active_count()
+    halves = [create_connection((place.hostname, place.port), 60) for _ in range(200)]
+    for half in halves:
+        half.sendall(b"GET / HT")
+    assert threading.active_count() <= before + live_report.MOST_CONNECTIONS
+    assert visible(read(address))
+    for half in halves:
+        with suppress(ConnectionError):
+            assert half.recv(1) == b""
+        half.close()
+    wait_until(lambda: threading.active_count() <= before)
+
+
+def test_a_browser_that_is_gone_is_passed_over(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = urlsplit(address)
+    with create_connection((place.hostname, place.port), 60) as gone:
+        gone.sendall(f"GET {place.path}one/ HTTP/1.0\r\nHost: {place.netloc}\r\n\r\n".encode())
+        gone.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    assert visible(read(address))
+    assert capsys.readouterr().err == ""
+
+
+def test_the_key_is_in_no_header_that_a_browser_keeps(address: str) -> None:
+    entrance = address.removesuffix(f"{KEY.secret}/") + KEY.query
+    for place in (entrance, address, f"{address}one/"):
+        with urlopen(place, timeout=60) as answer:
+            assert KEY.secret not in str(answer.headers)
+            assert answer.headers["Referrer-Policy"] == "same-origin"
+
+
+@pytest.mark.drill
+@pytest.mark.siege
+@pytest.mark.browser
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_page_on_another_port_gets_nothing_of_the_key(
+    address: str, tmp_path: Path, host: str
+) -> None:
+    received: list[str] = []
+
+    class Listener(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            received.append(f"{self.path} {self.headers}")
+            self.send_response(200)
+            self.end_headers()
+            place = urlsplit(address)._replace(path="/one/stamp").geturl()
+            asked = f"fetch('{place}', {{credentials: 'include', mode: 'no-cors'}})"
+            self.wfile.write(f"<title>there</title><script>{asked}</script>".encode())
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Listener) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        theirs = f"http://{host}:{other.server_port}/"
+        with browser(tmp_path / "profile") as chromium:
+            chromium.open(f"{address.removesuffix(f'{KEY.secret}/')}{KEY.query}")
+            chromium.wait_for("document.querySelector('.live')?.dataset.stamp")
+            chromium.ask(f"location.href = '{theirs}followed'")
+            chromium.wait_for("document.title === 'there'")
+            chromium.open(f"{theirs}typed")
+            chromium.wait_for("document.title === 'there' && location.pathname === '/typed'")
+        other.shutdown()
+        thread.join()
+    assert {"/followed", "/typed"} <= {each.partition(" ")[0] for each in received}
+    assert not [each for each in received if KEY.secret in each or "ookie" in each]
 
 
 @pytest.mark.drill
@@ -120,7 +198,7 @@ def test_an_open_page_follows_the_search_and_keeps_what_was_unfolded(
     lines = run.records.read_text().splitlines(keepends=True)
     run.records.write_text("".join(lines[: len(lines) // 2]))
     with browser(tmp_path / "profile") as chromium:
-        chromium.open(f"{address}{KEY.query}")
+        chromium.open(f"{address.removesuffix(f'{KEY.secret}/')}{KEY.query}")
         stamp = "document.querySelector('.live')?.dataset.stamp"
         before = chromium.wait_for(stamp)
         chromium.ask("document.querySelector('details.budget').open = true")
