@@ -3,6 +3,7 @@
 It has what a stranger needs to believe the answer, to repeat it or to overturn it.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import hypot, inf, sqrt
@@ -14,7 +15,7 @@ from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.conclusion.conclude import Conclusion
-from fathom.search.formatting import format_count, format_seconds, ranges, rounded_count
+from fathom.search.formatting import format_count, format_seconds, ranges, rounded_count, visible
 from fathom.search.records import TrialRecord
 from fathom.search.report import text
 from fathom.search.report.caveats import unsupported
@@ -36,6 +37,8 @@ ERRORS = 2.0
 """Standard errors of a difference that overturns an answer."""
 SHORT_DIGEST = 12
 """Letters of a digest that tell it from others by eye."""
+MARKS = re.compile(r"([\\`*_\[\]!&#|~])")
+"""Characters by which Markdown does more than to show them; `<` is no such character in a card."""
 CITATION = """\
 @software{{fathom,
   title = {{Fathom: how deep should a transformer be?}},
@@ -85,7 +88,17 @@ def card_text(conclusion: Conclusion) -> str:
         "## To cite it",
         _fenced("bibtex", CITATION.format(version=own_version())),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(_without_html(part) for part in parts if part) + "\n"
+
+
+def _without_html(part: str) -> str:
+    """A part of a card in which nothing is HTML; a fenced block shows what it has."""
+    return part if part.startswith("```") else part.replace("<", "&lt;")
+
+
+def _plain(words: str) -> str:
+    """Words of the records, as one line of Markdown that has neither links nor pictures."""
+    return MARKS.sub(r"\\\1", " ".join(visible(words).split()))
 
 
 def _heading(conclusion: Conclusion) -> str:
@@ -97,7 +110,9 @@ def _bullets(lines: Iterable[str]) -> str:
 
 
 def _fenced(language: str, block: str) -> str:
-    return f"```{language}\n{block.rstrip()}\n```"
+    longest = max(map(len, re.findall("`+", block)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{block.rstrip()}\n{fence}"
 
 
 def _reasons(conclusion: Conclusion) -> list[str]:
@@ -181,7 +196,7 @@ def _cost(records: Sequence[TrialRecord]) -> str:
     ]
     if seconds := sum(record.curve[-1].train_seconds for record in records if record.curve):
         parts.append(f"{format_seconds(seconds)} in training steps")
-    devices = sorted({record.device for record in records if record.device})
+    devices = sorted({_plain(record.device) for record in records if record.device})
     return ", ".join(parts) + (f", on {text.joined(devices)}." if devices else ".")
 
 
@@ -191,8 +206,8 @@ def _digests(conclusion: Conclusion) -> Iterator[str]:
     if known is None:
         yield "No digest was recorded."
         return
-    yield f"Settings and data together: `{known.study}` (`fingerprint.json` of the run)"
-    digest = known.content or known.data
+    study, digest = (re.sub(r"\W", "", d) for d in (known.study, known.content or known.data))
+    yield f"Settings and data together: `{study}` (`fingerprint.json` of the run)"
     yield f"Data: `{digest}`" if digest else "Data: drawn by a rule from the seed"
     objective = conclusion.config.objective
     yield f"Objective: `{objective.name}`; losses are {objective.loss_unit}"

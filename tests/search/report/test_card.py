@@ -146,3 +146,30 @@ def test_the_report_has_the_card_to_copy(found: Conclusion, card: str) -> None:
     assert " ".join(card.split()) in visible(page)
     assert 'aria-label="Copy the card"' in page
     assert '<meta property="og:image" content="card.png">' in page
+
+
+HARM = (
+    "<img src=x onerror=alert(1)>",
+    "GPU](http://here) ![x](http://here/y.png)",
+    "`</p><script>x</script>`",
+    "\n\n# Heading\n```\n<b>",
+)
+
+
+@pytest.mark.parametrize("device", HARM)
+def test_words_of_the_records_are_neither_html_nor_links(found: Conclusion, device: str) -> None:
+    records = tuple(replace(record, device=device) for record in found.records)
+    card = card_text(replace(found, records=records, fingerprint=replace(DIGESTS, data=device)))
+    shown = re.sub(r"```.*?```", "", card, flags=re.DOTALL)
+    assert "<" not in shown
+    assert "\n# Heading" not in shown
+    assert not re.search(r"(?<!\\)\]\(http", shown)
+    assert blocks(card)["bibtex"].startswith("@software{fathom,")
+
+
+def test_no_value_of_the_study_ends_the_block_in_which_it_stands(found: Conclusion) -> None:
+    config = found.config.model_copy(update={"study": "s"})
+    objective = config.objective.model_copy(update={"corpus": "```<script>```"})
+    card = card_text(replace(found, config=config.model_copy(update={"objective": objective})))
+    (block,) = re.findall(r"^````yaml\n(.*?)\n````$", card, flags=re.DOTALL | re.MULTILINE)
+    assert "```<script>```" in block
