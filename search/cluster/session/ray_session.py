@@ -20,7 +20,7 @@ from fathom.search.cluster.session.address import NamedCluster, named_cluster
 from fathom.search.cluster.session.connect import connect, last_line
 from fathom.search.cluster.session.death import end_with_head
 from fathom.search.cluster.session.local import WORKER_ENVIRONMENT, start_here
-from fathom.search.cluster.session.secrets import SECRETS, hidden
+from fathom.search.cluster.session.secrets import hidden, secret_names
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.memory import trials_in_memory
 from fathom.search.study.keys.groups import ResourcesConfig
@@ -70,7 +70,7 @@ def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = 
     if address := join_cluster(own_code=bool(own_code)):
         end_with_head(address, again)
     else:
-        with hidden(set(SECRETS).difference(resources.secrets)):
+        with hidden(secret_names().difference(resources.secrets)):
             start_here(again)
         _check_resources(resources)
 

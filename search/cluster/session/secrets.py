@@ -1,6 +1,7 @@
 """Environment variables with credentials, which workers see only if the study names them."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -11,12 +12,26 @@ COPIED_BY_TUNE = (
     "AWS_SESSION_TOKEN",
 )
 """What Tune would copy to every worker, where Ray's agent would log the copies."""
-SECRETS = (
-    *COPIED_BY_TUNE,
-    *("AZURE_CLIENT_SECRET", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_CONNECTION_STRING"),
-    *("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "PGPASSWORD"),
+SECRET = re.compile(
+    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|CREDS|_PWD|_PASS|_PAT"
+    r"|CONNECTION_STRING)(_|$)",
+    re.IGNORECASE,
 )
-"""Credentials of clouds and stores, of which this process alone has need."""
+"""In the name of a variable: it holds a credential."""
+LOGIN = re.compile(r"://[^/\s@]*:[^/\s]*@")
+"""In the value of a variable: an address with a password."""
+
+
+def secret_names() -> set[str]:
+    """Names of the variables with credentials, of which this process alone has need; without those
+    of Ray, and of proxies."""
+    return {
+        name
+        for name, value in os.environ.items()
+        if (SECRET.search(name) or LOGIN.search(value))
+        and not name.startswith("RAY_")
+        and not name.lower().endswith("_proxy")
+    }
 
 
 @contextmanager

@@ -404,9 +404,10 @@ class ResourcesConfig(Group):
     """
     secrets: tuple[str, ...] = ()
     """Environment variables with credentials that workers on this machine see, such as
-    `AWS_SECRET_ACCESS_KEY`, for a command or code of your own.
+    `WANDB_API_KEY`, for a command or code of your own.
 
-    Other credentials of clouds and stores are hidden from them. On a cluster each node has its own.
+    Other variables that have a key, a token or a password by their names, or an address with one,
+    are hidden from them. On a cluster each node has its own.
     """
 
     @field_validator("gpus_per_trial")
