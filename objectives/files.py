@@ -1,13 +1,19 @@
 """Reading files that a user names, never a pipe or a device, and a digest of what they hold."""
 
 import errno
+import glob
 import hashlib
 import os
 from collections.abc import Iterable
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 
+from fathom.objectives.errors import ObjectiveError
+
+MOST_MATCHES = 1_000_000
+"""Files and folders that a glob may match."""
 DIGEST_LENGTH = 32
 """Hexadecimal digits of a digest."""
 GZIP = b"\x1f\x8b"
@@ -36,6 +42,37 @@ def open_regular(path: Path) -> BufferedReader:
         file.close()
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return file
+
+
+def check_bounded(place: str) -> None:
+    """Checks that a folder, or a glob with `**`, is not the whole disk.
+
+    Raises:
+        ObjectiveError: when it is.
+    """
+    parts = Path(place).parts
+    plain = next((n for n, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    whole = plain == len(parts) or "**" in parts
+    if whole and os.path.realpath(os.path.join("", *parts[:plain])) == "/":
+        raise ObjectiveError(
+            f"data must lie in a folder, got {place!r}, which is the whole disk; name their folder"
+        )
+
+
+def matches(pattern: str) -> list[Path]:
+    """Files and folders that a glob matches, sorted.
+
+    Raises:
+        ObjectiveError: when it would be searched for on the whole disk, or matches too many.
+    """
+    check_bounded(pattern)
+    found = list(islice(glob.iglob(pattern, recursive=True), MOST_MATCHES + 1))
+    if len(found) > MOST_MATCHES:
+        raise ObjectiveError(
+            f"a glob must match at most {MOST_MATCHES:,} files, got more for {pattern!r}; name a "
+            "folder further down, or join the files"
+        )
+    return [Path(match) for match in sorted(found)]
 
 
 def digest_of(parts: Iterable[str | bytes]) -> str:

@@ -25,7 +25,7 @@ from fathom.objectives.download import (
     read_file,
 )
 from fathom.objectives.errors import ObjectiveError, nearest
-from fathom.objectives.files import digest_of, open_regular
+from fathom.objectives.files import check_bounded, digest_of, matches, open_regular
 from fathom.objectives.text.encodings import defect_of, utf8_text
 from fathom.objectives.text.folders import NamedFiles, folder_files, named_files, unreadable
 
@@ -259,6 +259,7 @@ def _candidates(corpus: str) -> Iterator[Path]:
             f"a corpus must not be of the system's own files, some of which never end, got "
             f"{corpus!r}; copy its text to a file"
         )
+    check_bounded(path)
     if named := files_by_name(corpus):
         return iter((*named.train, *named.validation))
     if os.path.isdir(path):
@@ -271,8 +272,7 @@ def _candidates(corpus: str) -> Iterator[Path]:
             f"which is none of them; copy its text to a file"
         )
     if glob.has_magic(path):
-        matches = sorted(glob.glob(path, recursive=True))
-        return (Path(match) for match in matches if os.path.isfile(match))
+        return (match for match in matches(path) if match.is_file())
     raise ObjectiveError(
         f"corpus must be one of {', '.join(CORPORA)}, or an existing file, folder or glob pattern, "
         f"got {corpus!r}; {nearest(corpus, CORPORA)}"

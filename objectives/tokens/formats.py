@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import open_regular
+from fathom.objectives.files import matches, open_regular
 from fathom.objectives.held_out.names import by_split, entries_of, named_apart, split_of
 from fathom.objectives.tokens.doubts import (
     TypeDoubtError,
@@ -168,7 +168,7 @@ def _files(place: str, path: Path, split: str) -> list[Path]:
     elif path.exists():
         found = [path]
     elif glob.has_magic(place):
-        found = _known(map(Path, glob.glob(str(path), recursive=True)))
+        found = _known(matches(str(path)))
     else:
         raise ObjectiveError(
             f"token ids must lie in a file, a folder or a glob, got {place!r}; check the path"

@@ -1,6 +1,5 @@
 """Files of text, JSON lines, parquet or Arrow, plain or compressed, in blocks of a megabyte."""
 
-import glob
 import gzip
 import os
 import shlex
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import open_regular
+from fathom.objectives.files import check_bounded, matches, open_regular
 from fathom.objectives.text.folders import named_files
 from fathom.objectives.tokens import arrow
 from fathom.objectives.tokens.formats import ARROW, DATASETS, STATE
@@ -73,6 +72,7 @@ def find_sources(source: str) -> list[SourceFile]:
     path = os.path.expanduser(source)
     if any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in SYSTEM_FILES):
         raise ObjectiveError(f"SOURCE must not be of the system's own files, got {source!r}")
+    check_bounded(path)
     if os.path.isdir(path) and (dataset := _dataset(Path(path))):
         return [_source(file) for file in arrow.files_of(dataset)]
     if os.path.isdir(path) and (named := named_files(Path(path))):
@@ -87,7 +87,7 @@ def find_sources(source: str) -> list[SourceFile]:
     elif os.path.exists(path):
         found = [Path(path)]
     else:
-        found = [Path(match) for match in glob.glob(path, recursive=True)]
+        found = matches(path)
     files = sorted(file for file in found if file.is_file())
     if not files:
         raise ObjectiveError(
