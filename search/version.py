@@ -1,4 +1,4 @@
-"""The version of Fathom that runs, whichever distribution it was installed from."""
+"""Versions of Fathom and of MLflow, whichever distributions they were installed from."""
 
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -7,9 +7,23 @@ FULL, CORE = "fathom-depth", "fathom-depth-core"
 """Distributions: with everything, and without the packages of a search."""
 
 
-def own_version() -> str | None:
-    """The version of the installed distribution; None for a checkout that is not installed."""
-    for name in (FULL, CORE):
+MLFLOW = ("mlflow", "mlflow-skinny")
+"""Distributions of MLflow: with everything, and without its server."""
+
+
+def installed_version(*distributions: str) -> str | None:
+    """The version of the first of these distributions that is installed; None where none is."""
+    for name in distributions:
         with suppress(PackageNotFoundError):
             return version(name)
     return None
+
+
+def own_version() -> str | None:
+    """The version of the installed distribution; None for a checkout that is not installed."""
+    return installed_version(FULL, CORE)
+
+
+def program() -> str:
+    """Fathom and its version, as text."""
+    return f"Fathom {own_version() or '(a checkout that is not installed)'}"

@@ -25,7 +25,7 @@ from fathom.search.report.hero import strip_charts
 from fathom.search.report.other_depths import compute_note, other_depths
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.version import own_version
+from fathom.search.version import own_version, program
 
 CARD, PICTURE = "card.md", "card.png"
 """Names of the two files."""
@@ -81,12 +81,12 @@ def card_text(conclusion: Conclusion) -> str:
         "## Data and settings",
         _bullets(_digests(conclusion)),
         "## To reproduce it",
-        f"With Fathom {own_version()} and the same data. Keys that the file leaves out have the "
+        f"With {program()} and the same data. Keys that the file leaves out have the "
         "defaults of that version.",
         _fenced("sh", f"fathom run {config.study}.yaml"),
         _fenced("yaml", study_yaml(config)),
         "## To cite it",
-        _fenced("bibtex", CITATION.format(version=own_version())),
+        _fenced("bibtex", CITATION.format(version=own_version() or "not installed")),
     ]
     return "\n\n".join(_without_html(part) for part in parts if part) + "\n"
 
@@ -239,5 +239,5 @@ def _picture(conclusion: Conclusion) -> CardPicture:
         claim=text.summary([optimum for optimum, _ in drawn]),
         charts=tuple(chart for _, chart in drawn),
         source=", ".join(source),
-        program=f"Fathom {own_version()}",
+        program=program(),
     )

@@ -47,6 +47,7 @@ from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.tables.analysis import Analysis
+from fathom.search.version import MLFLOW, installed_version, own_version
 
 MARKS = {
     Marker.DOT.value: "finished",
@@ -58,7 +59,7 @@ MARKS = {
 TEMPLATES = Path(__file__).with_name("templates")
 BEYOND = (3, 10)
 """Multiples of the largest fitted budget at which the laws predict too."""
-DECIDING_PACKAGES = ("fathom-depth", "torch", "ray", "optuna", "mlflow", "numpy", "scipy")
+DECIDING_PACKAGES = ("torch", "ray", "optuna", "numpy", "scipy")
 """Packages whose versions a result may depend on."""
 COUNT_MEANING = {
     "total": "every trained parameter",
@@ -309,7 +310,12 @@ def provenance(conclusion: Conclusion) -> dict[str, str]:
     records, optima = conclusion.records, conclusion.optima
     rules = dict.fromkeys(optimum.count.label for optimum in optima)
     versions = {name: version(name) for name in DECIDING_PACKAGES}
-    packages = {"python": platform.python_version(), **versions}
+    packages = {
+        "python": platform.python_version(),
+        "fathom-depth": own_version() or "not installed",
+        **versions,
+        "mlflow": installed_version(*MLFLOW),
+    }
     return {
         "Source": f"records.jsonl, {text.counted(len(records), 'trial')}",
         "Command": f"fathom run {conclusion.config.study}.yaml, with the study file on the card",

@@ -9,13 +9,13 @@ import secrets
 import sqlite3
 import zlib
 from contextlib import closing, suppress
-from importlib.metadata import version
 from pathlib import Path
 from stat import S_ISREG
 
 from fathom.objectives.files import digest_of, open_regular
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.store_uri import is_locked
+from fathom.search.version import MLFLOW, installed_version
 
 JOURNALS = ("-journal", "-wal", "-shm")
 """Ends of the names of the files that SQLite keeps beside a database."""
@@ -93,7 +93,7 @@ def stamp(path: Path) -> None:
 def _stamp(database: sqlite3.Connection) -> int:
     """Returns a number of 31 bits that depends on the versions of MLflow and of its schema."""
     schema = database.execute("SELECT version_num FROM alembic_version").fetchall()
-    return zlib.crc32(f"{version('mlflow')} {schema}".encode()) >> 1
+    return zlib.crc32(f"{installed_version(*MLFLOW)} {schema}".encode()) >> 1
 
 
 def _note(path: Path, mark: bytes) -> Path:

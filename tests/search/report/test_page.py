@@ -1,6 +1,9 @@
 """The facts of the page: `search/report/page.py`."""
 
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+
+import pytest
 
 from fathom.search.records import Stage
 from fathom.search.report.page import provenance
@@ -10,6 +13,16 @@ from tests.support.reporting import BUDGETS, Records, conclusion_of, of_budget
 def test_the_page_says_the_command_that_made_it(study: Records) -> None:
     facts = provenance(conclusion_of(of_budget(study, BUDGETS[0])))
     assert facts["Command"] == "fathom run simulated.yaml, with the study file on the card"
+
+
+def test_a_checkout_that_is_not_installed_has_a_page(
+    study: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("fathom.search.version.version", none)
+    assert "fathom-depth not installed" in provenance(conclusion_of(study))["Versions"]
 
 
 def test_seeds_are_said_as_a_range_only_where_there_are_several(study: Records) -> None:
