@@ -5,7 +5,7 @@
 writes them anew between the comments of the pages:
 
     <!-- table: NAME -->                     a table, on lines of its own
-    <!-- figure: NAME.ID -->TEXT<!-- / -->   a figure in a sentence
+    <!-- figure: NAME.ID -->TEXT<!-- / -->   a figure in a sentence, or its date or machine
 
 A file has `command`, `date`, `machine` and `tuned_on`, the table, and `figures` by their ids. A
 benchmark writes its file by `--json benchmarks/figures/NAME.json` (`benchmarks/printed_table.py`).
@@ -23,6 +23,9 @@ TABLE = re.compile(r"(<!-- table: (?P<name>\w+) -->\n)(?P<shown>.*?)(<!-- /table
 FIGURE = re.compile(
     r"(<!-- figure: (?P<name>\w+)\.(?P<id>\w+) -->)(?P<shown>.*?)(<!-- / -->)", re.S
 )
+
+HEADER = ("date", "machine")
+"""What a sentence may say of a file's measurement, the machine up to the first comma."""
 
 
 def pages() -> list[Path]:
@@ -69,7 +72,10 @@ def shown(value: object, form: str) -> str:
 
 
 def _figure(name: str, identity: str) -> str:
-    figure = measured(name)["figures"][identity]
+    result = measured(name)
+    if identity in HEADER:
+        return str(result[identity]).partition(",")[0]
+    figure = result["figures"][identity]
     return shown(figure["value"], figure.get("format", ""))
 
 

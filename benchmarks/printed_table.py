@@ -25,10 +25,12 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 class PrintedTable:
     """A Markdown table; the file is written anew with each row."""
 
-    def __init__(self, columns: Mapping[str, str], file: Path | None = None) -> None:
-        """Prints the heads of the columns, which are given with the formats of their numbers."""
+    def __init__(self, columns: Mapping[str, str], file: Path | None = None, **said: str) -> None:
+        """Prints the heads of the columns, which are given with the formats of their numbers; keeps
+        what is said of the measurement, such as its `machine`."""
         self._formats, self._file = [*columns.values()], file
-        self._result = {**_header(file), "figures": {}, "table": {"columns": [], "rows": []}}
+        header = _header(file) | said
+        self._result = {**header, "figures": {}, "table": {"columns": [], "rows": []}}
         for name, form in columns.items():
             column = {"name": name, "format": form} if form else {"name": name}
             self._result["table"]["columns"].append(column)

@@ -1,6 +1,7 @@
 """The tables of the results page from a file of findings: `benchmarks/gpu/tables.py`."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from benchmarks.gpu.finding import (
     holds,
     measured,
 )
+from benchmarks.pages import FIGURES, pages
+from tests.support.places import ROOT
 
 
 @pytest.fixture
@@ -67,3 +70,30 @@ def test_a_file_of_several_set_ups_asks_for_one(
     monkeypatch.setattr(sys, "argv", ["tables", str(found.file)])
     with pytest.raises(SystemExit, match="--setup must name one of CPU, tiny, A GPU"):
         tables.main()
+
+
+def test_the_pages_say_what_was_measured_on_a_gpu_and_what_was_not() -> None:
+    """A table of a GPU that is written without what the pages say of it is found."""
+    kept = json.loads((FIGURES / tables.SUMMARY).read_text(encoding="utf-8"))
+    assert kept == tables.summary(FIGURES)
+    for page in ("README.md", "docs/trust.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for part in ("machine", "date", "measured", "missing"):
+            assert f"<!-- figure: gpu.{part} -->" in text
+    said = "".join(page.read_text(encoding="utf-8") for page in pages())
+    assert not re.search(
+        r"(?i)(nothing|not|never)[^.]{0,40}(timed|measured|run) on (a GPU|one)", said
+    )
+
+
+def test_a_stage_that_is_measured_is_missing_no_longer_and_tables_name_their_machine(
+    kept: dict[str, list[list[object]]], tmp_path: Path
+) -> None:
+    said = json.loads((tmp_path / tables.SUMMARY).read_text())
+    assert said["figures"]["measured"]["value"] == (
+        "`steps`, `attention`, `memory`, `graphs` and `packing`"
+    )
+    assert "`search`" in said["figures"]["missing"]["value"]
+    for name in kept:
+        file = json.loads((tmp_path / f"{name}.json").read_text())
+        assert (file["machine"], file["tuned_on"]) == ("A GPU", "nothing")
