@@ -3,10 +3,12 @@
 python -m benchmarks.gpu --out gpu.json               again, until it says that nothing is left
 python -m benchmarks.gpu --device cpu --tiny          every stage in minutes, without a GPU
 python -m benchmarks.gpu --stage speed --case 10M     cases of a stage with this text in their names
+python -m benchmarks.gpu --quarter                    for a quarter of an hour: what is not settled
 
-A case is begun only while fewer than --minutes have passed, and the file keeps each that has ended;
+A search comes first, and while it fails nothing else is measured. A case is begun only while fewer
+than --minutes have passed, and the file keeps each that has ended;
 one in which a command was ended comes last the next time. A checkout with PyTorch, numpy, PyYAML,
-tokenizers and pydantic is enough; the last stage, a search, needs all that Fathom needs.
+tokenizers and pydantic is enough; a search needs what `python -m benchmarks.gpu.kit` gathers.
 """
 
 import argparse
@@ -36,6 +38,7 @@ from benchmarks.gpu.finding import Case, Cases, Setup, StageFinding, StageFindin
 from fathom.search.training.micro_batches import free_memory
 
 STAGES: dict[str, Callable[[Setup], Cases]] = {
+    "search": searching.cases,
     "steps": steps.cases,
     "attention": attention.cases,
     "memory": memory.cases,
@@ -47,9 +50,16 @@ STAGES: dict[str, Callable[[Setup], Cases]] = {
     "ranks": ranks.cases,
     "hours": hours.cases,
     "rivals": mfu.rival_cases,
-    "search": searching.cases,
 }
 """Name of each stage -> its cases, most valuable first."""
+FIRST = "search/"
+"""Start of the names of the cases that must pass before others are measured."""
+QUARTER = (
+    *("search/", "hours/", "ranks/", "resume/checkpoint", "memory/limited", "speed/9x512"),
+    *("speed/1B V=50304 compiled", "speed/400M V=50304 compiled", "speed/100M V=50304 compiled"),
+    *("packing/", "rivals/"),
+)
+"""Parts of the names of the cases that no GPU has settled, most valuable first."""
 
 
 def main() -> None:
@@ -64,7 +74,8 @@ def main() -> None:
     setup = Setup(device=torch.device(args.device), tiny=args.tiny, nanogpt=args.nanogpt)
     if not setup.on_gpu:
         torch.set_num_threads(1)  # small models gain nothing from more, and other work suffers
-    cases = chosen(setup, args.stage or list(STAGES), args.case or [""])
+    texts = args.case or (QUARTER if args.quarter else [""])
+    cases = chosen(setup, args.stage or list(STAGES), texts)
     if not cases:
         refuse(f"no case here has {' or '.join(args.case)} in its name")
     try:
@@ -75,7 +86,7 @@ def main() -> None:
         refuse(f"--out {args.out} can't be written: {error.strerror}; name another file")
     whole = run(setup, findings, cases, minutes=args.minutes)
     print(f"\n{setup.name}\n", *findings.table(), sep="\n")
-    part = " of what was asked for" if args.stage or args.case else ""
+    part = " of what was asked for" if args.stage or args.case or args.quarter else ""
     print(f"\nnothing is left{part}" if whole else "\nthe same command again measures what is left")
     sys.exit(1 if findings.failed else 0)
 
@@ -90,11 +101,14 @@ def run(
     setup: Setup, findings: StageFindings, cases: Mapping[str, Case], *, minutes: float
 ) -> bool:
     """Measures the cases that the findings lack, those last in which a command was ended; False if
-    the time ends before that."""
+    the time ends before that, or a search fails, which is measured anew."""
     began = time.monotonic()
-    for name in sorted(cases, key=findings.begun.count):
-        if name in findings.by_case:
+    for name in sorted(cases, key=lambda name: (not is_first(name), findings.begun.count(name))):
+        if name in findings.by_case and not (is_first(name) and name in findings.failed):
             continue
+        if not is_first(name) and (failed := [*filter(is_first, findings.failed)]):
+            print(f"nothing else is measured while {' and '.join(failed)} fails", flush=True)
+            return False
         if time.monotonic() - began > 60 * minutes:
             return False
         start = time.monotonic()
@@ -106,14 +120,16 @@ def run(
     return True
 
 
+def is_first(name: str) -> bool:
+    """True for cases that must pass before others are measured."""
+    return name.startswith(FIRST)
+
+
 def chosen(setup: Setup, stages: Sequence[str], texts: Sequence[str] = ("",)) -> dict[str, Case]:
-    """Full name of each case of these stages that has one of the texts -> what measures it."""
-    return {
-        f"{stage}/{name}": case
-        for stage in stages
-        for name, case in STAGES[stage](setup)
-        if any(text in f"{stage}/{name}" for text in texts)
-    }
+    """Full name of each case of these stages that has one of the texts, in the order of these ->
+    what measures it."""
+    cases = {f"{stage}/{name}": case for stage in stages for name, case in STAGES[stage](setup)}
+    return {name: case for text in texts for name, case in cases.items() if text in name}
 
 
 def found_by(case: Case, setup: Setup) -> list[StageFinding]:
@@ -141,6 +157,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("gpu.json"), help="file of the findings")
     parser.add_argument("--stage", action="append", choices=list(STAGES))
     parser.add_argument("--case", action="append", help="a part of a case's name")
+    parser.add_argument("--quarter", action="store_true", help="what no GPU has settled")
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--nanogpt", type=Path, help="a checkout of karpathy/nanoGPT")
     return parser.parse_args()

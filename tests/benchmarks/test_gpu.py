@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import searching
-from benchmarks.gpu.__main__ import STAGES, chosen, found_by, main, run
+from benchmarks.gpu.__main__ import QUARTER, STAGES, chosen, found_by, main, run
 from benchmarks.gpu.finding import (
     Setup,
     StageFinding,
@@ -29,6 +29,7 @@ from fathom.search.study.hardware.mps import PIPES, GpuSharing
 from fathom.search.training.recorded_step import RecordedStep
 from fathom.search.training.saving import checkpoint
 from fathom.search.training.state import Training
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own
 
@@ -49,6 +50,11 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _searches_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "RUNS", tmp_path / "searches")
 
 
 @pytest.mark.parametrize(
@@ -170,6 +176,39 @@ def test_a_case_in_which_a_command_was_ended_comes_last(tmp_path: Path) -> None:
     again = StageFindings.open(findings.file, SETUP)
     assert run(SETUP, again, cases, minutes=1)
     assert order == ["second", "first"]
+
+
+def test_nothing_is_measured_while_a_search_fails_and_the_search_is_measured_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However often the command was ended in the search: it stays first."""
+
+    def search(_: Setup) -> list[StageFinding]:
+        order.append("search")
+        return [at_least("right", float(len(order)), 2)]
+
+    def other(_: Setup) -> list[StageFinding]:
+        order.append("other")
+        return []
+
+    findings, order = StageFindings.open(tmp_path / "gpu.json", SETUP), list[str]()
+    findings.begin("search/answer")
+    cases = {"other": other, "search/answer": search}
+    assert not run(SETUP, findings, cases, minutes=1)
+    assert order == ["search"]
+    assert "nothing else is measured while search/answer fails" in capsys.readouterr().out
+
+    again = StageFindings.open(findings.file, SETUP)
+    assert run(SETUP, again, cases, minutes=1)
+    assert order == ["search", "search", "other"]
+
+
+def test_a_quarter_of_an_hour_has_cases_of_a_gpu_in_its_order() -> None:
+    names = [*chosen(replace(SETUP, tiny=False), list(STAGES), QUARTER)]
+    stages = list(dict.fromkeys(name.partition("/")[0] for name in names))
+    assert stages == ["search", "hours", "ranks", "resume", "speed", "packing", "rivals"]
+    for text in QUARTER:
+        assert any(text in name for name in names) or text == "memory/limited", "a GPU's alone"
 
 
 def test_cases_are_chosen_by_parts_of_their_names() -> None:
@@ -306,7 +345,7 @@ def fail_in_training(patch: pytest.MonkeyPatch) -> None:
 
 
 def search_what_is_no_study(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(searching, "STUDY", "study: small\n")
+    patch.setattr(searching, "STUDY", ROOT / "cluster.yaml")
 
 
 BROKEN: dict[str, Break] = {
@@ -339,7 +378,8 @@ BROKEN: dict[str, Break] = {
     "rivals/tiny V=64 eager": fail_in_training,
     "ranks/gloo": train_at_another_rate,
     "hours/trial": fail_in_training,
-    "search/small": search_what_is_no_study,
+    "search/answer": search_what_is_no_study,
+    "search/killed and resumed": search_what_is_no_study,
 }
 """Case -> what breaks its subject; the sizes of `hours` are figures alone."""
 

@@ -49,7 +49,7 @@ sys.meta_path[:] = map(Hiding, sys.meta_path)
 def test_without_other_packages_every_stage_passes(tmp_path: Path) -> None:
     found = findings(tmp_path)
     assert {name.partition("/")[0] for name in found} == set(STAGES)
-    assert "Ray is not installed" in found["search/small"][0]["mark"]
+    assert "Ray is not installed" in found["search/answer"][0]["mark"]
     assert "sacrebleu is not installed" in found["steps/translation"][0]["mark"]
 
 

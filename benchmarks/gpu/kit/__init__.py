@@ -1,0 +1,1 @@
+"""A whole search on a machine with PyTorch and no network: `python -m benchmarks.gpu.kit`."""
