@@ -45,8 +45,8 @@ def main() -> None:
     """Makes the parts and prints their sizes; exit status 2 where a package can't be had."""
     args = arguments()
     parts: Path = args.to
-    if parts.exists() and any(file.is_dir() for file in parts.iterdir()):
-        refuse(f"--to must be a folder for the parts alone, got {parts}; name another one")
+    if parts.exists() and not (parts / LIST).is_file():
+        refuse(f"--to must be a folder of parts or not there yet, got {parts}; name another one")
     wheels = downloaded(args.python, args.wheels)
     listed = made(wheels, parts, python=args.python)
     total = sum(part["bytes"] for part in listed)
@@ -98,18 +98,21 @@ def downloaded(python: str, folder: Path) -> list[Path]:
 
 def made(wheels: Sequence[Path], parts: Path, *, python: str) -> list[dict[str, object]]:
     """Writes the parts, their list and the script that unpacks them; returns the list of parts."""
-    shutil.rmtree(parts, ignore_errors=True)
-    parts.mkdir(parents=True)
-    with _Parts(parts) as written, lzma.open(written, "wb", preset=PRESET) as compressed:
+    unfinished = parts.with_name(f"{parts.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    with _Parts(unfinished) as written, lzma.open(written, "wb", preset=PRESET) as compressed:
         archive(wheels, compressed)
     listed: list[dict[str, object]] = [
         {"name": file.name, "bytes": file.stat().st_size, "sha256": digest(file)}
-        for file in sorted(parts.glob("kit.*"))
+        for file in sorted(unfinished.glob("kit.*"))
     ]
     packages = dict(wheel.name.split("-")[:2] for wheel in wheels)
     told = {"python": python, "platform": PLATFORM, "packages": packages, "parts": listed}
-    (parts / LIST).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    shutil.copyfile(unpack.__file__, parts / "unpack.py")
+    (unfinished / LIST).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    shutil.copyfile(unpack.__file__, unfinished / "unpack.py")
+    shutil.rmtree(parts, ignore_errors=True)
+    unfinished.replace(parts)
     return listed
 
 

@@ -75,8 +75,7 @@ def _check(file: Path, part: dict[str, Any]) -> None:
     if not file.is_file():
         raise KitError(f"{file} is missing; carry it into the folder of the other parts")
     if digest(file) != part["sha256"]:
-        size = file.stat().st_size
-        raise KitError(f"{file} is damaged ({size} bytes, of {part['bytes']}); carry it again")
+        raise KitError(f"{file} is damaged: its SHA-256 is not that of {LIST}; carry it again")
 
 
 def digest(file: Path) -> str:
