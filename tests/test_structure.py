@@ -72,6 +72,7 @@ HOMES = {
     "psutil": ("search.cluster.doctor.gather", "search.cluster.memory_kills"),
     "pydantic": ("search.study", "search.record_json", "search.contract", "objectives"),
     "typer": ("search.cli", "search.commands"),
+    "charset_normalizer": ("objectives.text.encodings",),
     "tokenizers": ("objectives.text", "objectives.tokens", "objectives.rows.translation"),
     "pyarrow": ("objectives.tokens",),
     "safetensors": ("search.export.weights",),
