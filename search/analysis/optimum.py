@@ -223,7 +223,7 @@ def find_with_posterior(
     generator = np.random.default_rng([seed, budget])
     posterior = find_posterior(points, estimates.repeats, generator, draws=draws)
     optimum = _located(records, estimates, points, posterior)
-    if cause := _below_measured(optimum):
+    if optimum.kind is not Kind.INSUFFICIENT and (cause := _below_measured(optimum)):
         remedy = TheseDepths((cause.depth,), tuple(points.depths.tolist()))
         lowest = replace(
             _not_located(records, estimates), verdict=Verdict(Kind.INSUFFICIENT, cause, remedy)
