@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.models.shape import Count, Positions, Shape
+from fathom.models.options import Positions
+from fathom.models.shape import Count, Shape
 from fathom.search.analysis.ladder_check import LadderRung
 from fathom.search.formatting import printable
 from fathom.search.tables.runs import TableError

@@ -54,8 +54,8 @@ def strangeness(path: Path) -> str:
         left = next(filter(Path.exists, beside), None)
         return f"{left} is of a store that is not there" if left else ""
     try:
-        with open_regular(path) as file:
-            note = _note(path, file.read(100)[MARK])
+        with open_regular(path) as store:
+            note = _note(path, store.read(100)[MARK])
         if not note.is_file():
             return f"{path} was not made here"
         with closing(sqlite3.connect(path)) as database:

@@ -158,7 +158,7 @@ def test_a_rehearsal_without_its_python_is_refused(
     options: list[str], words: str, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(rehearsal.shutil, "which", lambda name: None if "2.1" in name else name)
+    monkeypatch.setattr("shutil.which", lambda name: None if "2.1" in name else name)
     monkeypatch.setattr("sys.argv", ["rehearsal", *options])
     with pytest.raises(SystemExit) as end:
         rehearsal.main()

@@ -12,6 +12,7 @@ large and a search does not use is left out.
 import argparse
 import json
 import lzma
+import math
 import shutil
 import subprocess
 import sys
@@ -48,11 +49,12 @@ def main() -> None:
     if parts.exists() and not (parts / LIST).is_file():
         refuse(f"--to must be a folder of parts or not there yet, got {parts}; name another one")
     wheels = downloaded(args.python, args.wheels)
-    listed = made(wheels, parts, python=args.python)
-    total = sum(part["bytes"] for part in listed)
-    for part in listed:
-        print(f"{part['bytes'] / 1e6:8.1f} MB  {part['sha256']}  {part['name']}")
-    print(f"{total / 1e6:8.1f} MB in {len(listed)} parts of {len(wheels)} packages: {parts}")
+    made(wheels, parts, python=args.python)
+    files = sorted(parts.glob("kit.*"))
+    for file in files:
+        print(f"{file.stat().st_size / 1e6:8.1f} MB  {digest(file)}  {file.name}")
+    total = sum(file.stat().st_size for file in files)
+    print(f"{total / 1e6:8.1f} MB in {len(files)} parts of {len(wheels)} packages: {parts}")
     print(f"there: python{args.python} {parts / 'unpack.py'} FOLDER; export PYTHONPATH=FOLDER")
 
 
@@ -96,14 +98,16 @@ def downloaded(python: str, folder: Path) -> list[Path]:
     return sorted(wheels)
 
 
-def made(wheels: Sequence[Path], parts: Path, *, python: str) -> list[dict[str, object]]:
-    """Writes the parts, their list and the script that unpacks them; returns the list of parts."""
+def made(wheels: Sequence[Path], parts: Path, *, python: str) -> None:
+    """Writes the parts, their list and the script that unpacks them."""
     unfinished = parts.with_name(f"{parts.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    with _Parts(unfinished) as written, lzma.open(written, "wb", preset=PRESET) as compressed:
+    whole = unfinished / "whole.tar.xz"
+    with lzma.open(whole, "wb", preset=PRESET) as compressed:
         archive(wheels, compressed)
-    listed: list[dict[str, object]] = [
+    split(whole)
+    listed = [
         {"name": file.name, "bytes": file.stat().st_size, "sha256": digest(file)}
         for file in sorted(unfinished.glob("kit.*"))
     ]
@@ -113,7 +117,6 @@ def made(wheels: Sequence[Path], parts: Path, *, python: str) -> list[dict[str, 
     shutil.copyfile(unpack.__file__, unfinished / "unpack.py")
     shutil.rmtree(parts, ignore_errors=True)
     unfinished.replace(parts)
-    return listed
 
 
 def archive(wheels: Sequence[Path], to: IO[bytes]) -> None:
@@ -130,28 +133,12 @@ def archive(wheels: Sequence[Path], to: IO[bytes]) -> None:
                         tar.addfile(info, BytesIO(content.read(member)))
 
 
-class _Parts:
-    """A file that is written in pieces `kit.01`, `kit.02`, ... of a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._files = (folder / f"kit.{number:02}" for number in range(1, 100))
-        self._file = next(self._files).open("wb")
-
-    def __enter__(self) -> "_Parts":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, data: bytes) -> int:
-        """Writes to the present part as much as fits, and the rest to the next."""
-        room = PART_BYTES - self._file.tell()
-        self._file.write(data[:room])
-        if data[room:]:
-            self._file.close()
-            self._file = next(self._files).open("wb")
-            self.write(data[room:])
-        return len(data)
+def split(file: Path) -> None:
+    """Cuts a file into parts `kit.01`, `kit.02`, ... beside it, and removes it."""
+    with file.open("rb") as whole:
+        for number in range(1, 1 + math.ceil(file.stat().st_size / PART_BYTES)):
+            file.with_name(f"kit.{number:02}").write_bytes(whole.read(PART_BYTES))
+    file.unlink()
 
 
 if __name__ == "__main__":

@@ -89,8 +89,9 @@ def made(folder: Path, base: str) -> None:
     if not shutil.which(base):
         refuse(f"--base must be a Python on the path, got {base}; name yours with --base")
     subprocess.run([base, "-m", "venv", folder], check=True)
-    install = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", TORCH]
-    subprocess.run([*install, *(name for name in THERE if name != "torch")], check=True)
+    install = ["install", "--quiet", "--disable-pip-version-check", TORCH]
+    packages = [name for name in THERE if name != "torch"]
+    subprocess.run([folder / "bin" / "pip", *install, *packages], check=True)
 
 
 def run(command: Sequence[str | Path], place: str, site: Path | None = None) -> None:

@@ -16,6 +16,7 @@ from fathom.search.report.text import summary_table
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.store_uri import TrackingError
 from fathom.search.tracking import pages, study_runs
+from fathom.search.tracking.artifacts import check_artifacts
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracked_run import WRITTEN_TAG
 from fathom.search.tracking.views import ANSWERS, TAG
@@ -259,10 +260,9 @@ def test_what_was_checked_is_what_is_written_to(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     victim = tmp_path.parent / f"{tmp_path.name}-victim"
-    check = study_runs.check_artifacts
 
     def check_then_move(study: TrackedStudy, address: str) -> None:
-        check(study, address)
+        check_artifacts(study, address)
         moved(place, victim)
 
     monkeypatch.setattr(study_runs, "check_artifacts", check_then_move)
