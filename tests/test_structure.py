@@ -95,7 +95,7 @@ DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
-MOST_LINES = 42_819
+MOST_LINES = 42_807
 """Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
 writes here what for."""
 MOST_FILES = 15

@@ -5,12 +5,10 @@ import shlex
 import time
 from collections.abc import Set
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 
 from fathom.objectives.keys import Group, short
-from fathom.search.json_lines import read_lines
-from fathom.search.record_json import EARLIER, check_controls
+from fathom.search.record_json import check_controls
 from fathom.search.run_folder import (
     RunFolder,
     RunFolderError,
@@ -110,8 +108,6 @@ def check_ready(config: StudyConfig, runs: Path, *, shared: Path | None = None) 
             key="horizons",
         )
     check_same_study(config, RunFolder(runs / config.study))
-    if config.horizon_of:
-        _check_separate(RunFolder(runs / config.study))
     _check_writable(runs)
     check_trainer(config)
     vocab_size = vocab_size_of(config)
@@ -119,19 +115,6 @@ def check_ready(config: StudyConfig, runs: Path, *, shared: Path | None = None) 
     try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
     addresses = _addresses(config.tracking, shared or runs)
     return ReadyStudy(without_passwords(config), runs, addresses, plans)
-
-
-def _check_separate(folder: RunFolder) -> None:
-    """Raises `RunFolderError` if trainings of a horizon continued those of a shorter one, as in an
-    earlier version."""
-    shared = folder.path.parent / "state" / "trunks"
-    lines = chain(read_lines(folder.records), read_lines(folder.journal))
-    if any(shared.glob("*.pt")) or any(name in line for line in lines for name in EARLIER):
-        raise RunFolderError(
-            f"{folder.path} was written by an earlier version, whose longer horizons continued "
-            "trainings of shorter ones; `fathom report` reads it, and a new search needs another "
-            "`study` name, or another folder by `--runs`"
-        )
 
 
 def check_trainer(config: StudyConfig) -> None:
