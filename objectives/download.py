@@ -6,13 +6,12 @@ replaces the network: with `FATHOM_MIRROR` set nothing is ever downloaded.
 
 import gzip
 import hashlib
+import importlib
 import logging
 import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-
-import pooch
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import GZIP, open_regular
@@ -104,6 +103,7 @@ def read_file(path: Path, remedy: str = "check the path") -> bytes:
 
 def _download(download: Download, target: Path) -> None:
     """Downloads a file and checks its sha256; the target appears whole or not at all."""
+    pooch = importlib.import_module("pooch")  # only what downloads needs it
     pooch.get_logger().setLevel(logging.ERROR)
     try:
         pooch.retrieve(

@@ -52,8 +52,8 @@ AGAIN_SECONDS = 0.05
 """Time after which a Ctrl-C that was lost is sent once more."""
 
 OF_A_SEARCH = (
-    *("grpc", "mlflow", "optuna", "pandas", "psutil", "pyarrow", "ray", "safetensors"),
-    *("sqlalchemy", "torch"),
+    *("grpc", "h11", "mlflow", "optuna", "pandas", "psutil", "pyarrow", "ray", "safetensors"),
+    *("sqlalchemy", "torch", "uvicorn"),
 )
 """Packages that the smaller distribution leaves out."""
 

@@ -132,7 +132,7 @@ def damageable(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`fathom run` and `report` without Ray, training, MLflow and figures."""
+    """`fathom run` and `report` without Ray, training, MLflow and figures; `run` is cut short."""
 
     def simulate(scheduler: Scheduler, *_: object) -> None:
         Simulation(scheduler).run(events=5)
@@ -148,6 +148,16 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("pipeline", "tracking.publishing"):
         monkeypatch.setattr(f"fathom.search.{place}.Tracker", Nowhere)
     monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())
+
+
+@pytest.fixture
+def simulated(untrained: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, and `run` goes on to its answer."""
+
+    def simulate(scheduler: Scheduler, *_: object) -> None:
+        Simulation(scheduler).run()
+
+    monkeypatch.setattr("fathom.search.pipeline.run_trials", simulate)
 
 
 class Nowhere:
@@ -212,7 +222,7 @@ def run(damageable: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("left", [None, b"", bytes(300)], ids=["lost", "empty", "zeros"])
 def test_a_fingerprint_that_a_power_cut_took_is_made_anew_from_records_and_data(
-    damageable: Path, untrained: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    damageable: Path, simulated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     left: bytes | None, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(shutil.copytree(damageable, tmp_path / "here"))
@@ -233,7 +243,7 @@ def test_a_fingerprint_that_a_power_cut_took_is_made_anew_from_records_and_data(
 
 @pytest.mark.parametrize("left", [None, b"", bytes(300)], ids=["lost", "empty", "zeros"])
 def test_a_config_that_a_power_cut_took_is_written_anew_by_the_study_that_began_the_search(
-    damageable: Path, untrained: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    damageable: Path, simulated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     left: bytes | None,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(shutil.copytree(damageable, tmp_path / "here"))

@@ -1,10 +1,9 @@
 """The encoding of text: UTF-8, UTF-16 and UTF-32 by their marks, other ones by their bytes."""
 
 import codecs
+import importlib
 import shlex
 from pathlib import Path
-
-from charset_normalizer import from_bytes
 
 from fathom.objectives.files import ARCHIVES
 
@@ -108,7 +107,8 @@ def encoding_of(content: bytes) -> str:
     western = high <= MOST_WESTERN * len(sample) and {*sample} <= WESTERN
     if western and _decodes(content, "cp1252"):
         return "CP1252" if any(0x80 <= byte < 0xA0 for byte in sample) else "LATIN1"
-    best = from_bytes(sample, cp_isolation=list(ENCODINGS)).best()
+    guess = importlib.import_module("charset_normalizer")  # text in UTF-8 needs none
+    best = guess.from_bytes(sample, cp_isolation=list(ENCODINGS)).best()
     name = best.encoding if best else ""
     return ENCODINGS.get(name, "") if name and _decodes(content, name) else ""
 

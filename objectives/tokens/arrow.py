@@ -74,9 +74,10 @@ def id_column(file: Path, schema: Any, column: str | None) -> str:
     found = next((name for name in wanted if name in names), None)
     if found is None:
         if (texts := text_columns(schema)) and not column:
+            source = file.parent if file.suffix == ".arrow" else file
             raise ObjectiveError(
                 f"{file} must have a column of token ids, got text in {', '.join(texts)[:200]}; "
-                f"{tokenize_command(file.parent, texts[0])} cuts it into tokens"
+                f"{tokenize_command(source, texts[0])} cuts it into tokens"
             )
         raise ObjectiveError(
             f"{file} must have a column of token ids, {' or '.join(wanted)}, got "

@@ -170,7 +170,8 @@ class StudyRuns:
             return
         address = self._client.get_run(run).info.artifact_uri
         check_artifacts(self._study, address)
-        place: Any = get_artifact_repository(address)  # whose methods have no types
+        # Its methods have no types.
+        place: Any = get_artifact_repository(address, tracking_uri=self._study.uri)
         place.log_artifact(str(file), folder)
 
     def _write_views(self, contents: dict[str, str]) -> None:

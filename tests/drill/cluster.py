@@ -88,7 +88,8 @@ class Cluster:
 
     def trained(self) -> set[str]:
         """Names of the hosts on which a trial has run, by the logs of Ray's workers."""
-        look = f"grep -qs 'actor_name:{ACTOR}' /tmp/ray/session_latest/logs/worker-*"
+        logs = '"$RAY_TMPDIR"/ray/session_latest/logs/worker-*'
+        look = f". ~/fathom/env; grep -qs 'actor_name:{ACTOR}' {logs}"
         return {host.name for host in self.hosts if host.run(look).returncode == 0}
 
     def _alive(self) -> int:

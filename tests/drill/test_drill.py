@@ -1,7 +1,6 @@
 """The drill: its hosts and its cluster for real where root may make them, its measures anywhere."""
 
 import copy
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 import torch
 import yaml
 
+from fathom.search.json_lines import append_line
 from fathom.search.run_folder import RunFolder
 from tests.drill.__main__ import run_with
 from tests.drill.cluster import adapted, cluster_on
@@ -58,8 +58,8 @@ def save(folder: RunFolder, trial: str, step: int) -> None:
 def journal(folder: RunFolder, trial: str, *steps: int) -> None:
     started = {"event": "started", "trial": trial}
     report = {"event": "report", "trial": trial, "points": [{"step": step} for step in steps]}
-    lines = [json.dumps(line) + "\n" for line in (started, report)]
-    folder.journal.write_text("".join(lines), encoding="utf-8")
+    for line in (started, report):
+        append_line(folder.journal, line)
 
 
 def test_a_read_checkpoint_counts_as_a_resumption_that_repeats_later_reports(

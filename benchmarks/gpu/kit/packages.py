@@ -13,7 +13,7 @@ THERE = (
 CARRIED = (
     *("ray", "msgpack", "jsonschema", "jsonschema-specifications", "attrs", "referencing"),
     *("rpds-py", "protobuf", "filelock", "packaging", "click"),
-    *("optuna", "colorlog", "alembic", "mako", "sqlalchemy", "pyyaml", "pooch", "platformdirs"),
+    *("optuna", "colorlog", "alembic", "mako", "sqlalchemy", "pyyaml"),
     # MLflow without its server's pages and its models.
     *("mlflow-skinny", "cachetools", "cloudpickle", "databricks-sdk", "sqlparse", "requests"),
     *("urllib3", "idna", "certifi", "charset-normalizer", "importlib-metadata", "zipp"),

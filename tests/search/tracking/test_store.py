@@ -94,7 +94,7 @@ def test_a_store_is_stamped_by_the_mlflow_that_has_opened_it(
 ) -> None:
     path = Path(place.uri.removeprefix("sqlite:///"))
     assert is_stamped(path)
-    monkeypatch.setattr("fathom.search.tracking.made_here.version", lambda name: "another")
+    monkeypatch.setattr("fathom.search.tracking.made_here.installed_version", lambda *_: "another")
     assert not is_stamped(path)
     store.check(place.uri)
     assert is_stamped(path)
