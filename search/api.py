@@ -28,6 +28,7 @@ from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.scheduling.journal import Past, read_run
+from fathom.search.scheduling.sampling.depth_sampler import DepthSampler
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig, study_of
@@ -36,6 +37,8 @@ from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import check_ready, check_trusted, check_trusted_study, load_run
 from fathom.search.tracking.pages import headline
+
+__all__ = ["DepthSampler", "Study", "load", "run", "run_horizons"]
 
 
 class Study:

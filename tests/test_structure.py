@@ -96,9 +96,9 @@ DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
-MOST_LINES = 42_814
+MOST_LINES = 43_018
 """Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
-writes here what for."""
+writes here what for: the sampler as one of Optuna's that anybody may use."""
 MOST_FILES = 15
 """Most modules of a folder, beside its `__init__`."""
 LARGER_FOLDERS = {

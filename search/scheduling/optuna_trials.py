@@ -81,7 +81,7 @@ def public_trial(
     damaged record."""
     spec, shape = record.spec, record.spec.shape
     values = {"depth": shape.depth, "d_model": shape.d_model, "ff_ratio": shape.ff_ratio}
-    if not all(_holds(space[name], value) for name, value in values.items()):
+    if not all(holds(space[name], value) for name, value in values.items()):
         return None
     last = {spec.shared_horizon: record.loss} if record.loss is not None else {}
     trial = create_trial(
@@ -141,6 +141,7 @@ def _best_trial(optimum: Optimum, records: Iterable[TrialRecord]) -> str:
     )
 
 
-def _holds(distribution: BaseDistribution, value: float) -> bool:
+def holds(distribution: BaseDistribution, value: float) -> bool:
+    """True if a value lies in a parameter's range."""
     assert isinstance(distribution, (IntDistribution, FloatDistribution))
     return distribution.low <= value <= distribution.high

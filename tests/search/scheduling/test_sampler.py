@@ -3,15 +3,27 @@
 import math
 import statistics
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
+from optuna.trial import FrozenTrial
 
-from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.records import Outcome, Stage, TrialRecord, in_order_of_names
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
 from fathom.search.study.keys.groups import Sampler
 from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
+
+DRAWN = {
+    0: [
+        (5, 24, 118), (2, 40, 169), (12, 16, 71), (4, 28, 121), (1, 56, 244), (8, 20, 84),
+        (3, 32, 143), (3, 44, 62), (3, 36, 112), (3, 40, 86), (3, 28, 181), (4, 32, 91),
+        (4, 36, 66), (4, 24, 159), (4, 40, 44), (5, 36, 38), (2, 44, 138), (2, 52, 87)
+    ],
+}  # fmt: skip
+"""Seed -> depth, d_model and d_ff of the shapes of a budget that this search drew before its
+sampler was Optuna's."""
 
 
 def sampler(path: Path, kind: Sampler, trials: int = 12) -> ShapeSampler:
@@ -39,6 +51,64 @@ def test_samplers_that_learn_draw_nearer_to_the_planted_depth_than_a_random_one(
     assert distance_of_later_draws(tmp_path, Sampler.GP) < 0.85 * at_random
     # It keeps to the depths that were tried first, whose ratios run out.
     assert distance_of_later_draws(tmp_path, Sampler.CURVE) < 0.95 * at_random
+
+
+@pytest.mark.parametrize("seed", DRAWN)
+def test_the_default_search_draws_what_it_always_drew(tmp_path: Path, seed: int) -> None:
+    search = scheduler(study(trials=18, trials_together=4, seed=seed), tmp_path)
+    Simulation(search, seed=seed).run(events=110)
+    begun = in_order_of_names([*search.records, *search.live.values()])
+    shapes = [r.spec.shape for r in begun if r.spec.trial.startswith("40k-explore")]
+    drawn = [(shape.depth, shape.d_model, shape.d_ff) for shape in shapes]
+    assert len(drawn) >= 10, "seven are the first, and then they are drawn from the results"
+    assert drawn == DRAWN[seed][: len(drawn)]
+
+
+@pytest.mark.parametrize("kind", [Sampler.CURVE, Sampler.TPE, Sampler.LADDER])
+def test_each_exploring_shape_came_out_of_the_ask_of_an_optuna_sampler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Sampler
+) -> None:
+    asked: list[tuple[str, int, float]] = []
+    ask = optuna.Study.ask
+
+    def noted(study: optuna.Study, *arguments: Any) -> optuna.Trial:
+        trial = ask(study, *arguments)
+        asked.append((str(study.sampler), trial.params["depth"], trial.params["ff_ratio"]))
+        return trial
+
+    monkeypatch.setattr(optuna.Study, "ask", noted)
+    search = scheduler(study(sampler=kind, budgets=(40_000,)), tmp_path)
+    Simulation(search).run()
+    explored = in_order_of_names(r for r in search.records if r.spec.stage is Stage.EXPLORE)
+    assert len(asked) == len(explored)
+    for record, (_, depth, ratio) in zip(explored, asked, strict=True):
+        assert record.spec.shape.depth == depth
+        # What Optuna's own samplers draw is snapped to a shape of the depth that has a near ratio.
+        assert record.spec.shape.ff_ratio == ratio or kind is Sampler.TPE
+    if kind is Sampler.CURVE:
+        assert {name for name, *_ in asked} == {"DepthSampler"}
+
+
+def test_a_draw_sees_losses_forecasts_and_trials_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[list[FrozenTrial]] = []
+    ask = optuna.Study.ask
+
+    def noted(study: optuna.Study, *arguments: Any) -> optuna.Trial:
+        shown.append(study.get_trials())
+        return ask(study, *arguments)
+
+    config = study(trials=18, trials_together=4, budgets=(40_000,))
+    search = scheduler(config, tmp_path)
+    monkeypatch.setattr(optuna.Study, "ask", noted)
+    Simulation(search, slots=4).run()
+    assert [len(trials) for trials in shown] == list(range(18)), "a study knows its earlier trials"
+    last = shown[-1]
+    assert [trial.state.name for trial in last] == ["COMPLETE"] * 15 + ["RUNNING"] * 2
+    values = [trial.value for trial in last[:15]]
+    assert all(value is not None and 1.9 < value < 2.8 for value in values), "at the horizon"
+    assert all(trial.user_attrs["variance"] > 0 for trial in last[:15])
 
 
 def test_the_first_draws_span_the_range_of_depths(tmp_path: Path) -> None:
