@@ -28,6 +28,7 @@ from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.scheduling.journal import Past, read_run
+from fathom.search.scheduling.sampler import check_sampler
 from fathom.search.scheduling.sampling.depth_sampler import DepthSampler
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
@@ -244,6 +245,7 @@ def run(
     config = _config(study)
     if isinstance(study, str | Path):
         check_trusted_study(config, Path(study), trust=trust)
+    check_sampler(config)
     ready = replace(check_ready(config, Path(runs)), trust=trust)
     with locked(ready.folder), Steps(Console()) as steps:
         run_study(ready, steps)

@@ -63,6 +63,11 @@ def plan(
 
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
+    if config.own_sampler:
+        from fathom.search.scheduling.sampler import check_sampler
+
+        with placed(study, overrides):
+            check_sampler(config)
     machine = this_machine(config, gpu)
     sets = [part for text in overrides or () for part in ("--set", text)]
     command = shell_command("fathom", "run", study, *sets)

@@ -24,6 +24,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from fathom.models.shape import Shape
+from fathom.objectives.user_code import one_line
 from fathom.search.analysis.depth_estimates import ShapeLoss
 from fathom.search.analysis.forecast import forecasts_by_trial
 from fathom.search.records import Outcome, TrialRecord
@@ -35,8 +36,10 @@ from fathom.search.scheduling.sampling.depth_sampler import (
     DepthSampler,
     golden_order,
 )
+from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
+from fathom.search.study.keys.own_sampler import make_sampler
 from fathom.search.study.planning.shapes import nearest_shape
 
 
@@ -44,7 +47,7 @@ class ShapeSampler:
     """The shapes of one budget; a draw depends on nothing but its index and earlier results."""
 
     def __init__(self, config: StudyConfig, shapes: tuple[Shape, ...], *, seed: int) -> None:
-        self._shapes, self._sampler = shapes, config.sampler
+        self._config, self._shapes, self._sampler = config, shapes, config.sampler
         self._startup = _startup_trials(config, shapes)
         self._together = config.trials_together
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
@@ -68,13 +71,20 @@ class ShapeSampler:
         visible += [replace(r, curve=(), rungs={}, outcome=None) for r in records[known:]]
         study = optuna.create_study(sampler=self._build_sampler(index))
         ends = forecasts_by_trial(visible)
-        study.add_trials(self._frozen(record, ends.get(record.spec.trial)) for record in visible)
+        earlier = [self._frozen(record, ends.get(record.spec.trial)) for record in visible]
+        if self._config.own_sampler:
+            self._replay(study, earlier)
+        else:
+            study.add_trials(earlier)
         if shape := self._queued(index):
             study.enqueue_trial(self._point(shape))
         return self._nearest(study.ask(self._space).params, records)
 
     def _build_sampler(self, index: int) -> BaseSampler:
         """Optuna's sampler for the draw of trial `index`."""
+        if self._config.own_sampler:
+            sampler: BaseSampler = make_sampler(self._config, self._seed)
+            return sampler
         if self._sampler is Sampler.CURVE:
             return self._depth_sampler
         seed = int(np.random.default_rng([self._seed, index]).integers(2**31))
@@ -86,6 +96,16 @@ class ShapeSampler:
         if self._sampler is Sampler.GP:
             return optuna.samplers.GPSampler(seed=seed, n_startup_trials=self._startup)
         return optuna.samplers.RandomSampler(seed=seed)
+
+    def _replay(self, study: optuna.Study, earlier: Sequence[FrozenTrial]) -> None:
+        """Asks for the earlier trials again and tells their ends: some samplers, such as CMA-ES,
+        keep their state with the trials that they drew."""
+        for frozen in earlier:
+            study.enqueue_trial(frozen.params)
+            trial = study.ask(self._space)
+            _ = trial.relative_params  # drawn only now, as the parameters are given
+            if frozen.state.is_finished():
+                study.tell(trial, frozen.value, frozen.state)
 
     def _queued(self, index: int) -> Shape | None:
         """The shape that is queued for a trial, which no sampler then draws: a step of the ladder,
@@ -144,6 +164,31 @@ def _between(values: Sequence[float], share: float) -> float:
     return min(values) + share * (max(values) - min(values))
 
 
+def check_sampler(config: StudyConfig) -> None:
+    """Checks that a sampler which the study names by its import path draws shapes.
+
+    Raises:
+        PlanError: if it can't be made, or needs what a search does not give it.
+    """
+    if not config.own_sampler:
+        return
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=make_sampler(config, config.seed))
+    space = {
+        "depth": IntDistribution(1, 1000, log=True),
+        RATIO: FloatDistribution(0.01, 100.0, log=True),
+    }
+    try:
+        for loss in (3.0, 2.0):
+            study.tell(study.ask(space), loss)
+    except Exception as error:
+        raise PlanError(
+            f"sampler {config.own_sampler} must draw a depth and a feed-forward ratio, and learn "
+            f"from losses, got {one_line(error)}; choose another",
+            key="sampler",
+        ) from error
+
+
 def shape_distributions(shapes: Sequence[Shape]) -> dict[str, BaseDistribution]:
     """Returns Optuna's parameters of a space of shapes: name -> range of values."""
     depths, ratios = [s.depth for s in shapes], [s.ff_ratio for s in shapes]
@@ -175,7 +220,7 @@ def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
 
 def _startup_trials(config: StudyConfig, shapes: tuple[Shape, ...]) -> int:
     """Number of start-up trials, spread evenly: half of the trials, at most one a depth."""
-    if config.sampler is Sampler.RANDOM:
+    if config.sampler is Sampler.RANDOM or config.own_sampler:
         return 0
     depths = len({shape.depth for shape in shapes})
     if config.sampler is Sampler.CURVE:

@@ -167,6 +167,8 @@ def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
             given.
     """
     named = [*config.own_code]
+    if config.own_sampler:
+        named.append(config.own_sampler)
     if config.train.command:
         named.append(shlex.join(config.train.command))
     if named and not trust:

@@ -35,6 +35,7 @@ NAMING_A_STORE = (
 NAMED = {
     "an objective": ("name: language", "name: evil:Evil"),
     "a model": ("build: null", "build: evil:evil"),
+    "a sampler": ("sampler: curve", "sampler: evil.Evil"),
     "a parser": ("parser: null", "parser: evil:evil"),
     "a command": ("command: null", "command: [touch, OWNED, '{depth} {d_model} {folder}']"),
 }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
 from operator import not_
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -182,6 +182,10 @@ class Sampler(StrEnum):
     """Shapes at random."""
     LADDER = "ladder"
     """Every depth once at one ratio, trained to the end: an exhaustive search."""
+
+
+SamplerClass = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
+"""Import path of a class of Optuna's or of the user's own."""
 
 
 class StoppingConfig(Group):

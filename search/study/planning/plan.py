@@ -22,6 +22,7 @@ from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
+from fathom.search.study.keys.own_sampler import has_seed
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import (
     Budget,
@@ -305,6 +306,10 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
         notes.append(
             f"`train.learning_rate` is {rate:g}, far above what AdamW usually takes (1e-4 to "
             "1e-2): trials will most likely diverge; `fathom check` finds a rate"
+        )
+    if not has_seed(config):
+        notes.append(
+            f"not reproducible: the constructor of `sampler: {config.own_sampler}` takes no `seed`"
         )
     if config.model.build:
         notes.append(

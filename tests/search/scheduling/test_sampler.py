@@ -9,6 +9,7 @@ import optuna
 import pytest
 from optuna.trial import FrozenTrial
 
+from fathom.models.shape import Shape
 from fathom.search.records import Outcome, Stage, TrialRecord, in_order_of_names
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
@@ -109,6 +110,43 @@ def test_a_draw_sees_losses_forecasts_and_trials_that_run(
     values = [trial.value for trial in last[:15]]
     assert all(value is not None and 1.9 < value < 2.8 for value in values), "at the horizon"
     assert all(trial.user_attrs["variance"] > 0 for trial in last[:15])
+
+
+NAMED = {"sampler": "optuna.samplers.NSGAIISampler", "sampler_options": {"population_size": 4}}
+
+
+def test_a_sampler_named_by_its_import_path_draws_by_a_seed_and_learns(tmp_path: Path) -> None:
+    def drawn(path: Path, slots: int, **changes: object) -> list[Shape]:
+        config = study(trials=16, trials_together=4, budgets=(40_000,), **NAMED | changes)
+        search = scheduler(config, path)
+        Simulation(search, slots=slots, seed=slots).run(events=20)
+        search = scheduler(config, path)  # as after a kill
+        Simulation(search, slots=slots, seed=slots).run()
+        explored = in_order_of_names(r for r in search.records if r.spec.stage is Stage.EXPLORE)
+        return [record.spec.shape for record in explored]
+
+    shapes = drawn(tmp_path / "1", 1)
+    assert len(shapes) == 16
+    assert drawn(tmp_path / "5", 5) == shapes
+    assert drawn(tmp_path / "other", 5, seed=1) != shapes
+
+
+def test_a_sampler_that_keeps_its_state_with_its_trials_goes_through_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NSGA-II counts generations by attributes of the trials that it drew."""
+    generations: list[object] = []
+    ask = optuna.Study.ask
+
+    def noted(study: optuna.Study, *arguments: Any) -> optuna.Trial:
+        trial = ask(study, *arguments)
+        generations.append(study.trials[-1].system_attrs.get("NSGAIISampler:generation"))
+        return trial
+
+    monkeypatch.setattr(optuna.Study, "ask", noted)
+    config = study(trials=12, trials_together=4, budgets=(40_000,), **NAMED)
+    Simulation(scheduler(config, tmp_path)).run()
+    assert generations[-1] == 2, "the third generation of four"
 
 
 def test_the_first_draws_span_the_range_of_depths(tmp_path: Path) -> None:
