@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
@@ -36,6 +36,7 @@ from fathom.search.scheduling.sampling.depth_sampler import (
     DepthSampler,
     golden_order,
 )
+from fathom.search.scheduling.sampling.shape_space import distributions_of
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
@@ -51,7 +52,7 @@ class ShapeSampler:
         self._startup = _startup_trials(config, shapes)
         self._together = config.trials_together
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
-        self._space = shape_distributions(shapes)
+        self._space = distributions_of(shapes)
         self._depth_sampler = DepthSampler(
             seed=seed, n_startup_trials=max(1, self._startup), shapes=shapes
         )
@@ -187,17 +188,6 @@ def check_sampler(config: StudyConfig) -> None:
             f"from losses, got {one_line(error)}; choose another",
             key="sampler",
         ) from error
-
-
-def shape_distributions(shapes: Sequence[Shape]) -> dict[str, BaseDistribution]:
-    """Returns Optuna's parameters of a space of shapes: name -> range of values."""
-    depths, ratios = [s.depth for s in shapes], [s.ff_ratio for s in shapes]
-    space: dict[str, BaseDistribution] = {
-        "depth": IntDistribution(min(depths), max(depths), log=True)
-    }
-    if min(ratios) > 0:  # without feed-forward branches there is none
-        space[RATIO] = FloatDistribution(min(ratios), max(ratios), log=True)
-    return space
 
 
 def up_to_first_rung(record: TrialRecord) -> TrialRecord:
