@@ -51,26 +51,25 @@ class DepthSampler(BaseSampler):
     numbers, count for nothing. A draw is a function of the seed, the trial's number and the trials
     so far.
 
-    Example:
-        >>> import optuna
-        >>> from fathom import DepthSampler
-        >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
-        >>> def objective(trial):
-        ...     depth = trial.suggest_int("depth", 1, 32, log=True)
-        ...     return 1 / depth + depth / 64  # train a model of this depth instead
-        >>> study = optuna.create_study(sampler=DepthSampler(seed=0))
-        >>> study.optimize(objective, n_trials=16)
-        >>> study.best_params["depth"]
-        8
+    `seed` is the seed of the draws; without one, each sampler draws differently. `shapes` are
+    shapes to draw from, such as `ShapeSpace(...).shapes`: `depth` and `ff_ratio` are then those of
+    one that has not been tried, as long as there is one, and the first ones hardly differ in ratio.
+    `depth` names the parameter that is the depth: whole numbers from 1 on, by `suggest_int` or as
+    choices.
 
-    Args:
-        seed: Seed of the draws; without one, each sampler draws differently.
-        n_startup_trials: Number of first trials whose depths are spread evenly.
-        shapes: Shapes to draw from, such as `ShapeSpace(...).shapes`: `depth` and `ff_ratio` are
-            then those of a shape that has not been tried, as long as there is one. The first ones
-            differ in depth and hardly in ratio.
-        depth: Name of the parameter that is the depth: whole numbers from 1 on, by `suggest_int` or
-            as choices.
+    >>> import optuna
+    >>> from fathom import DepthSampler
+    >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+    >>> def objective(trial):
+    ...     depth = trial.suggest_int("depth", 1, 32, log=True)
+    ...     return 1 / depth + depth / 64  # train a model of this depth instead
+    >>> study = optuna.create_study(sampler=DepthSampler(seed=0))
+    >>> study.optimize(objective, n_trials=16)
+    >>> study.best_params["depth"]
+    8
+
+    Raises:
+        ValueError: if `n_startup_trials` is below 1.
     """
 
     def __init__(

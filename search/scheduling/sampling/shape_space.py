@@ -28,14 +28,10 @@ class ShapeSpace:
     >>> shape.d_model, shape.d_ff, shape.params_total
     (320, 1280, 9998400)
 
-    Args:
-        params: Number of parameters, such as `"10M"`, or of what `count` counts.
-        vocab_size: Number of token ids.
-        context: Tokens of a training sequence.
-        count: What is counted, as in a study file: `total`, `non_embedding`, ...
-        tolerance: Largest relative difference between a shape's size and `params`.
-        space: Limits on the shapes, the keys `space` of a study file.
-        model: Options that all shapes share, the keys `model` of a study file.
+    `params` is the number of parameters, such as `"10M"`, or of what `count` counts: `total`,
+    `non_embedding` and others, as in a study file; `tolerance` is the largest relative difference
+    of a shape's size from it. `space` and `model` are the groups of keys of a study file: limits on
+    the shapes, and options that all of them share. `context` is the tokens of a sequence.
 
     Raises:
         ValueError: if fewer than three depths have a shape of this size, or a key is wrong.

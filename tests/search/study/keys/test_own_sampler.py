@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.fingerprint import fingerprint_of
 from fathom.search.study.keys.config import StudyConfig, dump, parse
 from fathom.search.study.keys.own_sampler import has_seed, make_sampler
 from fathom.search.study.planning.plan import study_notes
@@ -69,6 +70,8 @@ def test_a_sampler_without_a_seed_is_called_not_reproducible_by_the_plan(own: Pa
     line = "not reproducible: the constructor of `sampler: own_samplers.Unseeded` takes no `seed`"
 
     assert make_sampler(config, 7)
+    assert not fingerprint_of(config, "data").reproducible
+    assert fingerprint_of(study("own_samplers.Seeded"), "data").reproducible
     assert line in study_notes(config)
     assert not any("reproducible" in note for note in study_notes(study("curve")))
     assert not any("reproducible" in note for note in study_notes(study("own_samplers.Seeded")))
