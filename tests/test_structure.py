@@ -96,9 +96,10 @@ DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
-MOST_LINES = 43_262
+MOST_LINES = 43_285
 """Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
-writes here what for: Optuna's samplers, of which anybody may use ours and name theirs."""
+writes here what for: Optuna's samplers, of which anybody may use ours and name theirs, and 23 that
+wait for a slow store of MLflow."""
 MOST_FILES = 15
 """Most modules of a folder, beside its `__init__`."""
 LARGER_FOLDERS = {
