@@ -33,13 +33,7 @@ from fathom.search.scheduling.journal import RunningTrials
 from fathom.search.study.store_uri import TrackingError, first_line, without_credentials
 from fathom.search.tracking import store
 from fathom.search.tracking.artifacts import check_artifacts
-from fathom.search.tracking.messages import (
-    CLOSE_SECONDS,
-    GOES_ON,
-    Close,
-    DataSet,
-    TrackedStudy,
-)
+from fathom.search.tracking.messages import CLOSE_SECONDS, GOES_ON, Close, DataSet, TrackedStudy
 from fathom.search.tracking.study_runs import StudyRuns
 
 NICENESS = 5
@@ -148,16 +142,18 @@ class Follower:
         self._concluded |= is_conclusion
         self._wait_for({CONCLUSION if is_conclusion else DATA: item})
 
-    def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
+    def close(
+        self, timeout_seconds: float = CLOSE_SECONDS, goes_on: Callable[[], None] = lambda: None
+    ) -> int:
         """Writes what is missing, ends every run, and returns how many items could not be written.
 
         Gives up at the first attempt that fails, and once nothing was written for
-        `timeout_seconds`.
+        `timeout_seconds`. Calls `goes_on` about every second until then.
         """
         self._wrote = time.monotonic()
         self._closing.set()
         while self._thread.is_alive() and time.monotonic() < self._wrote + timeout_seconds:
-            self._say(GOES_ON)
+            goes_on()
             self._thread.join(min(timeout_seconds, 1.0))
         with self._lock:
             missing = len(self._waiting.keys() | self._refused)
@@ -297,7 +293,7 @@ def follow(link: Connection) -> None:
     say(None)
     while not isinstance(message := _next(link), Close):
         follower.put(message)
-    say(follower.close(message.seconds))
+    say(follower.close(message.seconds, lambda: say(GOES_ON)))
 
 
 def _next(link: Connection) -> Conclusion | DataSet | Close:

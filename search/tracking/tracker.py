@@ -27,13 +27,7 @@ from fathom.search.study.hardware.memory import kernel_kills
 from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
 from fathom.search.tracking.artifacts import strange_artifacts
 from fathom.search.tracking.made_here import is_stamped
-from fathom.search.tracking.messages import (
-    CLOSE_SECONDS,
-    GOES_ON,
-    Close,
-    DataSet,
-    TrackedStudy,
-)
+from fathom.search.tracking.messages import CLOSE_SECONDS, GOES_ON, Close, DataSet, TrackedStudy
 
 log = logging.getLogger(__name__)
 
@@ -138,10 +132,11 @@ class Tracker:
         if self._ended:
             return 0
         self._hang_up(timeout_seconds)
-        wait([self._checked], START_SECONDS)
+        started = wait([self._checked], START_SECONDS).done
         self._heard = time.monotonic()
-        while not self._missing.done() and time.monotonic() < self._heard + GRACE_SECONDS:
-            wait([self._missing], GRACE_SECONDS)
+        while started and time.monotonic() < self._heard + GRACE_SECONDS:
+            if wait([self._missing], GRACE_SECONDS).done:
+                break
         missing = self._missing.result() if self._missing.done() else 1
         self._link.close()
         if self._process:
