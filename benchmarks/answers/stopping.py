@@ -92,12 +92,11 @@ def compare_class(title: str, some: SizeClass, *, slots: int, orders: int, seed:
     """Compares all settings of both rules on the same orders of arrival."""
     stage = Races(some)
 
-    def replayed(name: str, make: MakeRule, orders: int = orders) -> Setting:
+    def replayed(name: str, make: MakeRule) -> Setting:
         return Setting(name, survival(stage, make, slots=slots, orders=orders, seed=seed))
 
     def ours(name: str, config: StoppingConfig) -> Setting:
-        # One order stands for all: our rule compares no trial before all have come.
-        return replayed(name, partial(stage.ours, config), 1)
+        return replayed(name, partial(stage.ours, config))
 
     return Comparison(
         title=title,

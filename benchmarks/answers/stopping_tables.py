@@ -46,6 +46,8 @@ FEW_TOKENS = 0.45
 """Share of the tokens of training everything."""
 ENOUGH = 0.9
 """Share of the comparisons that a rule must pass to be chosen."""
+ORDERS = 5
+"""Orders in which the trials of a class are drawn, of which results are means."""
 CUT_FROM = 0.9
 """A table is cut at horizons below this share of its own."""
 
@@ -220,9 +222,8 @@ def _by_table(found: Sequence[StoppingOutcome]) -> dict[str, list[StoppingOutcom
 def _outcome(
     case: StoppingCase, stage: Races, config: StoppingConfig, too_close: float
 ) -> StoppingOutcome:
-    # One order of arrival stands for all: no trial is compared before all have come.
     make = partial(stage.ours, config, too_close)
-    return StoppingOutcome(case, survival(stage, make, slots=1, orders=1, seed=0))
+    return StoppingOutcome(case, survival(stage, make, slots=1, orders=ORDERS, seed=0))
 
 
 def _sizes(some: SizeClass, count: str) -> str:

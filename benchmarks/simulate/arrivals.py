@@ -4,8 +4,9 @@ The arrival model, in full: every run of the class is a trial; they start in a r
 at a time, the next as soon as one ends. A trial trains at the speed that the table gives it
 (seconds_per_step), so trials reach rungs at different times and in another order than they started
 in. Stock ASHA judges a trial when it gets to a rung, by those that came before it, and one that it
-stops is gone for good. By our rule all pause at a rung, and those that are promoted resume once no
-trial runs and none is to come.
+stops is gone for good. By the waiting rule, which was Fathom's before, all pause at a rung, and
+those that are promoted resume once no trial runs and none is to come. Our rule takes its trials
+through virtual time, so the speeds of the table change nothing: only the order of the draws does.
 """
 
 import heapq
@@ -26,8 +27,11 @@ from fathom.search.analysis.rung_value import rung_value
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import TOO_CLOSE, HalvingRule
 from fathom.search.study.keys.groups import StoppingConfig
+from fathom.search.study.planning.virtual_time import VirtualTime, explore
 from fathom.search.tables.sizes import sized_shape
 
+TOGETHER = 16
+"""Virtual workers, as many as a study has by default."""
 LAST_RUNG = 0.8
 """Share of the horizon where a study's cool-down begins, after which it has no rung."""
 
@@ -48,7 +52,7 @@ class StoppingRule(Protocol):
         """True if trials were promoted only because they were too close to the best to tell."""
 
 
-MakeRule = Callable[[], StoppingRule]
+MakeRule = Callable[[], "StoppingRule | OurHalving"]
 """Creates a stopping rule that has seen no trial."""
 
 
@@ -98,8 +102,8 @@ class StockAsha:
 
 
 @dataclass(slots=True)
-class OurHalving:
-    """The rule of a real run, on records as a real trial would have reported them."""
+class WaitingHalving:
+    """Synchronous halving: no trial is promoted before all have come to the rung."""
 
     races: "Races"
     rule: HalvingRule
@@ -108,25 +112,28 @@ class OurHalving:
     """Row of the class -> record of the trial, up to its last rung."""
 
     def goes_on(self, trial: int, rung: int) -> bool:
-        """Records that the trial has reached the rung; True if it does not pause there."""
-        tokens = self.races.tokens[rung]
-        before = self.records.get(trial, self.races.records[trial])
-        value = self.races.values[trial][rung]
-        record = replace(before, outcome=None, rungs=before.rungs | {tokens: value})
-        self.records[trial] = record
-        pauses = self.rule.pauses(record, tokens)
-        if pauses:
-            self.records[trial] = replace(record, outcome=Outcome.STOPPED)
-        return not pauses
+        """Records that the trial has reached the rung; False, as it pauses there."""
+        record = self.races.judged(self.records.get(trial, self.races.records[trial]), rung)
+        self.records[trial] = replace(record, outcome=Outcome.STOPPED)
+        return False
+
+    def resumed(self) -> list[tuple[int, int]]:
+        """The promoted trials of the earliest rung at which one is paused, and that rung."""
+        exploring = tuple(self.records.values())
+        at = {r.spec.trial: max(r.rungs) for r in exploring if r.outcome is Outcome.STOPPED}
+        for rung in sorted(set(at.values())):
+            promoted = [t for t in self.rule.promoted(exploring, rung) if at.get(t) == rung]
+            if promoted:
+                return [(int(trial), self.races.tokens.index(rung)) for trial in promoted]
+        return []
 
     def resume(self) -> tuple[int, int] | None:
-        """The first trial that the rule resumes now, and the rung at which it paused."""
-        names = self.rule.resumed(tuple(self.records.values()))
-        if not names:
-            return None
-        trial = int(names[0])
-        record = self.records[trial] = replace(self.records[trial], outcome=None)
-        return trial, self.races.tokens.index(max(record.rungs))
+        """The best of the promoted trials of the earliest rung at which one is paused, and that
+        rung."""
+        for trial, rung in self.resumed():
+            self.records[trial] = replace(self.records[trial], outcome=None)
+            return trial, rung
+        return None
 
     @property
     def waited(self) -> bool:
@@ -135,12 +142,92 @@ class OurHalving:
         return any(self.rule.undecided(came, self.races.tokens[rung]) for rung in self.rungs)
 
 
+@dataclass(slots=True)
+class OurHalving:
+    """The rule of a real run, on records as a real trial would have reported them."""
+
+    races: "Races"
+    rule: HalvingRule
+    rungs: Sequence[int]
+    workers: int
+    """Virtual workers, or real ones where results are taken as they come."""
+    order: Sequence[int] = ()
+    """Rows of the class in the order in which they are drawn."""
+    first: int = 0
+    """Number of first draws that the later ones wait for at the first rung."""
+    begun: int = 0
+    time: VirtualTime = field(init=False)
+
+    def __post_init__(self) -> None:
+        rungs = tuple(self.races.tokens[rung] for rung in self.rungs)
+        horizon = self.races.tokens[-1]
+        self.time = VirtualTime(
+            workers=self.workers, rungs=rungs, horizon=horizon, eta=self.rule.eta
+        )
+
+    def drawn(self) -> str:
+        """The next trial in the order."""
+        self.begun += 1
+        return str(self.order[self.begun - 1])
+
+    def pauses(self, trial: str, rung: int) -> bool:
+        """True: every trial pauses at every rung."""
+        return True
+
+    def ranked(self, trials: Sequence[str], rung: int) -> Sequence[str]:
+        """The trials at a rung, the best forecast first."""
+        return self.rule.ranked(self._records(trials), rung)
+
+    def kept(self, trials: Sequence[str], rung: int) -> Sequence[str]:
+        """The trials that train beyond a rung to which no more will come."""
+        return self.rule.promoted(self._records(trials), rung)
+
+    @property
+    def all_drawn(self) -> bool:
+        """True if every trial has begun."""
+        return self.begun == len(self.order)
+
+    @property
+    def may_draw(self) -> bool:
+        """True if a trial may begin now."""
+        came = self.time.standing[self.time.rungs[0]]
+        first = map(str, self.order[: self.first])
+        return not self.all_drawn and (self.begun < self.first or all(t in came for t in first))
+
+    def finished(self) -> tuple[tuple[int, ...], float]:
+        """The trials that finish, and the tokens that all of them train."""
+        whole = len(self.time.over) * self.time.horizon
+        paused = sum(rung * len(self.time.waiting(rung)) for rung in self.time.rungs)
+        return tuple(int(trial) for trial in self.order_of_ends()), float(whole + paused)
+
+    def order_of_ends(self) -> list[str]:
+        """The trials that have finished, in the order in which they were drawn."""
+        return [str(trial) for trial in self.order if str(trial) in self.time.over]
+
+    @property
+    def waited(self) -> bool:
+        """True if trials were promoted only because they were too close to the best to tell."""
+        return any(
+            self.rule.undecided(self._records(tuple(self.time.standing[rung])), rung)
+            for rung in self.time.rungs
+        )
+
+    def _records(self, trials: Sequence[str]) -> list[TrialRecord]:
+        """Records of trials that have come as far as they stand."""
+        places = [self.time.places[trial] for trial in trials]
+        return [
+            self.races.record_at(int(trial), place)
+            for trial, place in zip(trials, places, strict=True)
+        ]
+
+
 @dataclass
 class Races:
     """A class of curves as trials, with the rankings at its rungs, each worked out once."""
 
     some: SizeClass
     _known: dict[tuple[object, ...], dict[str, RungForecast]] = field(default_factory=dict)
+    _at: dict[tuple[int, int], TrialRecord] = field(default_factory=dict)
 
     @cached_property
     def paces(self) -> list[float]:
@@ -173,11 +260,33 @@ class Races:
             self._known[key] = forecast_ranking(by_row, rung)
         return self._known[key]
 
-    def ours(self, config: StoppingConfig, too_close: float = TOO_CLOSE) -> StoppingRule:
+    def ours(
+        self, config: StoppingConfig, too_close: float = TOO_CLOSE, *, workers: int = TOGETHER
+    ) -> OurHalving:
         """The rule of a real run on this class."""
-        rungs = rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
         rule = HalvingRule(eta=config.eta, ranking=self.ranking, too_close=too_close)
-        return OurHalving(self, rule, rungs)
+        return OurHalving(self, rule, self._rungs(config), workers)
+
+    def waiting(self, config: StoppingConfig, too_close: float = TOO_CLOSE) -> WaitingHalving:
+        """The rule that waits until all trials have come to a rung."""
+        rule = HalvingRule(eta=config.eta, ranking=self.ranking, too_close=too_close)
+        return WaitingHalving(self, rule, self._rungs(config))
+
+    def _rungs(self, config: StoppingConfig) -> tuple[int, ...]:
+        return rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
+
+    def judged(self, record: TrialRecord, rung: int) -> TrialRecord:
+        """A trial that has come to the rung at an evaluation."""
+        value = self.values[int(record.spec.trial)][rung]
+        return replace(record, outcome=None, rungs=record.rungs | {self.tokens[rung]: value})
+
+    def record_at(self, trial: int, tokens: int) -> TrialRecord:
+        """A trial that has come to every evaluation up to these tokens as to a rung."""
+        if (trial, tokens) not in self._at:
+            values = zip(self.tokens, self.values[trial], strict=True)
+            rungs = {at: value for at, value in values if at <= tokens}
+            self._at[trial, tokens] = replace(self.records[trial], rungs=rungs)
+        return self._at[trial, tokens]
 
     def stock(self, grace: float, eta: float) -> StoppingRule:
         """Ray's rule on this class."""
@@ -217,9 +326,13 @@ def survival(stage: Races, make: MakeRule, *, slots: int, orders: int, seed: int
 
 
 def replay(
-    stage: Races, rule: StoppingRule, order: Sequence[int], slots: int
+    stage: Races, rule: StoppingRule | OurHalving, order: Sequence[int], slots: int
 ) -> tuple[tuple[int, ...], float]:
     """The trials that finish, and the tokens that all of them train."""
+    if isinstance(rule, OurHalving):
+        rule.order = order
+        explore(rule.time, rule)
+        return rule.finished()
     tokens, paces = stage.some.tokens, stage.paces
     stations = [*rule.rungs, len(tokens) - 1]
     waiting, finished, now, spent = iter(order), [], 0.0, 0.0
