@@ -95,7 +95,7 @@ DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
-MOST_LINES = 42_807
+MOST_LINES = 43_095
 """Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
 writes here what for."""
 MOST_FILES = 15
@@ -106,7 +106,7 @@ LARGER_FOLDERS = {
     "search/tracking": 19,
     "search/tables": 21,
     "search/report": 18,
-    "search/study/planning": 17,
+    "search/study/planning": 18,  # the virtual time that both plan and scheduler run
     "objectives": 16,
 }
 """Folders that have more -> how many they may have, until rooms divide them. Whoever raises one

@@ -1,12 +1,13 @@
-"""Exploring time of stopping rules on simulated workers of different speeds, some of which are lost.
+"""Exploring time of stopping rules on simulated workers of different speeds, some of which fail.
 
 python -m benchmarks.answers.stopping_workers TABLE.csv ...
 
 Every class of sizes of a table (benchmarks/worlds/curve_tables.py) with enough runs is explored
-under three rules, on the same orders of draws: ours, which takes results in virtual time; ASHA that
-takes them as they come, with the same forecasts; and the rule that waits until all have come to a
-rung. The slowest worker takes twice the time of the fastest; one job in twenty is lost on its way
-and done again. Times are shares of the waiting rule's.
+under three rules, on the same orders of draws and with the same forecasts: ours, which takes
+results in virtual time; ASHA that takes them as they come; and the synchronous rule. The slowest
+worker takes twice the time of the fastest; one job in twenty is lost on its way and done again.
+Times are shares of the synchronous rule's; with `--alike` all shapes train at one speed, else at
+the table's, by which they differ up to thirtyfold.
 """
 
 import argparse
@@ -16,15 +17,16 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Protocol
+from typing import Any
 
 from benchmarks.printed_table import PrintedTable, add_json_option
-from benchmarks.simulate.arrivals import OurHalving, Races, WaitingHalving
+from benchmarks.simulate.arrivals import OurHalving, Races
 from benchmarks.worlds.curve_tables import read_runs, size_class
 from fathom.search.study.keys.groups import StoppingConfig
-from fathom.search.study.planning.virtual_time import Closing, Draw, Job, Promotion
+from fathom.search.study.planning.virtual_time import Closing, Draw, Promotion, VirtualJob
 from fathom.search.tables.runs import TableError
 from fathom.search.tables.sizes import WIDTH, size_classes
 
@@ -36,8 +38,6 @@ LOST = 1 / 20
 """Share of the jobs whose worker is lost on the way."""
 FIRST = 7
 """First draws, for which the later ones wait."""
-TOGETHER = 16
-"""Later draws that were made together, by the rule that waits."""
 FEWEST = 9
 """Fewest runs of a class, as many as a study has trials by default."""
 COLUMNS = {
@@ -50,26 +50,13 @@ COLUMNS = {
 }
 
 
-class Rule(Protocol):
-    """A stopping rule that hands out segments of trials and takes their ends."""
-
-    def next(self) -> tuple[int, int, int] | None:
-        """Row of the class, and the evaluations from and to which it trains; None for now."""
-
-    def came(self, trial: int) -> None:
-        """Records that a trial has come to where it was sent."""
-
-    def finished(self) -> tuple[int, ...]:
-        """Rows of the trials that were trained to the end."""
-
-
 @dataclass
-class Asha:
-    """Asynchronous halving, whose results are taken in virtual time or as they come."""
+class Exploring:
+    """Halving, whose results are taken in virtual time or as they come."""
 
     rule: OurHalving
     in_virtual_time: bool
-    queue: list[Job] = field(default_factory=list)
+    queue: list[VirtualJob] = field(default_factory=list)
     arrived: list[str] = field(default_factory=list)
 
     def next(self) -> tuple[int, int, int] | None:
@@ -116,53 +103,6 @@ class Asha:
         heapq.heappush(self.queue, job)
 
 
-@dataclass
-class Waiting:
-    """Synchronous halving, whose trials are drawn in rounds."""
-
-    rule: WaitingHalving
-    order: Sequence[int]
-    begun: int = 0
-    queue: list[tuple[int, int, int]] = field(default_factory=list)
-    under_way: dict[int, int] = field(default_factory=dict)
-    """Trial -> the evaluation to which it trains."""
-    ended: list[int] = field(default_factory=list)
-
-    def next(self) -> tuple[int, int, int] | None:
-        """A new trial or, once all have come to a rung, one that is promoted there."""
-        if self.begun < len(self.order):
-            later = max(0, self.begun - FIRST)
-            known = FIRST + later - later % TOGETHER if self.begun >= FIRST else 0
-            if any(trial not in self.rule.records for trial in self.order[:known]):
-                return None
-            self.queue.append((self.order[self.begun], -1, self.rule.rungs[0]))
-            self.begun += 1
-        elif not (self.queue or self.under_way):
-            stations = [*self.rule.rungs, len(self.rule.races.tokens) - 1]
-            self.queue = [
-                (trial, rung, stations[stations.index(rung) + 1])
-                for trial, rung in self.rule.resumed()
-            ]
-        if not self.queue:
-            return None
-        trial, start, to = self.queue.pop(0)
-        self.under_way[trial] = to
-        return trial, start, to
-
-    def came(self, trial: int) -> None:
-        """Pauses the trial at its rung, or ends it."""
-        to = self.under_way.pop(trial)
-        if to in self.rule.rungs:
-            self.rule.goes_on(trial, to)
-        else:
-            self.rule.records[trial] = replace(self.rule.records[trial], outcome=None)
-            self.ended.append(trial)
-
-    def finished(self) -> tuple[int, ...]:
-        """Rows of the trials that were trained to the end."""
-        return tuple(self.ended)
-
-
 @dataclass(frozen=True, slots=True)
 class Exploration:
     """What an exploration took and kept."""
@@ -174,7 +114,7 @@ class Exploration:
     """Final loss of the best trial trained to the end above the best there is, nats."""
 
 
-def explored(stage: Races, rule: Rule, workers: int, seed: int) -> Exploration:
+def explored(stage: Races, rule: Exploring, workers: int, seed: int) -> Exploration:
     """Explores a class on so many workers."""
     tokens, dice = [0.0, *map(float, stage.some.tokens)], random.Random(seed)
     spread = [SLOWEST ** (place / max(1, workers - 1)) for place in range(workers)]
@@ -199,23 +139,22 @@ def explored(stage: Races, rule: Rule, workers: int, seed: int) -> Exploration:
     return Exploration(now, spent / len(final) / tokens[-1], best - min(final))
 
 
-def rules(stage: Races, order: Sequence[int], workers: int) -> dict[str, Callable[[], Rule]]:
+def rules(stage: Races, order: Sequence[int], workers: int) -> dict[str, Callable[[], Exploring]]:
     """The rules by name, on an order of draws."""
 
-    def asha(together: int, first: int) -> OurHalving:
-        rule = stage.ours(DEFAULT, workers=together)
-        rule.order, rule.first = order, first
-        return rule
+    def exploring(in_virtual_time: bool, **options: Any) -> Exploring:
+        rule = stage.ours(DEFAULT, order=order, **options)
+        return Exploring(rule, in_virtual_time)
 
     return {
-        "waits for all": lambda: Waiting(stage.waiting(DEFAULT), order),
-        "ASHA in order of arrival": lambda: Asha(asha(workers, 0), in_virtual_time=False),
-        "ASHA in virtual time": lambda: Asha(asha(TOGETHER, FIRST), in_virtual_time=True),
+        "synchronous": partial(exploring, False, first=FIRST, workers=len(order), waits=True),
+        "ASHA in order of arrival": partial(exploring, False, workers=workers),
+        "ASHA in virtual time": partial(exploring, True, first=FIRST),
     }
 
 
 def compared(stages: Sequence[Races], workers: int, orders: int) -> Iterator[tuple[object, ...]]:
-    """Yields a row for each rule: means over classes and orders, times beside the waiting rule's."""
+    """Yields a row for each rule: means over classes and orders, its time beside the first's."""
     found: dict[str, list[tuple[float, Exploration]]] = {}
     for stage, seed in itertools.product(stages, range(orders)):
         order = random.Random(seed).sample(range(len(stage.paces)), len(stage.paces))
@@ -237,9 +176,11 @@ def compared(stages: Sequence[Races], workers: int, orders: int) -> Iterator[tup
         )
 
 
-def stages_of(tables: Sequence[Path]) -> list[Races]:
-    """The classes of the tables that have enough runs."""
+def stages_of(tables: Sequence[Path], *, alike: bool = False) -> list[Races]:
+    """The classes of the tables that have enough runs, whose shapes may train at one speed."""
     groups = [group for table in tables for group in size_classes(read_runs(table), "total", WIDTH)]
+    if alike:
+        groups = [tuple(replace(run, seconds_per_step=1.0) for run in g) for g in groups]
     return [Races(size_class(group)) for group in groups if len(group) >= FEWEST]
 
 
@@ -250,10 +191,11 @@ def main() -> None:
     )
     parser.add_argument("tables", type=Path, nargs="+", help="learning curves: CSV, or run folders")
     parser.add_argument("--orders", type=int, default=20, help="orders of draws of each class")
+    parser.add_argument("--alike", action="store_true", help="all shapes train at one speed")
     add_json_option(parser)
     arguments = parser.parse_args()
     try:
-        stages = stages_of(arguments.tables)
+        stages = stages_of(arguments.tables, alike=arguments.alike)
     except (TableError, OSError, UnicodeDecodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -4,9 +4,8 @@ The arrival model, in full: every run of the class is a trial; they start in a r
 at a time, the next as soon as one ends. A trial trains at the speed that the table gives it
 (seconds_per_step), so trials reach rungs at different times and in another order than they started
 in. Stock ASHA judges a trial when it gets to a rung, by those that came before it, and one that it
-stops is gone for good. By the waiting rule, which was Fathom's before, all pause at a rung, and
-those that are promoted resume once no trial runs and none is to come. Our rule takes its trials
-through virtual time, so the speeds of the table change nothing: only the order of the draws does.
+stops is gone for good. Our rule takes its trials through virtual time, so the speeds of the table
+change nothing: only the order of the draws does.
 """
 
 import heapq
@@ -16,7 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from benchmarks.worlds.curve_tables import SizeClass
 from fathom.models.shape import Count
 from fathom.search.analysis.forecast import RungForecast, forecast_ranking
 from fathom.search.analysis.rung_value import rung_value
-from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.records import CurvePoint, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import TOO_CLOSE, HalvingRule
 from fathom.search.study.keys.groups import StoppingConfig
 from fathom.search.study.planning.virtual_time import VirtualTime, explore
@@ -102,67 +101,31 @@ class StockAsha:
 
 
 @dataclass(slots=True)
-class WaitingHalving:
-    """Synchronous halving: no trial is promoted before all have come to the rung."""
-
-    races: "Races"
-    rule: HalvingRule
-    rungs: Sequence[int]
-    records: dict[int, TrialRecord] = field(default_factory=dict)
-    """Row of the class -> record of the trial, up to its last rung."""
-
-    def goes_on(self, trial: int, rung: int) -> bool:
-        """Records that the trial has reached the rung; False, as it pauses there."""
-        record = self.races.judged(self.records.get(trial, self.races.records[trial]), rung)
-        self.records[trial] = replace(record, outcome=Outcome.STOPPED)
-        return False
-
-    def resumed(self) -> list[tuple[int, int]]:
-        """The promoted trials of the earliest rung at which one is paused, and that rung."""
-        exploring = tuple(self.records.values())
-        at = {r.spec.trial: max(r.rungs) for r in exploring if r.outcome is Outcome.STOPPED}
-        for rung in sorted(set(at.values())):
-            promoted = [t for t in self.rule.promoted(exploring, rung) if at.get(t) == rung]
-            if promoted:
-                return [(int(trial), self.races.tokens.index(rung)) for trial in promoted]
-        return []
-
-    def resume(self) -> tuple[int, int] | None:
-        """The best of the promoted trials of the earliest rung at which one is paused, and that
-        rung."""
-        for trial, rung in self.resumed():
-            self.records[trial] = replace(self.records[trial], outcome=None)
-            return trial, rung
-        return None
-
-    @property
-    def waited(self) -> bool:
-        """True if trials were promoted only because they were too close to the best to tell."""
-        came = tuple(self.records.values())
-        return any(self.rule.undecided(came, self.races.tokens[rung]) for rung in self.rungs)
-
-
-@dataclass(slots=True)
 class OurHalving:
     """The rule of a real run, on records as a real trial would have reported them."""
 
     races: "Races"
     rule: HalvingRule
     rungs: Sequence[int]
-    workers: int
+    workers: int = TOGETHER
     """Virtual workers, or real ones where results are taken as they come."""
     order: Sequence[int] = ()
     """Rows of the class in the order in which they are drawn."""
     first: int = 0
     """Number of first draws that the later ones wait for at the first rung."""
+    waits: bool = False
+    """True for the synchronous rule."""
     begun: int = 0
     time: VirtualTime = field(init=False)
 
     def __post_init__(self) -> None:
-        rungs = tuple(self.races.tokens[rung] for rung in self.rungs)
-        horizon = self.races.tokens[-1]
+        tokens = self.races.tokens
         self.time = VirtualTime(
-            workers=self.workers, rungs=rungs, horizon=horizon, eta=self.rule.eta
+            workers=self.workers,
+            rungs=tuple(tokens[rung] for rung in self.rungs),
+            horizon=tokens[-1],
+            eta=self.rule.eta,
+            waits=self.waits,
         )
 
     def drawn(self) -> str:
@@ -198,11 +161,8 @@ class OurHalving:
         """The trials that finish, and the tokens that all of them train."""
         whole = len(self.time.over) * self.time.horizon
         paused = sum(rung * len(self.time.waiting(rung)) for rung in self.time.rungs)
-        return tuple(int(trial) for trial in self.order_of_ends()), float(whole + paused)
-
-    def order_of_ends(self) -> list[str]:
-        """The trials that have finished, in the order in which they were drawn."""
-        return [str(trial) for trial in self.order if str(trial) in self.time.over]
+        ended = tuple(trial for trial in self.order if str(trial) in self.time.over)
+        return ended, float(whole + paused)
 
     @property
     def waited(self) -> bool:
@@ -261,24 +221,12 @@ class Races:
         return self._known[key]
 
     def ours(
-        self, config: StoppingConfig, too_close: float = TOO_CLOSE, *, workers: int = TOGETHER
+        self, config: StoppingConfig, too_close: float = TOO_CLOSE, **options: Any
     ) -> OurHalving:
         """The rule of a real run on this class."""
         rule = HalvingRule(eta=config.eta, ranking=self.ranking, too_close=too_close)
-        return OurHalving(self, rule, self._rungs(config), workers)
-
-    def waiting(self, config: StoppingConfig, too_close: float = TOO_CLOSE) -> WaitingHalving:
-        """The rule that waits until all trials have come to a rung."""
-        rule = HalvingRule(eta=config.eta, ranking=self.ranking, too_close=too_close)
-        return WaitingHalving(self, rule, self._rungs(config))
-
-    def _rungs(self, config: StoppingConfig) -> tuple[int, ...]:
-        return rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
-
-    def judged(self, record: TrialRecord, rung: int) -> TrialRecord:
-        """A trial that has come to the rung at an evaluation."""
-        value = self.values[int(record.spec.trial)][rung]
-        return replace(record, outcome=None, rungs=record.rungs | {self.tokens[rung]: value})
+        rungs = rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
+        return OurHalving(self, rule, rungs, **options)
 
     def record_at(self, trial: int, tokens: int) -> TrialRecord:
         """A trial that has come to every evaluation up to these tokens as to a rung."""

@@ -19,7 +19,7 @@ from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.scheduling.trained_depths import Choice, choice_of
 from fathom.search.study.planning.budget import Budget
-from fathom.search.study.planning.virtual_time import Job, VirtualTime
+from fathom.search.study.planning.virtual_time import VirtualJob, VirtualTime
 
 
 @dataclass(slots=True)
@@ -78,17 +78,17 @@ class BudgetState:
         ended = (record for record in self.ended if record.spec.trial == trial)
         return self.live.get(trial) or next(ended, None)
 
-    def has_come(self, job: Job) -> bool:
+    def has_come(self, job: VirtualJob) -> bool:
         """True if the result of a job has been reported, which an early one may be long before."""
         record = self.record_of(job.trial)
         return record is not None and record.has_come_to(job.to)
 
-    def next_job(self) -> Job | None:
+    def next_job(self) -> VirtualJob | None:
         """The first job for a real worker; None if every job has one, or its result."""
         idle = (job for job in self.schedule.jobs.values() if job.trial not in self.running)
         return min((job for job in idle if not self.has_come(job)), default=None)
 
-    def assign(self, job: Job, spec: TrialSpec | None) -> None:
+    def assign(self, job: VirtualJob, spec: TrialSpec | None) -> None:
         """Gives a virtual worker a job, of a new trial if it has a `spec`."""
         self.schedule.assign(job)
         if self.confirmations:

@@ -21,14 +21,14 @@ from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
 from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import Check, check_of
-from fathom.search.study.planning.virtual_time import Closing, Job
+from fathom.search.study.planning.virtual_time import Closing, VirtualJob
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """The decision that a virtual worker takes a job."""
 
-    job: Job
+    job: VirtualJob
     choice: Choice | None = None
     """What a new trial trains; None if the trial is known."""
 
@@ -41,26 +41,26 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ConfirmingBatch:
     """The decision which trials are confirmed next; with none the budget is settled."""
 
     choices: tuple[Choice, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Extension:
+class LaterFirstRung:
     """The decision that no trial pauses before these tokens any more."""
 
     first_rung: Annotated[int, Gt(0)]
 
 
-Decided = Assigned | Taken | Closing | Batch | Extension
+Decided = Assigned | Taken | Closing | ConfirmingBatch | LaterFirstRung
 EVENTS: dict[str, type[Decided]] = {
     "assigned": Assigned,
     "taken": Taken,
     "closed": Closing,
-    "confirmations": Batch,
-    "extend": Extension,
+    "confirmations": ConfirmingBatch,
+    "extend": LaterFirstRung,
 }
 """Event of a line of the journal -> the decision that it tells of."""
 
@@ -176,9 +176,9 @@ class Past:
         decided = from_values(EVENTS[event], line)
         self.decisions.setdefault(budget, []).append(decided)
         match decided:
-            case Batch(choices):
+            case ConfirmingBatch(choices):
                 self.confirmations[budget] = choices
-            case Extension(first_rung):
+            case LaterFirstRung(first_rung):
                 self.first_rungs[budget] = first_rung
                 self.confirmations.pop(budget, None)  # as more trials will finish
 

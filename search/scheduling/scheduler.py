@@ -33,9 +33,9 @@ from fathom.search.scheduling.confirmation import ladder_confirmations, next_con
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import (
     Assigned,
-    Batch,
+    ConfirmingBatch,
     Decided,
-    Extension,
+    LaterFirstRung,
     Past,
     Taken,
     decided_line,
@@ -218,7 +218,7 @@ class Scheduler:
             return self._confirmation(search, search.confirmations[0])
         if search.confirmations or schedule.jobs or search.settled:
             return None
-        return Batch(self._planned_confirmations(search))
+        return ConfirmingBatch(self._planned_confirmations(search))
 
     def _confirmation(self, search: BudgetState, choice: Choice) -> Assigned:
         """The job of a trial of the batch, which trains to the end."""
@@ -247,9 +247,9 @@ class Scheduler:
                 search.take(trial)
             case Closing():
                 search.schedule.close(decided)
-            case Batch(choices):
+            case ConfirmingBatch(choices):
                 search.plan(choices)
-            case Extension():
+            case LaterFirstRung():
                 search.reopen()
 
     def _spec(self, search: BudgetState, choice: Choice) -> TrialSpec:

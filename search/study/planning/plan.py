@@ -22,7 +22,7 @@ from fathom.search.study.hardware.gpus import CARRY, CLUSTER_FILES
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Sampler
+from fathom.search.study.keys.groups import Sampler, StoppingMethod
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import (
     Budget,
@@ -377,6 +377,7 @@ def virtual_time(config: StudyConfig, budget: Budget) -> VirtualTime:
         rungs=tuple(rungs_by_step(config, budget).values()),
         horizon=budget.shared_tokens,
         eta=config.stopping.eta,
+        waits=config.stopping.rule is StoppingMethod.SYNCHRONOUS,
     )
 
 
@@ -385,7 +386,9 @@ def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tupl
     that are promoted because they are too close to the best to tell are not counted."""
     ends = []
     for seed in range(max(1, SIMULATED // exploring)):
-        trials = RandomTrials(random.Random(seed), exploring, config.stopping.always_finish)
+        stopping = config.stopping
+        dice = random.Random(seed)
+        trials = RandomTrials(dice, exploring, stopping.always_finish, stopping.eta)
         explore(time := virtual_time(config, budget), trials)
         ends.append(time)
     arriving = {rung: fmean(len(end.standing[rung]) for end in ends) for rung in ends[0].rungs}

@@ -16,7 +16,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Job:
+class VirtualJob:
     """A trial on a virtual worker, from where it stands to its next rung or the horizon."""
 
     finish: Fraction
@@ -82,11 +82,13 @@ class VirtualTime:
     """Tokens of the rungs, ascending."""
     horizon: int
     eta: float
+    waits: bool = False
+    """True if a rung promotes nobody before it is closed: synchronous halving."""
     now: Fraction = Fraction(0)
     """Virtual time at which a result was last taken."""
     assigned: int = 0
     """Number of assignments so far."""
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[str, VirtualJob] = field(default_factory=dict)
     """The assigned jobs whose results are not taken, by trial."""
     places: dict[str, int] = field(default_factory=dict)
     """Trial -> tokens at which it was last taken; 0 before its first rung."""
@@ -103,7 +105,7 @@ class VirtualTime:
         self.standing = {rung: {} for rung in self.rungs}
 
     @property
-    def first(self) -> Job | None:
+    def first(self) -> VirtualJob | None:
         """The job whose result is taken next; None if none is assigned."""
         return min(self.jobs.values(), default=None)
 
@@ -126,13 +128,13 @@ class VirtualTime:
         kept = trials.kept(self._at(rung), rung)
         return Closing(rung, tuple(trial for trial in kept if self._waits(trial, rung)))
 
-    def job(self, trial: str, *, to: int | None = None) -> Job:
+    def job(self, trial: str, *, to: int | None = None) -> VirtualJob:
         """The job of a trial that starts now and goes to its next rung, if not elsewhere."""
         place = self.places.get(trial, 0)
         to = to or next((rung for rung in self.rungs if rung > place), self.horizon)
-        return Job(self.now + Fraction(to - place, self.horizon), self.assigned, trial, to)
+        return VirtualJob(self.now + Fraction(to - place, self.horizon), self.assigned, trial, to)
 
-    def assign(self, job: Job) -> None:
+    def assign(self, job: VirtualJob) -> None:
         """Gives a job to a virtual worker."""
         self.jobs[job.trial] = job
         self.places.setdefault(job.trial, 0)
@@ -170,7 +172,7 @@ class VirtualTime:
                 if not trials.pauses(trial, rung):
                     return trial
         for rung, here in waiting.items():
-            places = int(len(self._at(rung)) / self.eta)
+            places = 0 if self.waits else int(len(self._at(rung)) / self.eta)
             if not here or not (places or self.kept.intersection(here)):
                 continue
             for place, trial in enumerate(trials.ranked(self._at(rung), rung)):
@@ -219,6 +221,7 @@ class RandomTrials:
     """Number of trials that are not drawn."""
     exempt: float
     """Share of the trials that never pause."""
+    eta: float
     losses: dict[str, float] = field(default_factory=dict)
     never_pause: set[str] = field(default_factory=set)
 
@@ -239,8 +242,8 @@ class RandomTrials:
         return sorted(trials, key=self.losses.__getitem__)
 
     def kept(self, trials: Sequence[str], rung: int) -> Sequence[str]:
-        """The best trial: no other is too close to it to tell."""
-        return self.ranked(trials, rung)[:1]
+        """The best one in `eta`, at least one: no other is too close to it to tell."""
+        return self.ranked(trials, rung)[: max(1, int(len(trials) / self.eta))]
 
     @property
     def all_drawn(self) -> bool:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import pytest
@@ -10,9 +10,9 @@ import pytest
 from fathom.search.study.planning.virtual_time import (
     Closing,
     Draw,
-    Job,
     Promotion,
     RandomTrials,
+    VirtualJob,
     VirtualTime,
     explore,
 )
@@ -31,6 +31,7 @@ class Given:
     losses: Sequence[float]
     exempt: frozenset[str] = frozenset()
     close: frozenset[str] = frozenset()
+    eta: float = 1e9
     drawn: int = 0
     barrier: bool = False
     """True while no further trial may be drawn."""
@@ -43,7 +44,8 @@ class Given:
 
     def kept(self, trials: Sequence[str], rung: int) -> Sequence[str]:
         ranked = self.ranked(trials, rung)
-        return [t for place, t in enumerate(ranked) if place == 0 or t in self.close]
+        best = max(1, int(len(ranked) / self.eta))
+        return [t for place, t in enumerate(ranked) if place < best or t in self.close]
 
     @property
     def all_drawn(self) -> bool:
@@ -62,8 +64,8 @@ class Driven:
     trials: Given
     diverges: Mapping[str, int] = field(default_factory=dict)
     """Trial -> tokens to which it does not come."""
-    assigned: list[Job] = field(default_factory=list)
-    taken: list[Job] = field(default_factory=list)
+    assigned: list[VirtualJob] = field(default_factory=list)
+    taken: list[VirtualJob] = field(default_factory=list)
     closings: list[Closing] = field(default_factory=list)
 
     def fill(self) -> None:
@@ -83,7 +85,7 @@ class Driven:
         self.assigned.append(job := self.time.job(trial))
         self.time.assign(job)
 
-    def take(self) -> Job:
+    def take(self) -> VirtualJob:
         """Takes the next result, and fills."""
         job = self.time.first
         assert job
@@ -110,7 +112,10 @@ def driven(
 def test_a_job_takes_its_share_of_the_horizon_and_jobs_are_numbered() -> None:
     search = driven([1.0, 2.0])
     search.fill()
-    assert search.assigned == [Job(Fraction(1, 10), 0, "0", 10), Job(Fraction(1, 10), 1, "1", 10)]
+    assert search.assigned == [
+        VirtualJob(Fraction(1, 10), 0, "0", 10),
+        VirtualJob(Fraction(1, 10), 1, "1", 10),
+    ]
     search.run()
     assert [job.to for job in search.taken if job.trial == "0"] == [*RUNGS, HORIZON]
     ends = [job.finish for job in search.taken if job.trial == "0"]
@@ -125,7 +130,9 @@ def test_results_are_taken_by_finish_then_by_number_with_filling_between() -> No
     assert [job.trial for job in search.assigned] == ["0", "1", "2", "3"]
     search.take()
     search.take()
-    assert search.assigned[-1] == Job(Fraction(1, 4), 5, "2", 25), "1 of 3, before another draw"
+    assert search.assigned[-1] == VirtualJob(Fraction(1, 4), 5, "2", 25), (
+        "1 of 3, before another draw"
+    )
     search.run()
     assert search.taken == sorted(search.taken)
 
@@ -162,7 +169,7 @@ def test_a_trial_that_never_pauses_goes_on_at_once_and_counts_at_each_rung() -> 
     search = driven([9.0, 1.0, 2.0], exempt=frozenset("0"))
     search.fill()
     search.take()
-    assert search.assigned[-1] == Job(Fraction(1, 4), 3, "0", 25)
+    assert search.assigned[-1] == VirtualJob(Fraction(1, 4), 3, "0", 25)
     search.take()
     search.take()
     assert search.assigned[-1].trial == "1", "1 of 3 with the one that never pauses"
@@ -216,7 +223,7 @@ def test_a_trial_that_ends_badly_counts_nowhere_from_its_planned_end_on() -> Non
     search.take()
     assert [*search.time.standing[10]] == ["1", "2", "3"]
     assert search.time.now == Fraction(1, 4)
-    assert search.assigned[-1] == Job(Fraction(2, 5), 5, "1", 25), "who is now 1 of 3"
+    assert search.assigned[-1] == VirtualJob(Fraction(2, 5), 5, "1", 25), "who is now 1 of 3"
 
 
 def test_reopened_rungs_let_go_on_who_does_not_pause_there_any_more() -> None:
@@ -263,7 +270,7 @@ def test_promotions_are_those_of_the_published_algorithm_on_the_same_order_of_ar
     published = Asha(eta, {n: {} for n in range(3)}, {n: set() for n in range(3)})
     stations = (*RUNGS, HORIZON)
 
-    def compare(jobs: Sequence[Job]) -> None:
+    def compare(jobs: Sequence[VirtualJob]) -> None:
         for job in jobs:
             chosen = published.get_job()
             assert (chosen or (job.trial, 0)) == (job.trial, stations.index(job.to))
@@ -283,9 +290,26 @@ def test_promotions_are_those_of_the_published_algorithm_on_the_same_order_of_ar
     assert len(search.taken) > 50
 
 
+@pytest.mark.parametrize("eta", [1.5, 2.5, 4])
+def test_the_synchronous_rule_promotes_nobody_before_a_rung_is_closed(eta: float) -> None:
+    trials = RandomTrials(random.Random(0), 30, exempt=0.0, eta=eta)
+    explore(time := virtual_time(eta=eta), trials)
+    losses = [trials.losses[str(number)] for number in range(30)]
+    search = Driven(replace(virtual_time(eta=eta), waits=True), Given(losses, eta=eta)).run()
+    came = 30
+    for closing in search.closings:
+        ranked = search.trials.ranked([*search.time.standing[closing.rung]], closing.rung)
+        assert len(ranked) == came
+        came = max(1, int(came / eta))
+        assert [*closing.promoted] == ranked[:came]
+    assert len(search.time.over) == came
+    spent = [sum(len(t.standing[rung]) for rung in RUNGS) for t in (search.time, time)]
+    assert spent[0] < spent[1], "fewer tokens than the asynchronous rule takes"
+
+
 def test_random_trials_are_promoted_at_about_one_in_eta() -> None:
     time = virtual_time(workers=16)
-    explore(time, RandomTrials(random.Random(0), 200, 0.1))
+    explore(time, RandomTrials(random.Random(0), 200, 0.1, eta=2.5))
     arrived = [len(time.standing[rung]) for rung in RUNGS]
     assert arrived[0] == 200
     assert 80 <= arrived[1] <= 140
