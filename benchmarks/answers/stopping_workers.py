@@ -6,8 +6,8 @@ Every class of sizes of a table (benchmarks/worlds/curve_tables.py) with enough 
 under three rules, on the same orders of draws and with the same forecasts: ours, which takes
 results in virtual time; ASHA that takes them as they come; and the synchronous rule. The slowest
 worker takes twice the time of the fastest; one job in twenty is lost on its way and done again.
-Times are shares of the synchronous rule's; with `--alike` all shapes train at one speed, else at
-the table's, by which they differ up to thirtyfold.
+Times are shares of the synchronous rule's, with the speeds at which the shapes of the table train,
+which differ up to thirtyfold, and with one speed for all shapes.
 """
 
 import argparse
@@ -25,12 +25,11 @@ from typing import Any
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.arrivals import OurHalving, Races
 from benchmarks.worlds.curve_tables import read_runs, size_class
-from fathom.search.study.keys.groups import StoppingConfig
+from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.study.planning.virtual_time import Closing, Draw, Promotion, VirtualJob
 from fathom.search.tables.runs import TableError
 from fathom.search.tables.sizes import WIDTH, size_classes
 
-DEFAULT = StoppingConfig()
 WORKERS = (2, 8, 32, 128)
 SLOWEST = 2.0
 """Time of the slowest worker, as a multiple of the fastest one's."""
@@ -41,6 +40,7 @@ FIRST = 7
 FEWEST = 9
 """Fewest runs of a class, as many as a study has trials by default."""
 COLUMNS = {
+    "speed of shapes": "",
     "rule": "",
     "workers": "d",
     "time": ".2f",
@@ -142,14 +142,17 @@ def explored(stage: Races, rule: Exploring, workers: int, seed: int) -> Explorat
 def rules(stage: Races, order: Sequence[int], workers: int) -> dict[str, Callable[[], Exploring]]:
     """The rules by name, on an order of draws."""
 
-    def exploring(in_virtual_time: bool, **options: Any) -> Exploring:
-        rule = stage.ours(DEFAULT, order=order, **options)
-        return Exploring(rule, in_virtual_time)
+    def exploring(rule: StoppingMethod, *, in_virtual_time: bool, **options: Any) -> Exploring:
+        halving = stage.ours(StoppingConfig(rule=rule), order=order, **options)
+        return Exploring(halving, in_virtual_time)
 
+    synchronous, asha = (
+        partial(exploring, rule) for rule in (StoppingMethod.SYNCHRONOUS, StoppingMethod.ASHA)
+    )
     return {
-        "synchronous": partial(exploring, False, first=FIRST, workers=len(order), waits=True),
-        "ASHA in order of arrival": partial(exploring, False, workers=workers),
-        "ASHA in virtual time": partial(exploring, True, first=FIRST),
+        "synchronous": partial(synchronous, in_virtual_time=False, first=FIRST, workers=len(order)),
+        "ASHA in order of arrival": partial(asha, in_virtual_time=False, workers=workers),
+        "ASHA in virtual time": partial(asha, in_virtual_time=True, first=FIRST),
     }
 
 
@@ -190,19 +193,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("tables", type=Path, nargs="+", help="learning curves: CSV, or run folders")
-    parser.add_argument("--orders", type=int, default=20, help="orders of draws of each class")
-    parser.add_argument("--alike", action="store_true", help="all shapes train at one speed")
+    parser.add_argument("--orders", type=int, default=5, help="orders of draws of each class")
     add_json_option(parser)
     arguments = parser.parse_args()
     try:
-        stages = stages_of(arguments.tables, alike=arguments.alike)
+        stages = {
+            "the table's": stages_of(arguments.tables),
+            "one": stages_of(arguments.tables, alike=True),
+        }
     except (TableError, OSError, UnicodeDecodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     table = PrintedTable(COLUMNS, arguments.json)
-    for workers in WORKERS:
-        for row in compared(stages, workers, arguments.orders):
-            table.add(*row)
+    for (speeds, classes), workers in itertools.product(stages.items(), WORKERS):
+        for row in compared(classes, workers, arguments.orders):
+            table.add(speeds, *row)
 
 
 if __name__ == "__main__":

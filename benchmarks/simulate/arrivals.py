@@ -25,7 +25,7 @@ from fathom.search.analysis.forecast import RungForecast, forecast_ranking
 from fathom.search.analysis.rung_value import rung_value
 from fathom.search.records import CurvePoint, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import TOO_CLOSE, HalvingRule
-from fathom.search.study.keys.groups import StoppingConfig
+from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.study.planning.virtual_time import VirtualTime, explore
 from fathom.search.tables.sizes import sized_shape
 
@@ -226,7 +226,8 @@ class Races:
         """The rule of a real run on this class."""
         rule = HalvingRule(eta=config.eta, ranking=self.ranking, too_close=too_close)
         rungs = rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
-        return OurHalving(self, rule, rungs, **options)
+        waits = config.rule is StoppingMethod.SYNCHRONOUS
+        return OurHalving(self, rule, rungs, waits=waits, **options)
 
     def record_at(self, trial: int, tokens: int) -> TrialRecord:
         """A trial that has come to every evaluation up to these tokens as to a rung."""
