@@ -1,5 +1,6 @@
 """The search between events, without Ray and without training: `search/scheduling/scheduler.py`."""
 
+import itertools
 import json
 import math
 import random
@@ -20,7 +21,7 @@ from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import StudyConfig, parse
-from fathom.search.study.keys.groups import Sampler, StoppingConfig
+from fathom.search.study.keys.groups import Sampler, StoppingConfig, StoppingMethod
 from fathom.search.study.planning.budget import rung_steps
 from tests.support.dry_run import Simulation, best_at_four, scheduler, study
 
@@ -270,6 +271,24 @@ def test_a_trial_is_promoted_before_all_have_come_to_its_rung(tmp_path: Path) ->
     explored = [r for r in search.records if r.spec.stage is Stage.EXPLORE]
     beyond = [r for r in explored if r.tokens > first_rung]
     assert 2 <= len(beyond) < len(explored)
+
+
+def test_the_synchronous_rule_promotes_nobody_before_all_have_come(tmp_path: Path) -> None:
+    stopping = StoppingConfig(always_finish=0, rule=StoppingMethod.SYNCHRONOUS)
+    search = scheduler(study(budgets=(20_000,), stopping=stopping), tmp_path)
+    Simulation(search, slots=2).run()
+    lines = lines_of(search, "taken", "assigned", "closed", "confirmations")
+    explored = lines[: next(n for n, line in enumerate(lines) if line["event"] == "confirmations")]
+    rungs = search.budgets[20_000].schedule.rungs
+    assert [line["rung"] for line in explored if line["event"] == "closed"] == [*rungs]
+    for rung, beyond in itertools.pairwise((*rungs, search.budgets[20_000].schedule.horizon)):
+        closing = next(line for line in explored if line.get("rung") == rung)
+        to = [
+            line["job"]["trial"]
+            for line in explored
+            if "job" in line and line["job"]["to"] == beyond
+        ]
+        assert to == closing["promoted"]
 
 
 def test_budgets_never_influence_each_other(tmp_path: Path) -> None:
