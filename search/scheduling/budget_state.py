@@ -42,7 +42,8 @@ class BudgetState:
     """The trials under way, of all budgets."""
     specs: dict[str, TrialSpec] = field(default_factory=dict)
     """The trials that were assigned, in this order, by name."""
-    ended: list[TrialRecord] = field(default_factory=list)
+    results: dict[str, TrialRecord] = field(default_factory=dict)
+    """The trials that have ended or are paused, by name, in the order in which they did so."""
     running: set[str] = field(default_factory=set)
     """Trials that have a worker."""
     started: Counter[Shape] = field(default_factory=Counter)
@@ -55,8 +56,17 @@ class BudgetState:
     """True once confirming has begun: exploring trials that are resumed then train to the end."""
     settled: bool = False
     """True if no further batch of confirming trials is needed."""
+    ready: VirtualJob | None = None
+    """The first job for a real worker, as of the last look."""
+    is_stale: bool = True
+    """True if something has happened since the last look."""
     _rankings: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
     """Rung -> trials that stood there, and their order, as last worked out."""
+
+    @property
+    def ended(self) -> list[TrialRecord]:
+        """The trials that have ended or are paused, in the order in which they did so."""
+        return list(self.results.values())
 
     @property
     def left(self) -> int:
@@ -75,8 +85,7 @@ class BudgetState:
 
     def record_of(self, trial: str) -> TrialRecord | None:
         """A trial as last reported; None if no worker has begun it."""
-        ended = (record for record in self.ended if record.spec.trial == trial)
-        return self.live.get(trial) or next(ended, None)
+        return self.live.get(trial) or self.results.get(trial)
 
     def has_come(self, job: VirtualJob) -> bool:
         """True if the result of a job has been reported, which an early one may be long before."""
@@ -167,13 +176,8 @@ class BudgetState:
 
     def _taken(self, trials: Sequence[str]) -> list[TrialRecord]:
         """The trials as far as they are taken."""
-        known = {record.spec.trial: record for record in self.ended} | dict(self.live)
-        return [
-            known[trial]
-            if trial in self.schedule.over
-            else self._cut(known.get(trial) or new_record(self.specs[trial]))
-            for trial in trials
-        ]
+        known = (self.record_of(trial) or new_record(self.specs[trial]) for trial in trials)
+        return [r if r.spec.trial in self.schedule.over else self._cut(r) for r in known]
 
     def _cut(self, record: TrialRecord) -> TrialRecord:
         """A trial that goes on, as it was when it came to the rung at which it was last taken."""

@@ -99,9 +99,10 @@ class Scheduler:
         for the end, when a cluster would stand idle.
         """
         for search in self.budgets.values():
-            self._advance(search)
-        searches = [(search, search.next_job()) for search in self.budgets.values()]
-        ready = [(search.schedule.now, job, search) for search, job in searches if job]
+            if search.is_stale:
+                self._advance(search)
+                search.ready, search.is_stale = search.next_job(), False
+        ready = [(s.schedule.now, s.ready, s) for s in self.budgets.values() if s.ready]
         if not ready:
             return None
         _, job, search = min(ready, key=lambda found: found[:2])
@@ -115,6 +116,7 @@ class Scheduler:
         its job goes: it may come to an earlier one again, resumed from its checkpoint.
         """
         search = self.budgets[self.live[trial].spec.budget]
+        search.is_stale = True
         report = without_known_points(self.live[trial], report)
         record = self.live[trial] = with_report(self.live[trial], report)
         goes_on = report.outcome is None
@@ -143,7 +145,7 @@ class Scheduler:
         search = self.budgets[record.spec.budget]
         search.running.discard(trial)
         append_line(self.folder.records, to_json(record))
-        search.ended.append(record)
+        search.results[trial], search.is_stale = record, True
         self._write_study(search)
         if outcome is not Outcome.STOPPED:  # a stopped one may be resumed
             self.folder.forget_checkpoint(trial)
@@ -152,7 +154,9 @@ class Scheduler:
     def restart(self, trial: str) -> None:
         """Records that a trial's worker is gone; another continues it from its last checkpoint, in
         its place in virtual time."""
-        self.budgets[self.live[trial].spec.budget].running.discard(trial)
+        search = self.budgets[self.live[trial].spec.budget]
+        search.running.discard(trial)
+        search.is_stale = True
 
     def conclude(self, optima: Iterable[Optimum]) -> None:
         """Writes the answers into Optuna's studies."""
@@ -285,13 +289,14 @@ class Scheduler:
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
         """Records that a trial has a worker."""
         search.running.add(spec.trial)
+        search.is_stale = True
         known = search.record_of(spec.trial)
         if spec.trial in self.live:  # adopted: its curve so far is known
             self._notify(self.live[spec.trial])
         elif known is None:
             self._journal("started", new_record(spec, time.time()))
         else:
-            search.ended.remove(known)
+            del search.results[spec.trial]
             self._journal("resumed", replace(known, outcome=None, reason="", ended=None))
 
     def _notify(self, record: TrialRecord) -> None:
@@ -315,7 +320,7 @@ class Scheduler:
         self.folder.ending.unlink(missing_ok=True)  # of a search that was killed while it ended
         self.live.update(past.running.records)
         for record in past.ended:
-            self.budgets[record.spec.budget].ended.append(record)
+            self.budgets[record.spec.budget].results[record.spec.trial] = record
         for params, search in self.budgets.items():
             for decided in past.decisions.get(params, ()):
                 self._apply(search, decided)
