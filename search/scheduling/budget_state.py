@@ -74,6 +74,14 @@ class BudgetState:
         return self.undrawn + len(self.schedule.jobs) + len(self.confirmations)
 
     @property
+    def waiting(self) -> int:
+        """Number of confirming trials of the present batch that no worker has begun."""
+        if not self.explored:
+            return 0
+        jobs = [job for job in self.schedule.jobs.values() if job.trial not in self.live]
+        return len(self.confirmations) + sum(not self.has_come(job) for job in jobs)
+
+    @property
     def undrawn(self) -> int:
         """Number of exploring trials that are not assigned."""
         return max(0, self.planned[0] - self.started_in[Stage.EXPLORE])

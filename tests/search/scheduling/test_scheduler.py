@@ -381,6 +381,17 @@ def test_an_explored_budget_plans_a_batch_once_the_last_of_the_one_before_is_tak
     assert {line["job"]["to"] for line in confirming if "job" in line} == {horizon}
 
 
+def test_confirming_trials_that_no_worker_has_begun_are_waiting(tmp_path: Path) -> None:
+    search = scheduler(study(budgets=(20_000,)), tmp_path)
+    (budget,), workers = search.budgets.values(), Simulation(search, slots=1)
+    while not budget.explored:
+        assert budget.waiting == 0
+        workers.run(events=1)
+    planned = len(budget.schedule.jobs) + len(budget.confirmations)
+    assert planned > 1
+    assert budget.waiting == planned - 1, "one is under way"
+
+
 def test_workers_take_the_first_job_in_virtual_time_and_a_retry_keeps_its_place(
     tmp_path: Path,
 ) -> None:
