@@ -3,9 +3,10 @@
     pip install termtosvg setuptools    # in an environment of its own: Fathom needs neither
     python -m benchmarks.recording --termtosvg .../termtosvg docs/terminal.svg fathom run STUDY
 
-The command is really run, in a terminal of 64 columns. All of its time is played in 24 seconds at
-one speed, and nothing is cut out; how long it took is printed at the end. `--keep FILE` keeps the
-recording in asciinema's format, and `--from FILE` draws one that was kept.
+The command is really run, in a terminal of 64 columns. All of its time is played once in 24 seconds
+at one speed, nothing is cut out, and the last picture stays. How long it took is printed at the
+end. `--keep FILE` keeps the recording in asciinema's format, and `--from FILE` draws one that was
+kept.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import shlex
 import shutil
 import struct
@@ -98,6 +100,17 @@ def draw(events: Sequence[Event], out: Path, termtosvg: str) -> None:
         shortest, last = (f"{1000 * seconds:.0f}" for seconds in (FRAME_SECONDS, LAST_SECONDS))
         asked = ["render", str(cast), str(out), "-m", shortest, "-D", last, "-t", str(TEMPLATE)]
         subprocess.run([termtosvg, *asked], check=True)
+    out.write_text(resting(out.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def resting(drawing: str) -> str:
+    """Returns the animation as one that plays once; where nothing plays, as on paper, the last
+    picture is shown."""
+    *_, last = re.findall(r"translateY\(-?\d+px\)", drawing)
+    endless = "animation-iteration-count:infinite;"
+    return drawing.replace(
+        endless, f"animation-iteration-count:1;\n                transform:{last};"
+    )
 
 
 def main() -> None:

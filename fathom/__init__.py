@@ -1,7 +1,8 @@
 """Fathom finds how deep a transformer should be, for a fixed number of parameters.
 
-`from fathom import Study, load, run, run_horizons` gives the Python interface. Its modules take
-seconds to import, so they are loaded when one of these names is first used.
+`from fathom import DepthSampler, ShapeSpace, Study, analyse, load, run, run_horizons` gives the
+Python interface. Its modules take seconds to import, so they are loaded when one of these names is
+first used.
 
 In a checkout, `search`, `models`, `objectives` and `configs` in this folder are links to those
 beside it.
@@ -11,9 +12,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fathom.search.api import Study, load, run, run_horizons
+    from fathom.search.api import DepthSampler, ShapeSpace, Study, analyse, load, run, run_horizons
 
-__all__ = ["Study", "load", "run", "run_horizons"]
+__all__ = ["DepthSampler", "ShapeSpace", "Study", "analyse", "load", "run", "run_horizons"]
 
 
 def __getattr__(name: str) -> Any:

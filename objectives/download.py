@@ -7,7 +7,6 @@ replaces the network: with `FATHOM_MIRROR` set nothing is ever downloaded.
 import gzip
 import hashlib
 import importlib
-import logging
 import os
 import zlib
 from dataclasses import dataclass
@@ -18,10 +17,6 @@ from fathom.objectives.files import GZIP, open_regular
 
 CACHE_VARIABLE = "FATHOM_CACHE"
 MIRROR_VARIABLE = "FATHOM_MIRROR"
-TIMEOUT_SECONDS = 30.0
-"""Longest wait for the next bytes of a server."""
-PUBLIC = 0o644
-"""Mode of a file in the cache, which other users may read: it was published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,22 +98,14 @@ def read_file(path: Path, remedy: str = "check the path") -> bytes:
 
 def _download(download: Download, target: Path) -> None:
     """Downloads a file and checks its sha256; the target appears whole or not at all."""
-    pooch = importlib.import_module("pooch")  # only what downloads needs it
-    pooch.get_logger().setLevel(logging.ERROR)
+    fetching = importlib.import_module("fathom.objectives.fetching")  # pooch may not be there
     try:
-        pooch.retrieve(
-            download.url,
-            f"sha256:{download.sha256}",
-            fname=target.name,
-            path=target.parent,
-            downloader=pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS),
-        )
+        fetching.fetch(download.url, download.sha256, target)
     except (OSError, ValueError) as error:
         raise ObjectiveError(
             f"{download.url} must be reachable and as it was published, got {_reason(error)}; run "
             f"again, or set {MIRROR_VARIABLE} to a folder with {download.path}"
         ) from error
-    target.chmod(PUBLIC)  # pooch's temporary file was this user's alone
 
 
 def _reason(error: Exception) -> str:

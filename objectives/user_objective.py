@@ -44,7 +44,7 @@ class UserObjectiveConfig(ObjectiveConfig):
     def _check_plain(self) -> Self:
         """Refuses values that YAML does not write and read back unchanged."""
         for key, value in self.model_dump(exclude={"name", "context"}).items():
-            if not _is_plain(value):
+            if not is_plain(value):
                 raise RuleError(
                     key,
                     f"must be text, a number, true or false, or lists and groups of them, "
@@ -61,11 +61,12 @@ class UserObjectiveConfig(ObjectiveConfig):
         return self
 
 
-def _is_plain(value: object) -> bool:
+def is_plain(value: object) -> bool:
+    """True if YAML writes a value and reads it back unchanged."""
     if isinstance(value, list):
-        return all(map(_is_plain, value))
+        return all(map(is_plain, value))
     if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_plain(inner) for key, inner in value.items())
+        return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
     finite = not isinstance(value, float) or math.isfinite(value)
     return finite and (value is None or isinstance(value, str | int | float))
 

@@ -1,6 +1,7 @@
 """A study in Python: `from fathom import Study, load, run`. The only home of pandas."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from fathom.models.shape import Shape
+from fathom.models.shape import Count, Shape
 from fathom.objectives.keys import parse_count
 from fathom.search.analysis.law import Law, Prediction
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.commands.analyse_source import answer_source, question_of
 from fathom.search.commands.export_folder import export_folder
 from fathom.search.commands.train_best import train_best
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
@@ -28,6 +30,9 @@ from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.scheduling.journal import Past, read_run
+from fathom.search.scheduling.sampler import check_sampler
+from fathom.search.scheduling.sampling.depth_sampler import DepthSampler
+from fathom.search.scheduling.sampling.shape_space import ShapeSpace
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig, study_of
@@ -35,7 +40,18 @@ from fathom.search.study.keys.config import load as read_study
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import check_ready, check_trusted, check_trusted_study, load_run
+from fathom.search.tables.analysis import Analysis, analyse_table
+from fathom.search.tables.columns import parse_maps
+from fathom.search.tables.read import rows_of
 from fathom.search.tracking.pages import headline
+
+__all__ = ["DepthSampler", "ShapeSpace", "Study", "analyse", "load", "run", "run_horizons"]
+
+RAY_OWN = re.compile(
+    r"(timesteps|episodes|time)_(total|this_iter)(_s)?|timestamp|date|hostname|node_ip|pid|done|"
+    r"should_checkpoint|experiment_tag|checkpoint_dir_name|trial_id|\w+_since_restore|config/.*"
+)
+"""Results that Ray adds to those of a training function, beside its `training_iteration`."""
 
 
 class Study:
@@ -241,6 +257,7 @@ def run(
     config = _config(study)
     if isinstance(study, str | Path):
         check_trusted_study(config, Path(study), trust=trust)
+    check_sampler(config)
     ready = replace(check_ready(config, Path(runs)), trust=trust)
     with locked(ready.folder), Steps(Console()) as steps:
         run_study(ready, steps)
@@ -271,6 +288,49 @@ def run_horizons(
         found = [result.folder.path for result in search_horizons(ready, steps)]
     labels = (each.label for each in ready.horizons)
     return {label: load(path, trust=True) for label, path in zip(labels, found, strict=False)}
+
+
+def analyse(
+    source: Any,
+    *,
+    params: Sequence[str] = (),
+    count: Count | None = None,
+    horizons: Sequence[str] = (),
+    noise: float | None = None,
+    best_of: Sequence[str] = (),
+    maps: Sequence[str] = (),
+    experiment: str | None = None,
+) -> Analysis:
+    """How deep models should be by runs that exist, as `fathom analyse` says it with these options.
+
+    `source` is what the command takes, or what `Tuner.fit()` of Ray returns: a `ResultGrid` whose
+    trials had a `depth` in their configuration, and reported a `loss` and their size, for example
+    `ShapeSpace.config(shape)`. Trials that were stopped early count as far as they trained.
+
+    Raises:
+        ValueError: if the runs can't be read, or do not have what is asked.
+    """
+    question = question_of(
+        count=count, budgets=params, width=0.1, horizons=horizons, noise=noise, best_of=best_of
+    )
+    if not isinstance(source, str | Path):
+        return analyse_table(
+            rows_of("Ray's results", _grid_rows(source)), parse_maps(maps), question
+        )
+    return answer_source(str(source), maps, question, experiment)
+
+
+def _grid_rows(results: Iterable[Any]) -> list[dict[str, Any]]:
+    """A row for each report of each trial of Ray's; one that ended with an error has those from
+    before it."""
+    rows = []
+    for number, result in enumerate(results):
+        frame = result.metrics_dataframe
+        for report in () if frame is None else frame.to_dict("records"):
+            told = {k: v for k, v in report.items() if not RAY_OWN.fullmatch(k)}
+            step = told.pop("training_iteration", None)
+            rows.append({"trial": number, "step": step} | dict(result.config) | told)
+    return rows
 
 
 def _with_lists(row: Mapping[str, object]) -> dict[str, object]:

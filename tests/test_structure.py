@@ -72,7 +72,8 @@ HOMES = {
     "psutil": ("search.cluster.doctor.gather", "search.cluster.memory_kills"),
     "pydantic": ("search.study", "search.record_json", "search.contract", "objectives"),
     "typer": ("search.cli", "search.commands"),
-    "charset_normalizer": ("objectives.text.encodings",),
+    "charset_normalizer": ("objectives.text.guesses",),
+    "pooch": ("objectives.fetching",),
     "tokenizers": ("objectives.text", "objectives.tokens", "objectives.rows.translation"),
     "pyarrow": ("objectives.tokens",),
     "safetensors": ("search.export.weights",),
@@ -95,7 +96,7 @@ DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
-MOST_LINES = 43_105
+MOST_LINES = 43_561
 """Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
 writes here what for: 298 for ASHA in virtual time, its journal and its part of the plan."""
 MOST_FILES = 15
@@ -107,10 +108,11 @@ LARGER_FOLDERS = {
     "search/tables": 21,
     "search/report": 18,
     "search/study/planning": 18,  # the virtual time that both plan and scheduler run
-    "objectives": 16,
+    "objectives": 17,
 }
 """Folders that have more -> how many they may have, until rooms divide them. Whoever raises one
-writes here what for."""
+writes here what for: `objectives`, as the machine of the GPU kit has no pooch, which `fetching.py`
+alone imports."""
 NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     tokenize.ENDMARKER,

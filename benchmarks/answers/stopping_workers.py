@@ -150,9 +150,11 @@ def rules(stage: Races, order: Sequence[int], workers: int) -> dict[str, Callabl
         partial(exploring, rule) for rule in (StoppingMethod.SYNCHRONOUS, StoppingMethod.ASHA)
     )
     return {
-        "synchronous": partial(synchronous, in_virtual_time=False, first=FIRST, workers=len(order)),
+        "synchronous": partial(
+            synchronous, in_virtual_time=False, at_once=FIRST, workers=len(order)
+        ),
         "ASHA in order of arrival": partial(asha, in_virtual_time=False, workers=workers),
-        "ASHA in virtual time": partial(asha, in_virtual_time=True, first=FIRST),
+        "ASHA in virtual time": partial(asha, in_virtual_time=True, at_once=FIRST),
     }
 
 

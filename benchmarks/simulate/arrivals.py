@@ -111,7 +111,7 @@ class OurHalving:
     """Virtual workers, or real ones where results are taken as they come."""
     order: Sequence[int] = ()
     """Rows of the class in the order in which they are drawn."""
-    first: int = 0
+    at_once: int = 0
     """Number of first draws that the later ones wait for at the first rung."""
     waits: bool = False
     """True for the synchronous rule."""
@@ -125,6 +125,7 @@ class OurHalving:
             rungs=tuple(tokens[rung] for rung in self.rungs),
             horizon=tokens[-1],
             eta=self.rule.eta,
+            at_once=self.at_once,
             waits=self.waits,
         )
 
@@ -149,13 +150,6 @@ class OurHalving:
     def all_drawn(self) -> bool:
         """True if every trial has begun."""
         return self.begun == len(self.order)
-
-    @property
-    def may_draw(self) -> bool:
-        """True if a trial may begin now."""
-        came = self.time.standing[self.time.rungs[0]]
-        first = map(str, self.order[: self.first])
-        return not self.all_drawn and (self.begun < self.first or all(t in came for t in first))
 
     def finished(self) -> tuple[tuple[int, ...], float]:
         """The trials that finish, and the tokens that all of them train."""

@@ -107,9 +107,8 @@ def encoding_of(content: bytes) -> str:
     western = high <= MOST_WESTERN * len(sample) and {*sample} <= WESTERN
     if western and _decodes(content, "cp1252"):
         return "CP1252" if any(0x80 <= byte < 0xA0 for byte in sample) else "LATIN1"
-    guess = importlib.import_module("charset_normalizer")  # text in UTF-8 needs none
-    best = guess.from_bytes(sample, cp_isolation=list(ENCODINGS)).best()
-    name = best.encoding if best else ""
+    guesses = importlib.import_module("fathom.objectives.text.guesses")  # UTF-8 needs none
+    name = guesses.likely_encoding(sample, list(ENCODINGS))
     return ENCODINGS.get(name, "") if name and _decodes(content, name) else ""
 
 

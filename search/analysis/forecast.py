@@ -59,20 +59,31 @@ def forecasts(
 ) -> list[ShapeLoss]:
     """The final loss of each trial, known or forecast, with its variance, sorted by depth.
 
+    Finished trials among `others` inform them, and are not part of the result.
+    """
+    found = forecasts_by_trial(records, others).values()
+    return sorted(found, key=lambda forecast: forecast.shape.depth)
+
+
+def forecasts_by_trial(
+    records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()
+) -> dict[str, ShapeLoss]:
+    """Name of each trial with a curve -> its final loss, known or forecast, with its variance.
+
     Trials that trained furthest are forecast first, as their forecasts inform those of the others.
-    So do `others`, finished trials that are not part of the result.
     """
     noise = seed_noise(records).likely_noise
     trials = [_Trial(r) for r in records if r.curve and r.outcome not in ENDED_BADLY]
     ends = [(_Trial(other), other.loss) for other in others if other.loss is not None]
-    found = []
+    found = {}
     for tokens in sorted({trial.tokens for trial in trials}, reverse=True):
         line = _Line(tokens, trials, ends)
         for trial in (each for each in trials if each.tokens == tokens):
             loss, error = trial.end(line)
             ends.append((trial, loss))
-            found.append(trial.shape_loss(loss, sqrt(noise**2 + error**2)))
-    return sorted(found, key=lambda forecast: forecast.shape.depth)
+            name = trial.record.spec.trial
+            found[name] = trial.shape_loss(loss, sqrt(noise**2 + error**2))
+    return found
 
 
 def forecast_ranking(

@@ -17,7 +17,7 @@ from fathom.search.study.planning.advice import plan_notes
 from fathom.search.study.planning.horizon_plan import HorizonPlan, horizons_disk, plan_horizons
 from fathom.search.study.planning.plan import vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
-from fathom.search.study.planning.shape_space import ShapeSpace
+from fathom.search.study.planning.shape_space import ShapeLimits
 
 
 def show_plan(
@@ -33,7 +33,7 @@ def show_plan(
     """Prints the plan of every horizon, and their sums; `command` searches the study."""
     vocab_size = vocab_size_of(config)
     plans = plan_horizons(config, vocab_size, machine)
-    try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
+    try_own_model(config, ShapeLimits.of(config, vocab_size).smallest())
     notes = [plan_notes(plan.config, plan.plans, machine, gpu) for plan in plans]
     if as_json:
         from fathom.search.contract.plans import Planned, horizons_plan_reply

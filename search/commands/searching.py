@@ -184,10 +184,12 @@ def _prepare(
     with Steps(console) as steps:
         if console.is_terminal:
             steps.begin("checking the study")
+        from fathom.search.scheduling.sampler import check_sampler
         from fathom.search.study.keys.config import placed
         from fathom.search.study.preflight import check_ready
 
         with placed(study, overrides):
+            check_sampler(config)
             return replace(check_ready(config, runs), trust=trust)
 
 

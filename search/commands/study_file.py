@@ -58,11 +58,16 @@ def plan(
     from fathom.search.study.planning.advice import advised
     from fathom.search.study.planning.plan import plan_study, vocab_size_of
     from fathom.search.study.planning.shape_counter import try_own_model
-    from fathom.search.study.planning.shape_space import ShapeSpace
+    from fathom.search.study.planning.shape_space import ShapeLimits
     from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
+    if config.own_sampler:
+        from fathom.search.scheduling.sampler import check_sampler
+
+        with placed(study, overrides):
+            check_sampler(config)
     machine = this_machine(config, gpu)
     sets = [part for text in overrides or () for part in ("--set", text)]
     command = shell_command("fathom", "run", study, *sets)
@@ -78,7 +83,7 @@ def plan(
     with placed(study, overrides):
         vocab_size = vocab_size_of(config)
         plans = plan_study(config, vocab_size, machine)
-        try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
+        try_own_model(config, ShapeLimits.of(config, vocab_size).smallest())
     advised_plans, machine = advised(config, plans, machine, gpu)
     if as_json:
         from fathom.search.contract.plans import Planned, plan_reply

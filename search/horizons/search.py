@@ -15,6 +15,7 @@ from fathom.search.horizons.folders import HorizonFolder, horizons_in
 from fathom.search.pipeline import run_study
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
+from fathom.search.scheduling.sampler import check_sampler
 from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.preflight import (
     Cap,
@@ -50,6 +51,7 @@ def check_horizons_ready(config: StudyConfig, runs: Path, *, trust: bool) -> Rea
     """
     folder = RunFolder(runs / config.study)
     check_same_study(config, folder)
+    check_sampler(config)
     studies = tuple(
         replace(check_ready(each.config, folder.path, shared=runs), trust=trust)
         for each in horizons_in(folder, config)

@@ -209,6 +209,8 @@ def _digests(conclusion: Conclusion) -> Iterator[str]:
     study, digest = (re.sub(r"\W", "", d) for d in (known.study, known.content or known.data))
     yield f"Settings and data together: `{study}` (`fingerprint.json` of the run)"
     yield f"Data: `{digest}`" if digest else "Data: drawn by a rule from the seed"
+    if not known.reproducible:
+        yield f"Shapes: not reproducible, as `{conclusion.config.sampler}` takes no seed"
     objective = conclusion.config.objective
     yield f"Objective: `{objective.name}`; losses are {objective.loss_unit}"
 

@@ -321,9 +321,18 @@ def provenance(conclusion: Conclusion) -> dict[str, str]:
         "Command": f"fathom run {conclusion.config.study}.yaml, with the study file on the card",
         "Horizon": "; ".join(f"{_whole(o)} at {format_count(o.budget)}" for o in optima),
         "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
+        **_sampler(conclusion),
         **_from_records(records),
         "Versions": ", ".join(f"{name} {number}" for name, number in packages.items()),
     }
+
+
+def _sampler(conclusion: Conclusion) -> dict[str, str]:
+    """The sampler, if it draws other shapes in another search of the same study."""
+    known = conclusion.fingerprint
+    if known is None or known.reproducible:
+        return {}
+    return {"Sampler": f"{conclusion.config.sampler}: not reproducible, as it takes no seed"}
 
 
 def _whole(optimum: Optimum) -> str:

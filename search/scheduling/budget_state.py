@@ -172,16 +172,6 @@ class BudgetState:
         """True if no exploring trial is to be drawn any more."""
         return not self.undrawn
 
-    @property
-    def may_draw(self) -> bool:
-        """True if an exploring trial may be drawn now: all that its shape depends on were taken at
-        their first rung, or have ended."""
-        needed = self.sampler.needed(self.started_in[Stage.EXPLORE])
-        first = list(self.specs)[:needed]
-        return not self.all_drawn and all(
-            self.schedule.places[trial] or trial in self.schedule.over for trial in first
-        )
-
     def _taken(self, trials: Sequence[str]) -> list[TrialRecord]:
         """The trials as far as they are taken."""
         known = (self.record_of(trial) or new_record(self.specs[trial]) for trial in trials)

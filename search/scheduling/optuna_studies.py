@@ -24,7 +24,7 @@ from fathom.search.scheduling.optuna_trials import (
     is_paused,
     public_trial,
     stored_end,
-    trial_end,
+    trial_ends,
 )
 
 log = logging.getLogger(__name__)
@@ -60,9 +60,7 @@ class Copy:
         Optuna changes no trial that has ended. So the study is made anew if it holds another end
         of a trial, as after an extension of the search, or a trial twice.
         """
-        wanted = {
-            record.spec.trial: trial_end(record, contents.done) for record in contents.records
-        }
+        wanted = trial_ends(contents)
         ended = {name: end for name, end in self._ends.items() if not is_paused(end)}
         if self._repeated or any(wanted.get(name, end) != end for name, end in ended.items()):
             optuna.delete_study(study_name=self._name, storage=self._store)
@@ -70,7 +68,7 @@ class Copy:
         for record in contents.records:
             name = record.spec.trial
             if self._ends.get(name) != wanted[name]:
-                self._write_trial(name, public_trial(record, contents.space, contents.done))
+                self._write_trial(name, public_trial(record, contents.space, wanted[name]))
                 self._ends[name] = wanted[name]
         for key, value in contents.attributes.items():
             if key not in self._attributes or self._attributes[key] != value:

@@ -15,14 +15,18 @@ from optuna.distributions import BaseDistribution, FloatDistribution, IntDistrib
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.forecast import forecastable, forecasts_by_trial
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.words import study_reason
 
 NAME = "trial"
 """Attribute of Optuna's trials that holds the name of ours."""
-End = tuple[object, object, TrialState]
-"""Outcome, tokens and Optuna's state of a trial; a stored trial with others is out of date."""
+FORECAST = "forecast"
+"""Attribute of a paused or stopped trial: its loss at the horizon as all trials forecast it."""
+End = tuple[object, object, object, TrialState]
+"""Outcome, tokens, forecast and Optuna's state of a trial; a stored trial with others is out of
+date."""
 STATES: dict[Outcome | None, TrialState] = {
     Outcome.FINISHED: TrialState.COMPLETE,
     Outcome.STOPPED: TrialState.PRUNED,
@@ -58,15 +62,22 @@ def public_space(shapes: Sequence[Shape]) -> dict[str, BaseDistribution]:
 
 def stored_end(trial: FrozenTrial) -> End:
     """Returns the state in which Optuna stores a trial now."""
-    return trial.user_attrs.get("outcome"), trial.user_attrs.get("tokens"), trial.state
+    known = trial.user_attrs
+    return known.get("outcome"), known.get("tokens"), known.get(FORECAST), trial.state
 
 
-def trial_end(record: TrialRecord, done: bool) -> End:
-    """Returns the state in which Optuna should store a finished, paused or failed trial; `done` is
-    true if no trial will be resumed."""
-    paused = record.outcome is Outcome.STOPPED and not done
-    state = TrialState.WAITING if paused else STATES.get(record.outcome, TrialState.FAIL)
-    return record.outcome, record.tokens, state
+def trial_ends(contents: StudyContents) -> dict[str, End]:
+    """Returns the name of each trial -> the state in which Optuna should store it."""
+    found = forecasts_by_trial(forecastable(contents.records))
+    ends: dict[str, End] = {}
+    for record in contents.records:
+        name, stopped = record.spec.trial, record.outcome is Outcome.STOPPED
+        forecast = round(found[name].loss, 6) if stopped and name in found else None
+        state = STATES.get(record.outcome, TrialState.FAIL)
+        if stopped and not contents.done:
+            state = TrialState.WAITING
+        ends[name] = record.outcome, record.tokens, forecast, state
+    return ends
 
 
 def is_paused(end: End) -> bool:
@@ -75,17 +86,17 @@ def is_paused(end: End) -> bool:
 
 
 def public_trial(
-    record: TrialRecord, space: Mapping[str, BaseDistribution], done: bool
+    record: TrialRecord, space: Mapping[str, BaseDistribution], end: End
 ) -> FrozenTrial | None:
-    """Returns an ended trial as other tools see it; None if its shape is outside the space, as in a
-    damaged record."""
+    """Returns an ended trial as other tools see it, in the state of its `end`; None if its shape is
+    outside the space, as in a damaged record."""
     spec, shape = record.spec, record.spec.shape
     values = {"depth": shape.depth, "d_model": shape.d_model, "ff_ratio": shape.ff_ratio}
-    if not all(_holds(space[name], value) for name, value in values.items()):
+    if not all(holds(space[name], value) for name, value in values.items()):
         return None
     last = {spec.shared_horizon: record.loss} if record.loss is not None else {}
     trial = create_trial(
-        state=trial_end(record, done)[-1],
+        state=end[-1],
         value=record.loss,
         params=values,
         distributions=dict(space),
@@ -102,6 +113,7 @@ def public_trial(
             "n_heads": shape.n_heads,
             "head_dim": shape.head_dim,
             "d_ff": shape.d_ff,
+            FORECAST: end[2],
         },
     )
     trial.datetime_start = datetime.fromtimestamp(record.started)
@@ -141,6 +153,7 @@ def _best_trial(optimum: Optimum, records: Iterable[TrialRecord]) -> str:
     )
 
 
-def _holds(distribution: BaseDistribution, value: float) -> bool:
+def holds(distribution: BaseDistribution, value: float) -> bool:
+    """True if a value lies in a parameter's range."""
     assert isinstance(distribution, (IntDistribution, FloatDistribution))
     return distribution.low <= value <= distribution.high

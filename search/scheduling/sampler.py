@@ -1,193 +1,182 @@
-"""The sampler of one budget: the shape of each exploring trial, as a function of earlier results.
+"""The shape of each exploring trial of a budget, asked of an Optuna sampler.
 
-Exploring trials are drawn in rounds. All of a round are drawn from the curves that the rounds
-before it had up to their first rung, so neither the number of workers nor the order in which trials
-arrive changes what is drawn. Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A
-drawn point is snapped to a feasible shape before Optuna hears of it. The value of a trial is its
-loss, or the one forecast for the horizon at its first rung. One that diverged is PRUNED without any
-value, which ranks it last; one that failed otherwise is FAIL and teaches nothing; one of the same
-round is RUNNING. What other tools see is another study (`optuna_trials.py`).
+For every draw a study is built in memory from what may be known of the earlier trials; `depth` and
+`ff_ratio` are its parameters. The value of a trial is its loss, or the forecast for the horizon.
+One that diverged is PRUNED without any value, which ranks it last; one that failed otherwise is
+FAIL and teaches nothing; one that has no result yet is RUNNING. `study.ask()` draws a point, which
+is snapped to a feasible shape unless the sampler knows the shapes. So a draw is a function of the
+seed, the trial's number and these trials, after a kill too. What other tools see is another study
+(`optuna_trials.py`).
+
+What may be known is what virtual time has taken (`study/planning/virtual_time.py`), so neither the
+number of workers nor the order in which trials arrive changes what is drawn.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.curve_fit import points_of
-from fathom.search.analysis.depth_estimates import combine_shapes
-from fathom.search.analysis.forecast import forecast_ranking, forecasts
-from fathom.search.analysis.posterior import find_posterior
-from fathom.search.records import Outcome, TrialRecord
-from fathom.search.scheduling.optuna_trials import STATES
+from fathom.objectives.user_code import one_line
+from fathom.search.analysis.depth_estimates import ShapeLoss
+from fathom.search.analysis.forecast import forecasts_by_trial
+from fathom.search.records import TrialRecord
+from fathom.search.scheduling.optuna_trials import STATES, holds
+from fathom.search.scheduling.sampling.depth_losses import LN_SIZE, RATIO, VARIANCE
+from fathom.search.scheduling.sampling.depth_sampler import (
+    FIRST_DEPTHS,
+    GOLDEN,
+    DepthSampler,
+    golden_order,
+)
+from fathom.search.scheduling.sampling.shape_space import distributions_of
+from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
-from fathom.search.study.planning.shapes import comparable_shape, nearest_shape
-
-GOLDEN = (math.sqrt(5) - 1) / 2
-"""Golden-ratio step: multiples of it, modulo 1, fill an interval evenly for any number."""
-MIDDLE = (0.3, 0.4, 0.5, 0.6, 0.7)
-"""Places in the range of ln ff_ratio from which the ratio of the first shapes is chosen."""
-FIRST_DEPTHS = 7
-"""Depths, evenly spread from end to end, that are tried first: with fewer, a second hump or a step
-can't be told from noise."""
+from fathom.search.study.keys.own_sampler import make_sampler
+from fathom.search.study.planning.shapes import nearest_shape
 
 
 class ShapeSampler:
     """The shapes of one budget; a draw depends on nothing but its index and earlier results."""
 
     def __init__(self, config: StudyConfig, shapes: tuple[Shape, ...], *, seed: int) -> None:
-        self._shapes, self._sampler = shapes, config.sampler
+        self._config, self._shapes, self._sampler = config, shapes, config.sampler
         self._startup = _startup_trials(config, shapes)
-        self._together = config.trials_together
+        self.at_once = 0 if config.sampler is Sampler.LADDER else self._startup
+        """Number of trials that are drawn without knowing any, and that all later ones know."""
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
-        depths = [shape.depth for shape in shapes]
-        ratios = [shape.ln_ff_ratio for shape in shapes]
-        self._ends = {
-            "ln_depth": (math.log(min(depths)), math.log(max(depths))),
-            "ln_ff_ratio": (min(ratios), max(ratios)),
-        }
-        self._space: dict[str, BaseDistribution] = {
-            name: FloatDistribution(*ends) for name, ends in self._ends.items()
-        }
+        self._space = distributions_of(shapes)
+        self._depth_sampler = DepthSampler(
+            seed=seed, n_startup_trials=max(1, self._startup), shapes=shapes
+        )
 
-    def needed(self, index: int) -> int:
-        """Number of first exploring trials that the draw of trial `index` has to know: those of all
-        rounds before its own, each of which has reached its first rung or ended."""
-        if index < self._startup or self._sampler in (Sampler.LADDER, Sampler.RANDOM):
-            return 0
-        return index - (index - self._startup) % self._together
+    def draw(self, index: int, visible: Sequence[TrialRecord]) -> Shape:
+        """The shape of the budget's exploring trial `index`, from 0; `visible` has those before it,
+        in their order, as far as they may be known."""
+        study = optuna.create_study(sampler=self._build_sampler(index))
+        ends = forecasts_by_trial(visible)
+        earlier = [self._frozen(record, ends.get(record.spec.trial)) for record in visible]
+        if self._config.own_sampler:
+            self._replay(study, earlier)
+        else:
+            study.add_trials(earlier)
+        if shape := self._queued(index):
+            study.enqueue_trial(self._point(shape))
+        return self._nearest(study.ask(self._space).params, visible)
 
-    def draw(self, index: int, records: Sequence[TrialRecord]) -> Shape:
-        """The shape of the budget's exploring trial `index`, from 0; `records` has those before it,
-        in their order."""
+    def _build_sampler(self, index: int) -> BaseSampler:
+        """Optuna's sampler for the draw of trial `index`."""
+        if self._config.own_sampler:
+            sampler: BaseSampler = make_sampler(self._config, self._seed)
+            return sampler
+        if self._sampler is Sampler.CURVE:
+            return self._depth_sampler
+        seed = int(np.random.default_rng([self._seed, index]).integers(2**31))
+        if self._sampler is Sampler.TPE:
+            # The constant liar keeps parallel trials from all asking for the same point.
+            return optuna.samplers.TPESampler(
+                seed=seed, n_startup_trials=self._startup, constant_liar=True
+            )
+        if self._sampler is Sampler.GP:
+            return optuna.samplers.GPSampler(seed=seed, n_startup_trials=self._startup)
+        return optuna.samplers.RandomSampler(seed=seed)
+
+    def _replay(self, study: optuna.Study, earlier: Sequence[FrozenTrial]) -> None:
+        """Asks for the earlier trials again and tells their ends: some samplers, such as CMA-ES,
+        keep their state with the trials that they drew."""
+        for frozen in earlier:
+            study.enqueue_trial(frozen.params)
+            trial = study.ask(self._space)
+            _ = trial.relative_params  # drawn only now, as the parameters are given
+            if frozen.state.is_finished():
+                study.tell(trial, frozen.value, frozen.state)
+
+    def _queued(self, index: int) -> Shape | None:
+        """The shape that is queued for a trial, which no sampler then draws: a step of the ladder,
+        or one of the first of Optuna's own samplers."""
         if self._sampler is Sampler.LADDER:
             return ladder_shapes(self._shapes)[index]
-        if index < self._startup and self._sampler is Sampler.CURVE:
-            return self._first_shapes[index]
-        known = [up_to_first_rung(record) for record in records[: self.needed(index)]]
-        if index < self._startup:
-            point = self._stratified(index)
-        elif self._sampler is Sampler.CURVE:
-            point = self._by_curve(index, known)
-        else:
-            # Nothing that was drawn before changes what is drawn at random.
-            others = () if self._sampler is Sampler.RANDOM else records[len(known) :]
-            point = self._suggest(index, known, others)
-        return nearest_shape(
-            self._untried(records),
-            depth=math.exp(point["ln_depth"]),
-            ff_ratio=math.exp(point["ln_ff_ratio"]),
-        )
+        if self._sampler in (Sampler.TPE, Sampler.GP) and index < self._startup:
+            return self._stratified(index)
+        return None
 
-    def _suggest(
-        self, index: int, known: Sequence[TrialRecord], running: Sequence[TrialRecord]
-    ) -> dict[str, float]:
-        """A point that Optuna suggests from what is known, while others of the round run."""
-        generator = np.random.default_rng([self._seed, index])
-        sampler = _build_sampler(self._sampler, self._startup, int(generator.integers(2**31)))
-        study = optuna.create_study(sampler=sampler)
-        ends = _ends_of(known)
-        study.add_trials(
-            self._frozen(record, ends.get(record.spec.trial))
-            for record in known
-            if self._holds(record.spec.shape)
-        )
-        for record in running:
-            study.enqueue_trial(self._coordinates(record.spec.shape))
-            study.ask(self._space)
-        return study.ask(self._space).params
-
-    def _frozen(self, record: TrialRecord, end: float | None) -> FrozenTrial:
-        ended = STATES.get(record.outcome, TrialState.FAIL)
+    def _frozen(self, record: TrialRecord, end: ShapeLoss | None) -> FrozenTrial:
+        """An earlier trial; one whose shape lies outside the space, as in a damaged record, is FAIL
+        without parameters."""
+        point = self._point(record.spec.shape)
+        if not all(holds(self._space[name], value) for name, value in point.items()):
+            return create_trial(state=TrialState.FAIL)
+        state = TrialState.RUNNING
+        if end is not None:
+            state = TrialState.COMPLETE
+        elif record.outcome is not None:
+            state = STATES.get(record.outcome, TrialState.FAIL)
         return create_trial(
-            state=ended if end is None else TrialState.COMPLETE,
-            value=end,
-            params=self._coordinates(record.spec.shape),
+            state=state,
+            value=end.loss if end else None,
+            params=point,
             distributions=self._space,
+            user_attrs={VARIANCE: end.variance, LN_SIZE: end.log_params} if end else {},
         )
 
-    def _holds(self, shape: Shape) -> bool:
-        """True if a shape lies in Optuna's rectangle; that of a damaged record may not."""
-        point = self._coordinates(shape)
-        return all(low <= point[name] <= high for name, (low, high) in self._ends.items())
+    def _point(self, shape: Shape) -> dict[str, float]:
+        values = {"depth": shape.depth, RATIO: shape.ff_ratio}
+        return {name: values[name] for name in self._space}
 
-    def _coordinates(self, shape: Shape) -> dict[str, float]:
-        return {"ln_depth": math.log(shape.depth), "ln_ff_ratio": shape.ln_ff_ratio}
-
-    def _stratified(self, index: int) -> dict[str, float]:
-        """Start-up points: every stratum of log depth once, ratios spread by golden steps."""
-        spread = (self._offset + 0.5 + index * GOLDEN) % 1
-        return {
-            "ln_depth": self._at("ln_depth", (self._golden_order()[index] + 0.5) / self._startup),
-            "ln_ff_ratio": self._at("ln_ff_ratio", spread),
-        }
-
-    def _golden_order(self) -> list[int]:
-        """Places of the start-up trials, in an order in which the first few span the range."""
-        return sorted(range(self._startup), key=lambda k: (self._offset + k * GOLDEN) % 1)
-
-    @cached_property
-    def _first_shapes(self) -> list[Shape]:
-        """The first shapes of the curve sampler, of depths from end to end at about one ratio."""
-        ratios = [math.exp(self._at("ln_ff_ratio", share)) for share in MIDDLE]
-        ladders = [comparable_ladder(self._shapes, self._startup, ratio) for ratio in ratios]
-        ladder = min(ladders, key=_ratio_spread)
-        return [ladder[place] for place in self._golden_order()]
-
-    def _at(self, name: str, share: float) -> float:
-        """The value at a share of one side of Optuna's rectangle."""
-        low, high = self._ends[name]
-        return low + share * (high - low)
-
-    def _by_curve(self, index: int, records: Sequence[TrialRecord]) -> dict[str, float]:
-        """The lowest point of one draw of the curve over depth so far (Thompson sampling, 1933).
-
-        Depths are tried as often as they are likely to be the best, and ratios evenly.
-        """
-        ratio = self._at("ln_ff_ratio", (self._offset + index * GOLDEN) % 1)
-        estimates = combine_shapes(forecasts(records))
-        generator = np.random.default_rng([self._seed, index])
-        if len(estimates.depths) < 3:
-            lowest = generator.uniform(*self._ends["ln_depth"])
-        else:
-            posterior = find_posterior(points_of(estimates), estimates.repeats, generator)
-            lowest = math.log(generator.choice(posterior.lowest))
-        return {"ln_depth": lowest, "ln_ff_ratio": ratio}
-
-    def _untried(self, records: Sequence[TrialRecord]) -> tuple[Shape, ...]:
-        """Shapes to choose from: for the curve sampler other ratios of the depths tried, since a
-        new depth at another ratio can't be compared with them."""
-        if self._sampler is not Sampler.CURVE:
-            return self._shapes
+    def _nearest(self, point: dict[str, float], records: Sequence[TrialRecord]) -> Shape:
+        """The feasible shape nearest to a point; the default sampler tries none twice."""
         tried = {record.spec.shape for record in records}
-        depths = {shape.depth for shape in tried}
-        new = [shape for shape in self._shapes if shape not in tried]
-        return tuple(shape for shape in new if shape.depth in depths) or tuple(new) or self._shapes
+        new = self._sampler is Sampler.CURVE and [s for s in self._shapes if s not in tried]
+        return nearest_shape(
+            tuple(new or self._shapes), depth=point["depth"], ff_ratio=point.get(RATIO, 0.0)
+        )
+
+    def _stratified(self, index: int) -> Shape:
+        """Start-up shapes: every stratum of log depth once, ratios spread by golden steps."""
+        place = golden_order(self._offset, self._startup)[index]
+        depths = [math.log(shape.depth) for shape in self._shapes]
+        ratios = [shape.ln_ff_ratio for shape in self._shapes]
+        return nearest_shape(
+            self._shapes,
+            depth=math.exp(_between(depths, (place + 0.5) / self._startup)),
+            ff_ratio=math.exp(_between(ratios, (self._offset + 0.5 + index * GOLDEN) % 1)),
+        )
 
 
-def _ends_of(records: Sequence[TrialRecord]) -> dict[str, float]:
-    """Returns trial -> its loss at the horizon, measured or forecast at its first rung."""
-    rungs = [min(record.rungs) for record in records if record.rungs]
-    forecast = forecast_ranking(records, min(rungs)) if rungs else {}
-    ends = {trial: found.loss for trial, found in forecast.items()}
-    return ends | {r.spec.trial: r.loss for r in records if r.loss is not None}
+def _between(values: Sequence[float], share: float) -> float:
+    """The value at a share of the way from the least to the greatest."""
+    return min(values) + share * (max(values) - min(values))
 
 
-def up_to_first_rung(record: TrialRecord) -> TrialRecord:
-    """The trial as it stood at its first rung; one that ended before it is returned unchanged."""
-    if not record.rungs:
-        return record
-    tokens = min(record.rungs)
-    curve = tuple(point for point in record.curve if record.shared(point) <= tokens)
-    rungs = {tokens: record.rungs[tokens]}
-    return replace(record, curve=curve, rungs=rungs, outcome=Outcome.STOPPED)
+def check_sampler(config: StudyConfig) -> None:
+    """Checks that a sampler which the study names by its import path draws shapes.
+
+    Raises:
+        PlanError: if it can't be made, or needs what a search does not give it.
+    """
+    if not config.own_sampler:
+        return
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=make_sampler(config, config.seed))
+    space = {
+        "depth": IntDistribution(1, 1000, log=True),
+        RATIO: FloatDistribution(0.01, 100.0, log=True),
+    }
+    try:
+        for loss in (3.0, 2.0):
+            study.tell(study.ask(space), loss)
+    except Exception as error:
+        raise PlanError(
+            f"sampler {config.own_sampler} must draw a depth and a feed-forward ratio, and learn "
+            f"from losses, got {one_line(error)}; choose another",
+            key="sampler",
+        ) from error
 
 
 def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
@@ -200,38 +189,9 @@ def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
 
 def _startup_trials(config: StudyConfig, shapes: tuple[Shape, ...]) -> int:
     """Number of start-up trials, spread evenly: half of the trials, at most one a depth."""
-    if config.sampler is Sampler.RANDOM:
+    if config.sampler is Sampler.RANDOM or config.own_sampler:
         return 0
     depths = len({shape.depth for shape in shapes})
     if config.sampler is Sampler.CURVE:
         return min(config.trials, depths, FIRST_DEPTHS)
     return max(1, min(config.trials // 2, depths, 16))
-
-
-def comparable_ladder(shapes: Sequence[Shape], number: int, ratio: float) -> list[Shape]:
-    """Returns `number` shapes of different depths, about evenly spaced in log from the least to the
-    greatest, with feed-forward ratios near `ratio`."""
-    low, high = (f(shape.depth for shape in shapes) for f in (min, max))
-    ends = [[shape for shape in shapes if shape.depth == depth] for depth in (low, high)]
-    found = {end[0].depth: min(end, key=lambda s: s.off_ratio(ratio)) for end in ends}
-    left = [shape for shape in shapes if shape.depth not in found]
-    wanted = [low * (high / low) ** (step / (number - 1)) for step in range(1, number - 1)]
-    for depth in wanted:
-        if left:
-            shape = comparable_shape(left, depth=depth, ff_ratio=ratio)
-            found[shape.depth] = shape
-            left = [shape for shape in left if shape.depth not in found]
-    return [found[depth] for depth in sorted(found)]
-
-
-def _ratio_spread(ladder: Sequence[Shape]) -> float:
-    return float(np.std([shape.ln_ff_ratio for shape in ladder]))
-
-
-def _build_sampler(sampler: Sampler, startup: int, seed: int) -> optuna.samplers.BaseSampler:
-    if sampler is Sampler.TPE:
-        # The constant liar keeps parallel trials from all asking for the same point.
-        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup, constant_liar=True)
-    if sampler is Sampler.GP:
-        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
-    return optuna.samplers.RandomSampler(seed=seed)

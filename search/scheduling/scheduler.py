@@ -180,18 +180,16 @@ class Scheduler:
 
     def _open(self, budget: Budget, shapes: tuple[Shape, ...], first_rung: int) -> BudgetState:
         config = self.config
+        seed = derive_seed(config.seed, "sampler", budget.params)
+        sampler = ShapeSampler(config, shapes, seed=seed)
         return BudgetState(
             budget=budget,
             shapes=shapes,
             public_space=public_space(shapes),
             planned=stage_trials(config, budget.params, shapes),
             rule=halving_rule(config.stopping, first_rung),
-            sampler=ShapeSampler(
-                config,
-                shapes,
-                seed=derive_seed(config.seed, "sampler", budget.params),
-            ),
-            schedule=virtual_time(config, budget),
+            sampler=sampler,
+            schedule=virtual_time(config, budget, at_once=sampler.at_once),
             live=self.live,
         )
 

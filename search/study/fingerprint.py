@@ -19,6 +19,7 @@ from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, pro
 from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically
 from fathom.search.study.file.safe_yaml import read_text
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.own_sampler import has_seed
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +38,15 @@ class Fingerprint:
     them."""
     content: str = ""
     """Digest of every byte, where `data` rests on a sample; empty until it is known."""
+    reproducible: bool = True
+    """False if the study's sampler takes no seed, so that another search draws other shapes."""
 
 
 def fingerprint_of(config: StudyConfig, data: str) -> Fingerprint:
     """The fingerprint of a study whose data have the digest `data`."""
     settings = config.model_dump(mode="json", exclude=FREE_TO_CHANGE)
-    return Fingerprint(study=digest_of((json.dumps(settings), data)), data=data)
+    digest = digest_of((json.dumps(settings), data))
+    return Fingerprint(study=digest, data=data, reproducible=has_seed(config))
 
 
 def read_fingerprint(folder: RunFolder) -> Fingerprint | None:

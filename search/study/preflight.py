@@ -25,7 +25,7 @@ from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
-from fathom.search.study.planning.shape_space import ShapeSpace
+from fathom.search.study.planning.shape_space import ShapeLimits
 from fathom.search.study.store_uri import (
     check_form,
     is_new_file,
@@ -112,7 +112,7 @@ def check_ready(config: StudyConfig, runs: Path, *, shared: Path | None = None) 
     check_trainer(config)
     vocab_size = vocab_size_of(config)
     plans = plan_study(config, vocab_size, this_machine(config))
-    try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
+    try_own_model(config, ShapeLimits.of(config, vocab_size).smallest())
     addresses = _addresses(config.tracking, shared or runs)
     return ReadyStudy(without_passwords(config), runs, addresses, plans)
 
@@ -167,6 +167,8 @@ def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
             given.
     """
     named = [*config.own_code]
+    if config.own_sampler:
+        named.append(config.own_sampler)
     if config.train.command:
         named.append(shlex.join(config.train.command))
     if named and not trust:

@@ -146,6 +146,11 @@ class Analysis:
     held: Mapping[str, str] = field(default_factory=dict)
     """Column -> the value of the rows that were used, as asked for."""
 
+    @property
+    def optima(self) -> tuple[Optimum, ...]:
+        """The answer for each size, ascending, at the first horizon that was asked for."""
+        return self.findings[0].optima
+
     @cached_property
     def token_laws(self) -> tuple[PartLaw, ...]:
         """The laws over parameters and tokens, one for each part that has one."""

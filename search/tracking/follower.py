@@ -10,6 +10,7 @@ because every write may be repeated without repeating anything.
 import os
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,7 +33,13 @@ from fathom.search.scheduling.journal import RunningTrials
 from fathom.search.study.store_uri import TrackingError, first_line, without_credentials
 from fathom.search.tracking import store
 from fathom.search.tracking.artifacts import check_artifacts
-from fathom.search.tracking.messages import CLOSE_SECONDS, Close, DataSet, TrackedStudy
+from fathom.search.tracking.messages import (
+    CLOSE_SECONDS,
+    GOES_ON,
+    Close,
+    DataSet,
+    TrackedStudy,
+)
 from fathom.search.tracking.study_runs import StudyRuns
 
 NICENESS = 5
@@ -131,6 +138,7 @@ class Follower:
         self._concluded = False
         self._ended = False
         self._closing = threading.Event()
+        self._wrote = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._thread.start()
 
@@ -143,10 +151,14 @@ class Follower:
     def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
         """Writes what is missing, ends every run, and returns how many items could not be written.
 
-        Gives up at the first attempt that fails, and in any case after `timeout_seconds`.
+        Gives up at the first attempt that fails, and once nothing was written for
+        `timeout_seconds`.
         """
+        self._wrote = time.monotonic()
         self._closing.set()
-        self._thread.join(timeout_seconds)
+        while self._thread.is_alive() and time.monotonic() < self._wrote + timeout_seconds:
+            self._say(GOES_ON)
+            self._thread.join(min(timeout_seconds, 1.0))
         with self._lock:
             missing = len(self._waiting.keys() | self._refused)
         # With all written but the ends of the runs, there is still something to come back for.
@@ -238,6 +250,7 @@ class Follower:
                 raise
             self._refused.add(name)
             self._say(f"MLflow refuses {name}: {first_line(error)}")
+        self._wrote = time.monotonic()
         with self._lock:
             if self._waiting[name] is item:
                 del self._waiting[name]

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLOSE_SECONDS = 20.0
-"""Longest time of the last writes; what is missing then is written by the next `fathom report`."""
+"""Longest time without a write at the end; the next `fathom report` writes what is missing then."""
+GOES_ON = ""
+"""What the process says at the end while it still writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
+import time
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import Pipe
@@ -26,7 +27,13 @@ from fathom.search.study.hardware.memory import kernel_kills
 from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
 from fathom.search.tracking.artifacts import strange_artifacts
 from fathom.search.tracking.made_here import is_stamped
-from fathom.search.tracking.messages import CLOSE_SECONDS, Close, DataSet, TrackedStudy
+from fathom.search.tracking.messages import (
+    CLOSE_SECONDS,
+    GOES_ON,
+    Close,
+    DataSet,
+    TrackedStudy,
+)
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +44,7 @@ START_SECONDS = 300.0
 """Longest wait for the other process to load MLflow, which takes a minute where others keep the
 machine busy."""
 GRACE_SECONDS = 30.0
-"""Time of the other process to end, beside its last writes."""
+"""Longest silence of the other process while it writes the last items."""
 
 
 class Tracker:
@@ -69,6 +76,7 @@ class Tracker:
         self._link, self._far_end = Pipe()
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._heard = 0.0
         self._killed_before = kernel_kills()
         self._send(study)
         self._timer = threading.Timer(QUIET_SECONDS, self._start)
@@ -130,11 +138,11 @@ class Tracker:
         if self._ended:
             return 0
         self._hang_up(timeout_seconds)
-        try:
-            self._checked.result(START_SECONDS)
-            missing = self._missing.result(timeout_seconds + GRACE_SECONDS)
-        except TimeoutError:
-            missing = 1
+        wait([self._checked], START_SECONDS)
+        self._heard = time.monotonic()
+        while not self._missing.done() and time.monotonic() < self._heard + GRACE_SECONDS:
+            wait([self._missing], GRACE_SECONDS)
+        missing = self._missing.result() if self._missing.done() else 1
         self._link.close()
         if self._process:
             self._process.kill()  # SIGTERM is blocked in it
@@ -169,7 +177,9 @@ class Tracker:
             if refusal and not self._must_be_checked:
                 log.warning("nothing is written to MLflow: %s", refusal)
             while isinstance(message := self._link.recv(), str):
-                log.warning("%s", message)
+                self._heard = time.monotonic()
+                if message != GOES_ON:
+                    log.warning("%s", message)
             self._missing.set_result(message)
         except (EOFError, OSError):
             if not self._checked.done():

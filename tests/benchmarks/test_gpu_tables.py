@@ -76,7 +76,7 @@ def test_the_pages_say_what_was_measured_on_a_gpu_and_what_was_not() -> None:
     """A table of a GPU that is written without what the pages say of it is found."""
     kept = json.loads((FIGURES / tables.SUMMARY).read_text(encoding="utf-8"))
     assert kept == tables.summary(FIGURES)
-    told = {"README.md": ("machine", "date", "missing")}
+    told: dict[str, tuple[str, ...]] = {"README.md": ("machine", "date", "missing")}
     told["docs/trust.md"] = (*told["README.md"], "measured")
     for page, parts in told.items():
         text = (ROOT / page).read_text(encoding="utf-8")

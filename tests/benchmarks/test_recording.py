@@ -1,5 +1,6 @@
 """The recording of a terminal: what a command writes, at one speed, in a file that is played."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,17 @@ def test_the_recording_of_the_front_page_is_small() -> None:
     drawn = (ROOT / "docs" / "terminal.svg").read_bytes()
     assert len(drawn) < 200_000
     assert b"prefers-color-scheme: dark" in drawn
+
+
+def test_the_recording_plays_once_and_shows_its_last_picture_then_and_where_nothing_plays() -> None:
+    drawn = (ROOT / "docs" / "terminal.svg").read_text(encoding="utf-8")
+    [last] = re.findall(r"100\.000%\{transform:(.*?)\}", drawn)
+    plain = re.search(r"#screen_view \{(.*?)\}", drawn, re.S)
+    assert plain
+    assert {"animation-iteration-count:1", f"transform:{last}"} <= {
+        line.strip() for line in plain[1].split(";")
+    }
+    assert "#screen_view {animation: none}" in drawn, "where a reader wants no motion"
 
 
 def test_the_drawing_has_a_light_and_a_dark_set_of_all_colours() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.extensions.dark import STYLE, with_dark
 from tests.support.command_line import run
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT
@@ -17,6 +18,14 @@ FIRST, *_ = [
     if block.language == "sh" and not block.note
 ]
 COMMANDS = [line.split("#")[0].strip() for line in FIRST.splitlines()]
+
+
+def test_the_drawings_of_the_docs_read_on_dark_pages() -> None:
+    for path in (ROOT / "docs").glob("*.svg"):
+        drawing = path.read_text(encoding="utf-8")
+        assert "prefers-color-scheme: dark" in drawing, f"python -m docs.extensions.dark {path}"
+        assert with_dark(drawing) == drawing
+    assert with_dark("<svg><defs>a</defs></svg>") == f"<svg><defs>\n  {STYLE}a</defs></svg>"
 
 
 @pytest.mark.drill

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.objectives import download
+from fathom.objectives import fetching
 from fathom.objectives.download import (
     CACHE_VARIABLE,
     MIRROR_VARIABLE,
@@ -132,7 +132,7 @@ def test_a_download_that_breaks_off_leaves_nothing_and_is_one_line(
 def test_a_server_that_does_not_answer_is_given_up(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"http://127.0.0.1:{silent.getsockname()[1]}/text"
         with refused(place, "timed out", "FATHOM_MIRROR"):

@@ -4,13 +4,17 @@ import math
 import random
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from nbformat import NotebookNode
+from ray.tune.result import AUTO_RESULT_KEYS
 
 from benchmarks.notebook import executed, kept
-from fathom import Study, load, run
+from fathom import ShapeSpace, Study, analyse, load, run
 from fathom.search.analysis.definitions import not_ruled_out
+from fathom.search.analysis.optimum import Located
 from fathom.search.export.best import read_best
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolderError
@@ -162,3 +166,52 @@ def _headings(cells: list[list[tuple[str, str]]]) -> list[list[str]]:
     """Returns the first line of each text, in words without their numbers."""
     texts = [text for cell in cells for kind, text in cell if kind == "text/plain"]
     return [re.sub("[0-9.]+", "", text.partition("\n")[0]).split() for text in texts]
+
+
+def ray_result(depth: int, steps: int) -> SimpleNamespace:
+    """What a trial of Ray's leaves: its own columns beside those of the training function."""
+    space = ShapeSpace("1M", vocab_size=256)
+    shape = space.shape(depth=depth, ff_ratio=3.0)
+    ray_own = dict.fromkeys(set(AUTO_RESULT_KEYS) - {"training_iteration"}, 1.5)
+    rows = [
+        {
+            **ray_own,
+            "trial_id": "abc",
+            "pid": depth,
+            "hostname": f"node{depth}",
+            "training_iteration": step,
+            "tokens": 1000 * step,
+            "config/depth": depth,
+            "loss": 2 + 0.1 * math.log(depth / 6) ** 2 + 1 / step,
+            **space.config(shape),
+        }
+        for step in range(1, steps + 1)
+    ]
+    config = {"depth": depth, "ff_ratio": shape.ff_ratio}
+    return SimpleNamespace(config=config, metrics_dataframe=pd.DataFrame(rows) if rows else None)
+
+
+def test_what_ray_s_own_tuner_leaves_is_analysed() -> None:
+    depths = (2, 3, 4, 6, 8, 12, 16)
+    stopped = [ray_result(depth, steps=2) for depth in (1, 24)]
+    failed = SimpleNamespace(config={"depth": 5, "ff_ratio": 3.0}, metrics_dataframe=None)
+    grid = [*(ray_result(depth, steps=10) for depth in depths), *stopped, failed]
+
+    found = analyse(grid, noise=0.004)
+
+    (optimum,) = found.optima
+    assert isinstance(optimum, Located)
+    assert optimum.budget == 1_000_000
+    assert abs(optimum.optimal_depth - 6) <= 1
+    assert optimum.interval[0] <= 6 <= optimum.interval[1]
+    assert found.runs == len(depths) + len(stopped)
+    assert "Ray's results" in found.label
+
+
+def test_results_without_a_loss_are_refused_in_one_line(tmp_path: Path) -> None:
+    config = {"depth": 2}
+    silent = SimpleNamespace(config=config, metrics_dataframe=pd.DataFrame([{"accuracy": 1.0}]))
+    for source in ([silent], [], tmp_path / "none.csv"):
+        with pytest.raises(ValueError, match="must") as refusal:
+            analyse(source)
+        assert "\n" not in str(refusal.value)

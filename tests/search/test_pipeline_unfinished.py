@@ -21,6 +21,7 @@ from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import load
 from fathom.search.study.preflight import check_ready
+from fathom.search.training.saving import trial_log
 from tests.support.alone import alone, run_alone
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.in_process import search_in_process
@@ -119,6 +120,7 @@ def test_a_search_that_ray_ends_before_its_trials_pauses_and_the_same_command_en
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(pipeline, "run_trials", some)
+        patch.setattr(trial_log, "REPORT_SECONDS", 0.0)  # each evaluation, on a fast machine too
         with pytest.raises(
             OSError, match=r"planned trials have not ended; .* go on with"
         ) as paused:

@@ -52,7 +52,7 @@ def test_so_many_kills_lose_no_trial_repeat_none_and_change_no_answer(
 def killed_until_done(planted: PlantedSearch, folder: RunFolder, rng: random.Random) -> int:
     """Runs a search to its end, and kills it on its way; returns how often."""
     evaluations: dict[str, int] = {}
-    most = MOST_LINES[planted.config.sampler]
+    most = MOST_LINES[Sampler(planted.config.sampler)]
     for kills in range(1000):
         known = whole_lines(folder.records)
         with suppress(SearchKilled), killed_at(rng.randint(1, most), rng):

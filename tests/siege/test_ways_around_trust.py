@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.siege, pytest.mark.timeout(3600)]
 CONFIG = study(budgets=(20_000,), trials=4)
 EVIL = "import pathlib\npathlib.Path('OWNED').touch()\nclass Evil: pass\ndef evil(*_): pass\n"
 COMMANDS = (
-    *("report RUN", "status RUN", "compare RUN RUN", "export RUN --anyway"),
-    *("train RUN --anyway --tokens 600", "run RUN/config.yaml", "plan RUN/config.yaml"),
+    *("report RUN", "status RUN", "compare RUN RUN", "export RUN"),
+    *("train RUN --tokens 600", "run RUN/config.yaml", "plan RUN/config.yaml"),
 )
 NAMING_A_STORE = (
     *("run RUN/config.yaml", "run RUN/config.yaml --extend", "run RUN/mine.yaml", "run link.yaml"),
@@ -35,6 +35,7 @@ NAMING_A_STORE = (
 NAMED = {
     "an objective": ("name: language", "name: evil:Evil"),
     "a model": ("build: null", "build: evil:evil"),
+    "a sampler": ("sampler: curve", "sampler: evil.Evil"),
     "a parser": ("parser: null", "parser: evil:evil"),
     "a command": ("command: null", "command: [touch, OWNED, '{depth} {d_model} {folder}']"),
 }
@@ -139,7 +140,7 @@ def test_weights_of_a_stranger_are_not_unpickled(place: Place, kind: str) -> Non
             (weights / name).write_bytes(pickle.dumps(PlantedPickle(place.proof)))
         else:
             torch.save({"weight": PlantedPickle(place.proof)}, weights / name)
-    place.types(f"export RUN --anyway --format hf --out out --weights {weights}")
+    place.types(f"export RUN --format hf --out out --weights {weights}")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_no_other_path_to_a_run_folder_makes_it_ones_own(place: Place, way: str)
         "by a link": [f"run {folder.path.parent}/simulated/../simulated/config.yaml"],
         "by another path": [f"plan {os.path.relpath(folder.config, place.proof.parent)}"],
         "by --runs": [f"run RUN/config.yaml --runs {folder.path.parent}"],
-        "in capitals": ["report RUN/", "train RUN/. --anyway"],
+        "in capitals": ["report RUN/", "train RUN/."],
     }
     for command in commands[way]:
         said = place.types(command)

@@ -21,7 +21,7 @@ from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.keys.config import parse
 from fathom.search.tracking import store
 from fathom.search.tracking.follower import Follower
-from fathom.search.tracking.messages import DataSet, TrackedStudy
+from fathom.search.tracking.messages import GOES_ON, DataSet, TrackedStudy
 from fathom.search.tracking.study_runs import StudyRuns
 from tests.support.optima import not_located
 from tests.support.optima import optimum as planted_optimum
@@ -134,7 +134,11 @@ class Place:
         return StudyRuns(self.study())
 
     def follower(self, study: str = "demo", text: str = CONFIG) -> Follower:
-        return Follower(self.study(study, text), self.said.append)
+        return Follower(self.study(study, text), self._say)
+
+    def _say(self, line: str) -> None:
+        if line != GOES_ON:
+            self.said.append(line)
 
     def mirror(self, *messages: Conclusion | DataSet, study: str = "demo") -> int:
         """Follow the run folder as it is to its end, and return how much is missing."""

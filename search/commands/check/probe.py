@@ -20,7 +20,7 @@ from fathom.search.records import HOPELESS_NATS, derive_seed
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import default_head_dim
 from fathom.search.study.planning.shape_counter import recipe_of
-from fathom.search.study.planning.shape_space import ShapeSpace
+from fathom.search.study.planning.shape_space import ShapeLimits
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training, TrainPlan
 
@@ -81,7 +81,7 @@ def probe_shape(
         head_dim = space.head_dim or default_head_dim(min(config.budgets))
         heads["head_dim"] = min(head_dim, LARGEST_HEAD_DIM)
     study = config.model_copy(update={"space": space.model_copy(update=heads)})
-    small = ShapeSpace.of(study, vocab_size)
+    small = ShapeLimits.of(study, vocab_size)
     step = small.heads_step
     d_model = size.widening * step * math.ceil(probe.width / step)
     d_ff = BASE_FF_RATIO * d_model if space.feed_forward else 0

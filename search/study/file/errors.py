@@ -27,7 +27,13 @@ BOUNDS = {
     "finite_number": "a finite number",
     "string_too_long": "text of at most {max_length} characters",
 }
-KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+KINDS: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Any: "a value",
+}
 PLURALS = {int: "whole numbers", float: "numbers", str: "texts", tuple: "pairs [low, high]"}
 
 

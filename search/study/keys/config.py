@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from operator import not_
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -29,8 +29,9 @@ from fathom.objectives.keys import (
     Real,
     RuleError,
     Whole,
+    short,
 )
-from fathom.objectives.user_objective import UserObjectiveConfig
+from fathom.objectives.user_objective import UserObjectiveConfig, is_plain
 from fathom.search.study.file.errors import ConfigError, PlanError, Problem, explain
 from fathom.search.study.file.safe_yaml import parse_yaml
 from fathom.search.study.file.source import Source, read_source
@@ -40,6 +41,7 @@ from fathom.search.study.keys.groups import (
     ConfirmConfig,
     ResourcesConfig,
     Sampler,
+    SamplerClass,
     SpaceConfig,
     StoppingConfig,
     TrackingConfig,
@@ -109,8 +111,16 @@ class StudyConfig(Group):
     """Virtual workers of each budget: results are used in the order in which so many workers of one
     speed would bring them, whatever the real ones, so that any number of those gives the same
     trials. More of them let more real workers explore a budget at once."""
-    sampler: Sampler = Sampler.CURVE
-    """Method that chooses the shapes of exploring trials."""
+    sampler: Sampler | SamplerClass = Field(
+        Sampler.CURVE,
+        description="Sampler of Optuna's that draws the shapes of exploring trials: `curve` is "
+        "Fathom's DepthSampler, and an import path such as `optuna.samplers.CmaEsSampler` names "
+        "any other.",
+        examples=["optuna.samplers.CmaEsSampler"],
+    )
+    sampler_options: dict[str, Any] = Field({}, exclude_if=not_, examples=[{"sigma0": 0.5}])
+    """Arguments of the constructor of a sampler that is named by its import path; `seed` is given
+    by Fathom if the constructor takes one."""
     stopping: StoppingConfig = StoppingConfig()
     confirm: ConfirmConfig = ConfirmConfig()
     model: ModelConfig = ModelConfig()
@@ -119,6 +129,11 @@ class StudyConfig(Group):
     tracking: TrackingConfig = TrackingConfig()
     seed: Whole = Field(0, ge=0, lt=2**31)
     """Random seed of the study."""
+
+    @property
+    def own_sampler(self) -> str | None:
+        """Import path of the class that draws shapes; None for a sampler that Fathom has."""
+        return None if isinstance(self.sampler, Sampler) else self.sampler
 
     @property
     def own_code(self) -> tuple[str, ...]:
@@ -174,6 +189,25 @@ class StudyConfig(Group):
                 "study",
                 "must not be the name of a file that MLflow keeps beside the run folders, "
                 f"got {self.study}; choose another, such as {self.study.replace('.', '-')}-study",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_sampler_options(self) -> Self:
+        options = self.sampler_options
+        # The ladder may take the place of any sampler, as a remedy proposes.
+        if options and not self.own_sampler and self.sampler is not Sampler.LADDER:
+            raise RuleError(
+                "sampler_options",
+                f"needs a `sampler` that is named by its import path, got {self.sampler}; drop one",
+            )
+        if "seed" in options:
+            raise RuleError("sampler_options", "must leave `seed` to the study's `seed`; drop it")
+        if key := next((key for key, value in options.items() if not is_plain(value)), None):
+            raise RuleError(
+                f"sampler_options.{key}",
+                f"must be text, a number, true or false, or lists and groups of them, "
+                f"got {short(options[key])}; write a date in quotes",
             )
         return self
 

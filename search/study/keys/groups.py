@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
 from operator import not_
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -191,6 +191,10 @@ class StoppingMethod(StrEnum):
     """As soon as it is among the best that have come to its rung: fewer workers stand idle."""
     SYNCHRONOUS = "synchronous"
     """Once no more trials can come to its rung: fewer tokens."""
+
+
+SamplerClass = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
+"""Import path of a class of Optuna's or of the user's own."""
 
 
 class StoppingConfig(Group):

@@ -23,6 +23,7 @@ from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler, StoppingMethod
+from fathom.search.study.keys.own_sampler import has_seed
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import (
     Budget,
@@ -310,6 +311,10 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
             f"`train.learning_rate` is {rate:g}, far above what AdamW usually takes (1e-4 to "
             "1e-2): trials will most likely diverge; `fathom check` finds a rate"
         )
+    if not has_seed(config):
+        notes.append(
+            f"not reproducible: the constructor of `sampler: {config.own_sampler}` takes no `seed`"
+        )
     if config.model.build:
         notes.append(
             f"time and memory are estimates for {config.model.build}: 6 operations for each "
@@ -370,13 +375,14 @@ def expected_confirming(config: StudyConfig, params: int, shapes: Sequence[Shape
     return min(most, depths + repeats + others)
 
 
-def virtual_time(config: StudyConfig, budget: Budget) -> VirtualTime:
-    """The virtual workers of a budget, before its first trial."""
+def virtual_time(config: StudyConfig, budget: Budget, *, at_once: int = 0) -> VirtualTime:
+    """The virtual workers of a budget, before its first trial; `at_once` ones are drawn at once."""
     return VirtualTime(
         workers=config.trials_together,
         rungs=tuple(rungs_by_step(config, budget).values()),
         horizon=budget.shared_tokens,
         eta=config.stopping.eta,
+        at_once=at_once,
         waits=config.stopping.rule is StoppingMethod.SYNCHRONOUS,
     )
 

@@ -12,7 +12,7 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan import stage_trials
-from fathom.search.study.planning.shape_space import ShapeSpace
+from fathom.search.study.planning.shape_space import ShapeLimits
 from fathom.search.study.planning.shapes import FEWEST_DEPTHS, shapes_of
 
 EVERY_DEPTH = (1, 1000)
@@ -135,7 +135,7 @@ def planned_sizes(config: StudyConfig, params: int, like: Shape) -> PlannedSizes
     budget = next((each for each in expand_budgets(config) if each.params == params), None)
     if budget is None:
         return None
-    space = ShapeSpace(
+    space = ShapeLimits(
         limits=config.space,
         model=config.model,
         budgets=config.budgets,

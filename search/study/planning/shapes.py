@@ -17,7 +17,7 @@ from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import SpaceConfig, default_head_dim
 from fathom.search.study.planning.budget import Budget
-from fathom.search.study.planning.shape_space import ROUNDING, ShapeSpace
+from fathom.search.study.planning.shape_space import ROUNDING, ShapeLimits
 
 FEWEST_DEPTHS = 3
 """Fewest depths of a budget: an optimum needs a depth on either side."""
@@ -46,7 +46,7 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
     Raises:
         PlanError: when fewer than three depths have a shape; names the nearest budget that works.
     """
-    space = ShapeSpace.of(config, vocab_size, budget=budget.params)
+    space = ShapeLimits.of(config, vocab_size, budget=budget.params)
     shapes = shapes_of(space, budget)
     if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
         raise PlanError(_explain(space, budget, shapes))
@@ -121,7 +121,7 @@ class _Width:
         return 1 if self.looped else depth
 
 
-def shapes_of(space: ShapeSpace, budget: Budget) -> tuple[Shape, ...]:
+def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
     """All shapes of a budget, by the way that its unit is solved."""
     if budget.count is Count.HEADS:
         shapes = _sharing_heads(space, budget.params)
@@ -132,7 +132,7 @@ def shapes_of(space: ShapeSpace, budget: Budget) -> tuple[Shape, ...]:
     return tuple(shape for shape in shapes if abs(budget.count_error(shape)) <= budget.tolerance)
 
 
-def _stacked(space: ShapeSpace, d_model: int) -> list[Shape]:
+def _stacked(space: ShapeLimits, d_model: int) -> list[Shape]:
     """Shapes of a width that the study gives, a shape for each depth."""
     limits = space.limits
     key = "budgets" if limits.d_model is None else "space.d_model"
@@ -141,7 +141,7 @@ def _stacked(space: ShapeSpace, d_model: int) -> list[Shape]:
     return [space.shape(depth, d_model, d_ff) for depth in limits.depths]
 
 
-def _sharing_heads(space: ShapeSpace, heads: int) -> list[Shape]:
+def _sharing_heads(space: ShapeLimits, heads: int) -> list[Shape]:
     """Shapes with the same total number of heads, a shape for each depth."""
     assert space.limits.d_model is not None, "checked with the study"
     group = space.model.attention.queries_per_key
@@ -151,7 +151,7 @@ def _sharing_heads(space: ShapeSpace, heads: int) -> list[Shape]:
     ]
 
 
-def _solve(space: ShapeSpace, budget: Budget) -> tuple[Shape, ...]:
+def _solve(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
     shallowest = space.limits.depths[0]
     shapes: list[Shape] = []
     for d_model in space.widths():
@@ -181,7 +181,7 @@ def _depths(budget: Budget, width: _Width) -> Sequence[int]:
     return depths[bisect_left(depths, low - ROUNDING) : bisect_right(depths, high + ROUNDING)]
 
 
-def _width(space: ShapeSpace, count: Count, d_model: int) -> _Width:
+def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
     # A few sizes fix what is affine in the depth of each stack and in the feed-forward width.
     limits = space.limits
     first = 1 if limits.feed_forward else 0  # without the branch its norm is not there either
@@ -207,7 +207,7 @@ def _width(space: ShapeSpace, count: Count, d_model: int) -> _Width:
     )
 
 
-def _explain(space: ShapeSpace, budget: Budget, shapes: tuple[Shape, ...]) -> str:
+def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> str:
     """The message for a budget with too few depths: those it has, the cause and the remedy."""
     depths = sorted({shape.depth for shape in shapes})
     found = f"only at depth {', '.join(map(str, depths))}" if depths else "at no depth"
@@ -235,7 +235,7 @@ def _explain(space: ShapeSpace, budget: Budget, shapes: tuple[Shape, ...]) -> st
     )
 
 
-def _remedies(space: ShapeSpace, budget: Budget) -> Iterator[str]:
+def _remedies(space: ShapeLimits, budget: Budget) -> Iterator[str]:
     """Yields what gives a budget enough depths, each tried on the shapes that it then has."""
     if not space.counter:  # a user's own model would be built for each
         for keys, limits, tolerance in _changes(space, budget):
@@ -247,7 +247,7 @@ def _remedies(space: ShapeSpace, budget: Budget) -> Iterator[str]:
         yield f"the nearest budget that works is {format_count(working)}"
 
 
-def _changes(space: ShapeSpace, budget: Budget) -> Iterator[tuple[str, SpaceConfig, float]]:
+def _changes(space: ShapeLimits, budget: Budget) -> Iterator[tuple[str, SpaceConfig, float]]:
     """Yields changes of keys that may give a budget more depths, with the limits on shapes and the
     tolerance that the study then has; the smaller changes first."""
     limits, tolerance = space.limits, budget.tolerance
@@ -270,14 +270,14 @@ def _changes(space: ShapeSpace, budget: Budget) -> Iterator[tuple[str, SpaceConf
         yield f"`tolerance: {MOST_TOLERANCE}`", limits, MOST_TOLERANCE
 
 
-def _has_depths(space: ShapeSpace, budget: Budget) -> bool:
+def _has_depths(space: ShapeLimits, budget: Budget) -> bool:
     """True if a budget has enough depths."""
     with suppress(PlanError):
         return len({shape.depth for shape in shapes_of(space, budget)}) >= FEWEST_DEPTHS
     return False
 
 
-def _nearest_working(space: ShapeSpace, budget: Budget) -> int | None:
+def _nearest_working(space: ShapeLimits, budget: Budget) -> int | None:
     """The closest budget that has enough depths, among multiples 1.1^k rounded to two digits; None
     if none has."""
     if budget.count is Count.WIDTH:

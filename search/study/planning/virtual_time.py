@@ -68,10 +68,6 @@ class Trials(Protocol):
     def all_drawn(self) -> bool:
         """True if no new trial is to come."""
 
-    @property
-    def may_draw(self) -> bool:
-        """True if a new trial may start now."""
-
 
 @dataclass(slots=True, kw_only=True)
 class VirtualTime:
@@ -82,6 +78,8 @@ class VirtualTime:
     """Tokens of the rungs, ascending."""
     horizon: int
     eta: float
+    at_once: int = 0
+    """Number of trials that are drawn at once; the others know them at their first rung."""
     waits: bool = False
     """True if a rung promotes nobody before it is closed: synchronous halving."""
     now: Fraction = Fraction(0)
@@ -119,7 +117,7 @@ class VirtualTime:
         if self.free:
             if trial := self._next_promoted(trials):
                 return Promotion(trial)
-            if trials.may_draw:
+            if not trials.all_drawn and self._may_draw():
                 return Draw()
         still_open = [rung for rung in self.rungs if rung not in self.closed]
         if self.jobs or not trials.all_drawn or not still_open:
@@ -162,6 +160,13 @@ class VirtualTime:
     def waiting(self, rung: int) -> list[str]:
         """The trials that came last to this rung and have no job."""
         return [trial for trial in self._at(rung) if self._waits(trial, rung)]
+
+    def _may_draw(self) -> bool:
+        """True for a first trial, and once those were taken at their first rung or have ended."""
+        first = list(self.places)[: self.at_once]
+        if len(first) < self.at_once:
+            return True
+        return all(self.places[trial] or trial in self.over for trial in first)
 
     def _next_promoted(self, trials: Trials) -> str | None:
         """The trial that trains on: one that does not pause where it stands, else the best that is
@@ -249,8 +254,3 @@ class RandomTrials:
     def all_drawn(self) -> bool:
         """True if no trial is left to draw."""
         return not self.left
-
-    @property
-    def may_draw(self) -> bool:
-        """True if a trial is left to draw."""
-        return bool(self.left)

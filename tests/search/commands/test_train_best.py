@@ -16,7 +16,7 @@ from fathom.search.run_folder import ENDING
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import study_of
 from fathom.search.study.planning.plan import vocab_size_of
-from fathom.search.study.planning.shape_space import ShapeSpace
+from fathom.search.study.planning.shape_space import ShapeLimits
 from fathom.search.training.saving import trial_log
 from fathom.search.training.saving.compact_weights import read_compact
 from fathom.search.training.saving.weights_folder import COMPACT, WEIGHTS, read_sizes
@@ -181,7 +181,7 @@ def test_translations_of_the_test_pairs_are_beside_the_weights(tmp_path: Path) -
     objective = {"name": "translation", "generated": rules, "context": 8}
     sizes = {"space": {"depth": [2, 2], "split": "1-1"}, "budgets": ["8k"]}
     config = study_of({"study": "s", "objective": objective, "count": "non_embedding", **sizes})
-    shape = ShapeSpace.of(config, vocab_size_of(config)).shape(depth=2, d_model=16, d_ff=32)
+    shape = ShapeLimits.of(config, vocab_size_of(config)).shape(depth=2, d_model=16, d_ff=32)
     said = said_by(BestShape(config, 8_000, shape), tmp_path / "out", tokens="4k")
 
     assert "bleu/beam" in said

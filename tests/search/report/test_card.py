@@ -51,6 +51,18 @@ def test_the_card_has_claim_cost_digests_and_citation(card: str) -> None:
     assert f"]({PICTURE})" in card
 
 
+def test_a_study_whose_sampler_takes_no_seed_is_called_not_reproducible(
+    study: Records, card: str
+) -> None:
+    config = CONFIG.model_copy(update={"sampler": "mine.Unseeded"})
+    drawn = replace(conclusion_of(study), config=config)
+    found = replace(drawn, fingerprint=replace(DIGESTS, reproducible=False))
+
+    assert "Shapes: not reproducible, as `mine.Unseeded` takes no seed" in card_text(found)
+    assert "mine.Unseeded: not reproducible, as it takes no seed" in visible(page_of(found, []))
+    assert "reproducible" not in card
+
+
 def test_the_file_on_the_card_is_the_study_that_was_searched(card: str) -> None:
     assert parse(blocks(card)["yaml"]) == CONFIG
     for file in (ROOT / "configs").rglob("*.yaml"):

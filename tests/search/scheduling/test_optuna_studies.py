@@ -158,6 +158,8 @@ def test_each_trial_of_every_stage_stands_once_however_often_the_run_was_killed(
             assert trial.value == record.loss
             assert trial.params["depth"] == record.spec.shape.depth
             assert record.rungs.items() <= trial.intermediate_values.items()
+            forecast = trial.user_attrs["forecast"]
+            assert (forecast is not None) == (record.outcome is Outcome.STOPPED)
 
 
 def test_a_paused_trial_waits_until_it_is_resumed_or_its_search_is_done(tmp_path: Path) -> None:
@@ -169,6 +171,7 @@ def test_a_paused_trial_waits_until_it_is_resumed_or_its_search_is_done(tmp_path
         trials = by_name(search, 40_000)
         waiting = {name for name in trials if trials[name].state is TrialState.WAITING}
         assert all(trials[name].intermediate_values for name in waiting)
+        assert all(1.9 < trials[name].user_attrs["forecast"] < 2.8 for name in waiting)
         paused |= waiting
     assert {trials[name].state for name in paused} == {TrialState.COMPLETE, TrialState.PRUNED}
 

@@ -25,6 +25,7 @@ FOREIGN = {
     "evil_obj:Evil": parse("{study: s, budgets: [8k], objective: 'evil_obj:Evil'}"),
     "evil:build": parse("{study: s, budgets: [8k], objective: hop, model: {build: 'evil:build'}}"),
     "python train.py": parse(COMMAND),
+    "evil.Sampler": parse("{study: s, budgets: [8k], objective: hop, sampler: evil.Sampler}"),
 }
 """Code that a study names -> the study."""
 

@@ -3,9 +3,12 @@
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from mlflow import MlflowClient
 
 from fathom.search.json_lines import append_line
@@ -13,6 +16,7 @@ from fathom.search.record_json import to_json
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.run_folder import RunFolder
+from fathom.search.tracking import follower as follower_module
 from fathom.search.tracking.follower import Follower, RunTail
 from fathom.search.tracking.messages import DataSet
 from tests.support.dry_run import Simulation, scheduler, study
@@ -88,6 +92,20 @@ def test_runs_left_open_by_a_killed_process_are_ended_by_the_next(place: Place) 
 
     assert place.statuses() == {"KILLED"}
     assert len(place.runs()) == 3
+
+
+def test_a_slow_store_is_waited_for_while_it_takes_one_item_after_the_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*item: Any) -> None:
+        time.sleep(1)
+        send(*item)
+
+    send = follower_module._send
+    monkeypatch.setattr(follower_module, "_send", slow)
+    write_down(place.folder, *map(trial, range(9)))
+    assert place.follower().close(timeout_seconds=8.0) == 0
+    assert len(place.runs()) == 11
 
 
 def test_the_run_of_a_study_has_its_settings_and_its_data(place: Place) -> None:

@@ -19,7 +19,7 @@ from fathom.search.study.planning.shape_counter import (
     recipe_of,
     try_own_model,
 )
-from fathom.search.study.planning.shape_space import ShapeSpace
+from fathom.search.study.planning.shape_space import ShapeLimits
 from fathom.search.study.planning.shapes import feasible_shapes
 from tests.support.command_line import assert_refused, here
 from tests.support.refusals import refused
@@ -173,13 +173,13 @@ def test_a_model_that_can_not_be_trained_is_refused_in_one_line(
     config = study(function)
 
     with refused(*words, error=PlanError):
-        try_own_model(config, ShapeSpace.of(config, VOCABULARY).smallest())
+        try_own_model(config, ShapeLimits.of(config, VOCABULARY).smallest())
 
 
 def test_a_model_that_sees_both_sides_may_classify() -> None:
     config = study("foreseeing", objective={"name": "my.task:Task", "context": 12})
 
-    try_own_model(config, ShapeSpace.of(config, VOCABULARY).smallest())
+    try_own_model(config, ShapeLimits.of(config, VOCABULARY).smallest())
 
 
 def test_a_module_that_is_not_there_is_named_with_the_folder() -> None:

@@ -33,8 +33,6 @@ class Given:
     close: frozenset[str] = frozenset()
     eta: float = 1e9
     drawn: int = 0
-    barrier: bool = False
-    """True while no further trial may be drawn."""
 
     def pauses(self, trial: str, rung: int) -> bool:
         return trial not in self.exempt
@@ -50,10 +48,6 @@ class Given:
     @property
     def all_drawn(self) -> bool:
         return self.drawn == len(self.losses)
-
-    @property
-    def may_draw(self) -> bool:
-        return not (self.all_drawn or self.barrier)
 
 
 @dataclass
@@ -177,15 +171,16 @@ def test_a_trial_that_never_pauses_goes_on_at_once_and_counts_at_each_rung() -> 
     assert [job.to for job in search.taken if job.trial == "0"] == [*RUNGS, HORIZON]
 
 
-def test_no_trial_is_drawn_while_those_it_depends_on_are_not_taken() -> None:
-    search = driven([1.0, 2.0, 3.0])
+@pytest.mark.parametrize("last", ["comes to its rung", "diverges"])
+def test_no_trial_is_drawn_before_the_first_ones_were_taken_at_their_first_rung(last: str) -> None:
+    search = driven([1.0, 2.0, 3.0, 4.0], diverges={"2": 10} if last == "diverges" else {})
+    search.time.at_once = 3
     search.fill()
-    search.trials = Given([1.0, 2.0, 3.0, 4.0], drawn=3, barrier=True)
+    search.take()
     search.take()
     assert len(search.assigned) == 3
-    assert search.time.free == 2
-    search.trials.barrier = False
-    search.fill()
+    assert search.time.free == 3
+    search.take()
     assert search.assigned[-1].trial == "3"
     assert search.assigned[-1].finish == search.time.now + Fraction(1, 10)
 

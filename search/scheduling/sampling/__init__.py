@@ -1,0 +1,1 @@
+"""Optuna's samplers: the default one, which draws depths, and what it takes to be asked."""

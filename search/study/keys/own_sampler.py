@@ -1,0 +1,77 @@
+"""A sampler of Optuna's that a study names by its import path; making one runs its module's code.
+
+Optuna itself is not imported here, so that planning stays quick.
+"""
+
+import inspect
+import warnings
+from typing import Any
+
+from fathom.objectives.errors import nearest
+from fathom.objectives.keys import short
+from fathom.objectives.user_code import UserCodeError, named, one_line
+from fathom.search.study.file.errors import PlanError
+from fathom.search.study.keys.config import StudyConfig
+
+METHODS = ("infer_relative_search_space", "sample_relative", "sample_independent")
+"""Methods of every sampler of Optuna's."""
+
+
+def has_seed(config: StudyConfig) -> bool:
+    """True if the study's sampler draws by a seed, so that the study can be repeated.
+
+    Raises:
+        PlanError: if there is no such sampler.
+    """
+    return not config.own_sampler or "seed" in _arguments(_class(config.own_sampler))
+
+
+def make_sampler(config: StudyConfig, seed: int) -> Any:
+    """A new sampler of the class that the study names, with its options, and the seed if it takes
+    one.
+
+    Raises:
+        PlanError: if there is no such class, or its constructor refuses the options.
+    """
+    place = str(config.own_sampler)
+    found = _class(place)
+    options = dict(config.sampler_options)
+    if "seed" in _arguments(found):
+        options["seed"] = seed
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is experimental is for its chooser to know
+            return found(**options)
+    except ImportError as error:
+        raise PlanError(
+            f"sampler {place} needs a package that is not there, got {one_line(error)}; install it",
+            key="sampler",
+        ) from error
+    except Exception as error:
+        raise PlanError(
+            f"`sampler_options` must be what {place} takes, {', '.join(_arguments(found))}, got "
+            f"{short(config.sampler_options)}: {one_line(error)}; correct them",
+            key="sampler_options",
+        ) from error
+
+
+def _class(place: str) -> Any:
+    """The class of an import path."""
+    module_name, _, name = place.rpartition(".")
+    try:
+        module, found = named(f"{module_name}:{name}", "sampler")
+    except UserCodeError as error:
+        raise PlanError(str(error), key="sampler") from error
+    if not inspect.isclass(found) or not all(hasattr(found, method) for method in METHODS):
+        names = [key for key, value in vars(module).items() if hasattr(value, METHODS[0])]
+        remedy = nearest(name, names, otherwise="correct its name")
+        raise PlanError(
+            f"sampler {place} must be a class derived from `optuna.samplers.BaseSampler`, but "
+            f"{module_name} has {'another thing' if found else 'nothing'} by that name; {remedy}",
+            key="sampler",
+        )
+    return found
+
+
+def _arguments(found: Any) -> tuple[str, ...]:
+    return tuple(inspect.signature(found).parameters)
