@@ -41,7 +41,7 @@ def test_final_losses_with_seeds_have_an_answer() -> None:
     [optimum] = found.optima
 
     assert optimum.kind is Kind.IDENTIFIED
-    assert optimum.optimal_depth in (BEST - 1, BEST, BEST + 1)
+    assert optimum.expected_depth in (BEST - 1, BEST, BEST + 1)
     assert (optimum.budget, optimum.count, optimum.horizon_unit) == (10_000_000, Count.TOTAL, "")
 
 
@@ -75,7 +75,7 @@ def test_sizes_near_a_budget_are_corrected_by_the_gain_of_the_whole_table() -> N
 
     for optimum in found.optima:
         assert optimum.params_slope == pytest.approx(-0.3, abs=0.02)
-        assert optimum.optimal_depth in (BEST - 1, BEST, BEST + 1)
+        assert optimum.expected_depth in (BEST - 1, BEST, BEST + 1)
 
 
 def test_the_best_of_several_rates_counts() -> None:
@@ -90,7 +90,7 @@ def test_the_best_of_several_rates_counts() -> None:
     ]  # fmt: skip
     [optimum] = answered(rows).findings[0].optima
 
-    assert optimum.optimal_depth in (BEST - 1, BEST, BEST + 1)
+    assert optimum.expected_depth in (BEST - 1, BEST, BEST + 1)
 
 
 def test_each_horizon_is_a_question_of_its_own() -> None:
@@ -101,7 +101,7 @@ def test_each_horizon_is_a_question_of_its_own() -> None:
         for t in (400, 600, 800, 1200)
     ]
     found = answered(rows, replace(ASKED, horizons=(Horizon(400), Horizon(1200)))).findings
-    depths = [match.optima[0].optimal_depth or 0 for match in found]
+    depths = [match.optima[0].expected_depth or 0 for match in found]
 
     assert [match.optima[0].tokens for match in found] == [400, 1200]
     assert depths[0] in (3, 4, 5)

@@ -94,11 +94,11 @@ def test_a_family_of_which_each_shape_has_every_one_has_answers_of_its_own() -> 
     found = answered(rows)
 
     assert [part.title for part in found.findings] == ["t, family=a", "t, family=b"]
-    depths = [part.optima[0].optimal_depth for part in found.findings]
+    depths = [part.optima[0].expected_depth for part in found.findings]
     assert depths[0] in (BEST - 1, BEST, BEST + 1)
     assert depths[1] in range(10, 15)
     told = answered(rows, replace(ASKED, by=("family",)))
-    assert [part.optima[0].optimal_depth for part in told.findings] == depths
+    assert [part.optima[0].expected_depth for part in told.findings] == depths
 
 
 def test_a_value_that_every_shape_has_alone_is_held() -> None:
