@@ -95,9 +95,9 @@ DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
-MOST_LINES = 42_971
+MOST_LINES = 42_980
 """Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
-writes here what for. 164 for one depth of a budget, and `--depth` with the cost of another."""
+writes here what for. 173 for one depth of a budget, and `--depth` with the cost of another."""
 MOST_FILES = 15
 """Most modules of a folder, beside its `__init__`."""
 LARGER_FOLDERS = {

@@ -339,6 +339,8 @@ class Location:
     """Nats by which the worst depth of the interval may be worse than the best (95 %)."""
     chance_of_cost: float
     """Probability that `depth` costs more than `PLATEAU_WIDTH` against the best."""
+    answer_cost: float
+    """Expected loss at `answer` above that at `depth`, nats."""
     chance_for_answer: float
     """The same probability for `answer`."""
     rivals: tuple[int, ...]
@@ -389,11 +391,12 @@ def _judged(
         )
         return Verdict(Kind.PLATEAU, flat_interval)
     below, above = _around(location)
-    unlike = below < above and location.answer not in location.plateau
-    if above >= TOO_WIDE * below or unlike:
-        remedy = TheseDepths((location.depth,), tuple(tested))
+    remedy = TheseDepths((location.depth,), tuple(tested))
+    if above >= TOO_WIDE * below:
         cause = BetweenTested(location.interval, below, above)
         return Verdict(Kind.INSUFFICIENT, cause, remedy)
+    if location.answer_cost > PLATEAU_WIDTH:
+        return Verdict(Kind.INSUFFICIENT, _cost_of(location), remedy)
     return Verdict(Kind.IDENTIFIED, NarrowInterval(location.interval, (tested[0], tested[-1])))
 
 
@@ -453,7 +456,7 @@ def _around(location: Location) -> tuple[int, int]:
 
 def _may_cost_more(estimates: DepthEstimates, location: Location) -> Verdict:
     """The verdict where the answer may cost too much against others."""
-    cause = MayCostMore(location.answer, location.chance_for_answer, location.rivals)
+    cause = _cost_of(location)
     trained = {estimate.depth: estimate.trials for estimate in estimates.depths}
     new = tuple(sorted({location.depth, *location.rivals} - set(trained)))
     if new:
@@ -461,6 +464,10 @@ def _may_cost_more(estimates: DepthEstimates, location: Location) -> Verdict:
     seeds = max(FEWEST_SEEDS, 1 + max(trained[depth] for depth in location.rivals))
     remedy = Seeds(seeds) if seeds <= MOST_SEEDS else MoreTokens(seeds)
     return Verdict(Kind.INSUFFICIENT, cause, remedy)
+
+
+def _cost_of(location: Location) -> MayCostMore:
+    return MayCostMore(location.answer, location.chance_for_answer, location.rivals)
 
 
 def _flat_or_noisy(estimates: DepthEstimates, flat: FlatRange) -> Verdict:

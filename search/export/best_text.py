@@ -9,16 +9,16 @@ import yaml
 from fathom.search.export.other_depths import OTHERS
 
 
-class _Row(dict[str, Any]):
+class _OneLine(dict[str, Any]):
     """A mapping that YAML has on one line."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes a `_Row` on one line."""
+    """Writes a `_OneLine` on one line."""
 
 
 _Dumper.add_representer(
-    _Row, lambda dumper, row: dumper.represent_mapping("tag:yaml.org,2002:map", row, True)
+    _OneLine, lambda dumper, row: dumper.represent_mapping("tag:yaml.org,2002:map", row, True)
 )
 
 
@@ -36,4 +36,4 @@ def _with_rows(entry: Any) -> Any:
     rows = entry.get(OTHERS) if isinstance(entry, dict) else None
     if not isinstance(rows, list):
         return entry
-    return {**entry, OTHERS: [_Row(row) if isinstance(row, dict) else row for row in rows]}
+    return {**entry, OTHERS: [_OneLine(row) if isinstance(row, dict) else row for row in rows]}

@@ -103,6 +103,8 @@ def test_a_minimum_between_tested_depths_is_not_the_answer_but_asked_for() -> No
     assert found.expected_depth == 5
     assert found.optimal_depth in (4, 6), "the best that was trained"
     assert found.kind is Kind.INSUFFICIENT, "which is clearly worse"
+    assert isinstance(found.verdict.cause, MayCostMore)
+    assert found.verdict.cause.depth == found.optimal_depth
     assert found.verdict.remedy == TheseDepths((5,), (2, 3, 4, 6, 8))
 
 
@@ -265,7 +267,7 @@ def test_the_width_of_the_interval_decides_the_kind(
     location = Location(
         depth=min(interval[0] + 1, 7), answer=3, shallowest=3, interval=interval, plateau=(3,),
         shallow_share=0.0, deep_share=0.1, difference=difference, interval_difference=difference,
-        chance_of_cost=0.01, chance_for_answer=0.01, rivals=(4,), tested=DEPTHS,
+        chance_of_cost=0.01, answer_cost=0.0, chance_for_answer=0.01, rivals=(4,), tested=DEPTHS,
     )  # fmt: skip
     assert judge(records, estimate_depths(records), location).kind is kind
 
@@ -285,7 +287,8 @@ def test_a_depth_that_may_cost_more_is_not_identified(
     location = Location(
         depth=3, answer=3, shallowest=2, interval=(2, 4), plateau=(2, 3), shallow_share=0.0,
         deep_share=0.0, difference=difference, interval_difference=difference,
-        chance_of_cost=chance, chance_for_answer=chance, rivals=(2,), tested=DEPTHS,
+        chance_of_cost=chance, answer_cost=0.0, chance_for_answer=chance, rivals=(2,),
+        tested=DEPTHS,
     )  # fmt: skip
     assert judge(records, estimate_depths(records), location).kind is kind
 
