@@ -96,9 +96,9 @@ DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
-MOST_LINES = 43_561
+MOST_LINES = 43_747
 """Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
-writes here what for: 298 for ASHA in virtual time, its journal and its part of the plan."""
+writes here what for: 298 for ASHA in virtual time, 173 for one depth of a budget and `--depth`."""
 MOST_FILES = 15
 """Most modules of a folder, beside its `__init__`."""
 LARGER_FOLDERS = {

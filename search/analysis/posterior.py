@@ -75,6 +75,10 @@ class Posterior:
         counts = np.bincount(self.best - self.depths[0], minlength=len(self.depths))
         return counts / len(self.best)
 
+    def mean_loss(self, depth: int) -> float:
+        """Expected loss of a depth of the range, nats."""
+        return float(self.losses[:, depth - self.depths[0]].mean())
+
     def cheapest(self, depths: NDArray[np.int64]) -> int:
         """The depth with the lowest expected regret among these depths of the range."""
         expected = self.regrets[:, depths - self.depths[0]].mean(axis=0)

@@ -63,7 +63,7 @@ class Buying:
             case v.NoneFinishedBeyond(end, _):
                 yield from ((depth, BEYOND.format(end)) for depth in self._paused_beyond(end))
             case v.BetweenTested():
-                yield from ((depth, NEW) for depth in (known.optimal_depth,) if depth)
+                yield from ((depth, NEW) for depth in (known.expected_depth,) if depth)
             case v.BelowMeasured(depth):
                 yield depth, NEW
             case v.MayCostMore() | v.NoiseHidesDepth() | v.SearchUnfinished():

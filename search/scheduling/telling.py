@@ -61,11 +61,12 @@ def is_wide(optimum: Located) -> bool:
 
 def doubt_of(posterior: Posterior, optimum: Located) -> Array:
     """What is in doubt about an answer, (draws,): ln of the best depth, or where the interval is
-    narrow the loss of the answer's depth above the lowest of each draw, nats."""
+    narrow what the depth that is expected to cost least lies above the lowest of each draw, nats.
+    """
     if is_wide(optimum):
         spread: Array = np.log(posterior.lowest)
         return spread
-    regrets: Array = posterior.regrets[:, optimum.optimal_depth - posterior.depths[0]]
+    regrets: Array = posterior.regrets[:, optimum.expected_depth - posterior.depths[0]]
     return regrets
 
 

@@ -230,7 +230,7 @@ class ConfirmConfig(Group):
 
     depths: Positive = 8
     """Largest number of depths that are trained to the end: the best ones so far, then those that
-    narrow the interval most."""
+    narrow the interval most, and the answer itself."""
     seeds: Positive = 4
     """Largest number of trainings of a depth: the best ones are repeated until the noise between
     seeds is known."""
