@@ -13,7 +13,8 @@ number of workers nor the order in which trials arrive changes what is drawn.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import optuna
@@ -58,17 +59,22 @@ class ShapeSampler:
 
     def draw(self, index: int, visible: Sequence[TrialRecord]) -> Shape:
         """The shape of the budget's exploring trial `index`, from 0; `visible` has those before it,
-        in their order, as far as they may be known."""
-        study = optuna.create_study(sampler=self._build_sampler(index))
+        in their order, as far as they may be known.
+
+        Raises:
+            PlanError: if a sampler that the study names by its import path fails.
+        """
         ends = forecasts_by_trial(visible)
         earlier = [self._frozen(record, ends.get(record.spec.trial)) for record in visible]
-        if self._config.own_sampler:
-            self._replay(study, earlier)
-        else:
-            study.add_trials(earlier)
-        if shape := self._queued(index):
-            study.enqueue_trial(self._point(shape))
-        return self._nearest(study.ask(self._space).params, visible)
+        with _failures_named(self._config):
+            study = optuna.create_study(sampler=self._build_sampler(index))
+            if self._config.own_sampler:
+                self._replay(study, earlier)
+            else:
+                study.add_trials(earlier)
+            if shape := self._queued(index):
+                study.enqueue_trial(self._point(shape))
+            return self._nearest(study.ask(self._space).params, visible)
 
     def _build_sampler(self, index: int) -> BaseSampler:
         """Optuna's sampler for the draw of trial `index`."""
@@ -168,10 +174,19 @@ def check_sampler(config: StudyConfig) -> None:
         "depth": IntDistribution(1, 1000, log=True),
         RATIO: FloatDistribution(0.01, 100.0, log=True),
     }
-    try:
+    with _failures_named(config):
         for loss in (3.0, 2.0):
             study.tell(study.ask(space), loss)
+
+
+@contextmanager
+def _failures_named(config: StudyConfig) -> Iterator[None]:
+    """Says in one line that a sampler which the study names by its import path has failed."""
+    try:
+        yield
     except Exception as error:
+        if not config.own_sampler or isinstance(error, PlanError):
+            raise
         raise PlanError(
             f"sampler {config.own_sampler} must draw a depth and a feed-forward ratio, and learn "
             f"from losses, got {one_line(error)}; choose another",

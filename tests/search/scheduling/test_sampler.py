@@ -13,6 +13,7 @@ from fathom.models.shape import Shape
 from fathom.search.records import Outcome, Stage, TrialRecord, in_order_of_names
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
+from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.groups import Sampler
 from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
 
@@ -122,6 +123,20 @@ def test_a_sampler_named_by_its_import_path_draws_by_a_seed_and_learns(tmp_path:
     assert len(shapes) == 16
     assert drawn(tmp_path / "5", 5) == shapes
     assert drawn(tmp_path / "other", 5, seed=1) != shapes
+
+
+def test_a_sampler_that_fails_in_a_search_is_named_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> float:
+        raise IndexError("no more\nideas")
+
+    search = scheduler(study(trials_together=4, **NAMED), tmp_path)
+    workers = Simulation(search)
+    workers.run(events=2)
+    monkeypatch.setattr(optuna.samplers.NSGAIISampler, "infer_relative_search_space", fails)
+    with pytest.raises(PlanError, match=r"NSGAIISampler must draw .* IndexError: no more ideas;"):
+        workers.run()
 
 
 def test_a_sampler_that_keeps_its_state_with_its_trials_goes_through_them_again(
