@@ -1,5 +1,6 @@
 """The state that an earlier run left in its folder: trials ended, trials under way, the journal."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from fathom.search.record_json import (
     to_values,
 )
 from fathom.search.records import TrialRecord, with_report
-from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
+from fathom.search.run_folder import RunFolder, RunFolderError, last_attempts, read_attempts
 from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import Check, check_of
@@ -216,12 +217,14 @@ def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
     Raises:
         DamagedFileError: at a line that can't be read, that `check` refuses, or that was written
             only after lines which the other file lacks.
+        RunFolderError: if trials were scheduled by an earlier version.
     """
     truncate_torn_line(folder.records)
     truncate_torn_line(folder.journal)
     past = _past_of(folder, check, at_rest=True)
     if past.has_journal:
         _check_starts(folder, past)
+    _check_assigned(folder, past)
     return past
 
 
@@ -236,6 +239,20 @@ def _check_starts(folder: RunFolder, past: Past) -> None:
         if starts[trial] < 0:
             problem = f"the journal beside it lacks the beginning of {trial}, so its end is lost"
             raise damaged_line(folder.records, number, problem)
+
+
+def _check_assigned(folder: RunFolder, past: Past) -> None:
+    """Refuses trials of a search under way that were not assigned in virtual time."""
+    decided = itertools.chain.from_iterable(past.decisions.values())
+    assigned = {decision.job.trial for decision in decided if isinstance(decision, Assigned)}
+    for record in (*past.attempts, *past.running.records.values()):
+        is_settled = past.confirmations.get(record.spec.budget) == ()
+        if not is_settled and record.spec.trial not in assigned:
+            raise RunFolderError(
+                f"the search in {folder.path} began with an earlier version, whose early "
+                "stopping waited for all trials, and can't be resumed; `fathom analyse` reads it, "
+                "and under another `study` name it begins again"
+            )
 
 
 def _past_of(folder: RunFolder, check: Check, *, at_rest: bool) -> Past:

@@ -27,7 +27,7 @@ from fathom.search.records import (
     with_report,
     without_known_points,
 )
-from fathom.search.run_folder import UNFINISHED, RunFolder, RunFolderError
+from fathom.search.run_folder import UNFINISHED, RunFolder
 from fathom.search.scheduling.budget_state import BudgetState, new_record
 from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
 from fathom.search.scheduling.halving import halving_rule
@@ -307,12 +307,7 @@ class Scheduler:
         self._notify(record)
 
     def _recover(self, past: Past) -> None:
-        """Continues from the state that an earlier run left in the folder.
-
-        Raises:
-            RunFolderError: if trials of it were not scheduled by this rule, but by that of an
-                earlier version.
-        """
+        """Continues from the state that an earlier run left in the folder."""
         for half in self.folder.marker.parent.glob(f"*{UNFINISHED}"):
             half.unlink(missing_ok=True)
         self.folder.ending.unlink(missing_ok=True)  # of a search that was killed while it ended
@@ -322,14 +317,3 @@ class Scheduler:
         for params, search in self.budgets.items():
             for decided in past.decisions.get(params, ()):
                 self._apply(search, decided)
-            self._check_scheduled(search)
-
-    def _check_scheduled(self, search: BudgetState) -> None:
-        of_budget = (r for r in self.live.values() if r.spec.budget == search.budget.params)
-        records = (*search.ended, *of_budget)
-        if not search.settled and any(record.spec.trial not in search.specs for record in records):
-            raise RunFolderError(
-                f"the search in {self.folder.path} began with an earlier version, whose early "
-                "stopping waited for all trials, and can't be resumed; `fathom analyse` reads it, "
-                "and under another `study` name it begins again"
-            )
