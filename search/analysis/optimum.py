@@ -238,6 +238,7 @@ def find_with_posterior(
         return _with_tokens_of_shape(_not_located(records, estimates), records), None
     generator = np.random.default_rng([seed, budget])
     posterior = find_posterior(points, estimates.repeats, generator, draws=draws)
+    posterior = posterior.in_steps(records[0].spec.shape.depth_step)
     optimum = _located(records, estimates, points, posterior, trained=trained)
     if optimum.kind is not Kind.INSUFFICIENT and (cause := _below_measured(optimum)):
         remedy = TheseDepths((cause.depth,), tuple(points.depths.tolist()))
@@ -370,7 +371,7 @@ def _plateau(posterior: Posterior, depth: int) -> tuple[int, ...]:
     """The depths around `depth`, without a gap, that lie within `PLATEAU_WIDTH` of the best with
     `PLATEAU_PROBABILITY` or more."""
     close = posterior.closeness(PLATEAU_WIDTH) >= PLATEAU_PROBABILITY
-    first = last = depth - int(posterior.depths[0])
+    first = last = int(posterior.at(depth))
     while first > 0 and close[first - 1]:
         first -= 1
     while last < len(close) - 1 and close[last + 1]:
@@ -392,7 +393,7 @@ def _likeliest_first(posterior: Posterior) -> tuple[tuple[int, float], ...]:
 
 def _costs(posterior: Posterior, best: int) -> tuple[DepthCost, ...]:
     """What each depth of the range costs against the best one."""
-    above = posterior.losses - posterior.losses[:, [best - int(posterior.depths[0])]]
+    above = posterior.losses - posterior.losses[:, [posterior.at(best)]]
     lows, highs = np.quantile(above, [0.025, 0.975], axis=0).tolist()
     rows = zip(posterior.depths.tolist(), above.mean(axis=0).tolist(), lows, highs, strict=True)
     return tuple(

@@ -188,7 +188,7 @@ class Buying:
         known, posterior = self.optimum, self._posterior
         if posterior is None or not isinstance(known, Located):
             return None
-        if not posterior.depths[0] <= depth <= posterior.depths[-1]:
+        if depth not in posterior.depths:
             return None
         return doubt_left(posterior, doubt_of(posterior, known), depth)
 

@@ -173,7 +173,8 @@ def test_a_trial_that_never_pauses_goes_on_at_once_and_counts_at_each_rung() -> 
 
 @pytest.mark.parametrize("last", ["comes to its rung", "diverges"])
 def test_no_trial_is_drawn_before_the_first_ones_were_taken_at_their_first_rung(last: str) -> None:
-    search = driven([1.0, 2.0, 3.0, 4.0], diverges={"2": 10} if last == "diverges" else {})
+    lost = {"2": 10} if last == "diverges" else {}
+    search = Driven(virtual_time(), Given([1.0, 2.0, 3.0, 4.0]), diverges=lost)
     search.time.at_once = 3
     search.fill()
     search.take()
