@@ -4,10 +4,9 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
-from annotated_types import Gt
-
+from fathom.objectives.keys import Positive
 from fathom.search.json_lines import damaged_line, read_as, truncate_torn_line
 from fathom.search.record_json import (
     EVENT,
@@ -52,7 +51,7 @@ class ConfirmingBatch:
 class LaterFirstRung:
     """The decision that no trial pauses before these tokens any more."""
 
-    first_rung: Annotated[int, Gt(0)]
+    first_rung: Positive
 
 
 Decided = Assigned | Taken | Closing | ConfirmingBatch | LaterFirstRung
