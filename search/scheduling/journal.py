@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fathom.objectives.keys import Positive
 from fathom.search.json_lines import damaged_line, read_as, truncate_torn_line
 from fathom.search.record_json import (
     EVENT,
@@ -51,7 +50,7 @@ class ConfirmingBatch:
 class LaterFirstRung:
     """The decision that no trial pauses before these tokens any more."""
 
-    first_rung: Positive
+    first_rung: int
 
 
 Decided = Assigned | Taken | Closing | ConfirmingBatch | LaterFirstRung
@@ -179,6 +178,8 @@ class Past:
             case ConfirmingBatch(choices):
                 self.confirmations[budget] = choices
             case LaterFirstRung(first_rung):
+                if first_rung < 1:
+                    raise ValueError("`first_rung` must be tokens")
                 self.first_rungs[budget] = first_rung
                 self.confirmations.pop(budget, None)  # as more trials will finish
 
