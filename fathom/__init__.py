@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["DepthSampler", "ShapeSpace", "Study", "analyse", "load", "run", "run_horizons"]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(importlib.import_module("fathom.search.api"), name)

@@ -210,6 +210,12 @@ class Shape:
         return 2 if self.encoder_depth else 1
 
     @property
+    def depth_step(self) -> int:
+        """Layers between two depths with the same split between encoder and decoder; 1 without an
+        encoder."""
+        return self.depth // math.gcd(self.encoder_depth, self.decoder_depth)
+
+    @property
     def cross_layers(self) -> int:
         """Layers with attention to an encoder's output: those of a decoder that has an encoder."""
         return self.decoder_depth if self.encoder_depth else 0

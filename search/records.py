@@ -181,6 +181,15 @@ class TrialRecord:
         return self.parameters or self.spec.shape.size(self.spec.count)
 
     @property
+    def is_over(self) -> bool:
+        """True if the trial has ended and can't be resumed."""
+        return self.outcome not in (None, Outcome.STOPPED)
+
+    def has_come_to(self, rung: int) -> bool:
+        """True if the trial was judged at a rung or a later one, or has ended."""
+        return self.is_over or any(reached >= rung for reached in self.rungs)
+
+    @property
     def tokens(self) -> int:
         """Training tokens seen at the last evaluation."""
         return self.curve[-1].tokens if self.curve else 0

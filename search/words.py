@@ -103,16 +103,17 @@ def cause_text(cause: v.Cause) -> str:
                 f"the 95 % interval, {both_ends(interval)}, spans less than a factor of "
                 f"{v.TOO_WIDE} and ends inside the range of depths that finished, {first} to {last}"
             )
-        case v.FlatRange((first, last), difference):
+        case v.FlatRange((first, last), difference, answer, shallowest):
             return (
                 f"depths {first} to {last} can't be told apart by {v.PLATEAU_WIDTH} nats, and none "
-                f"of them is worse than the best by more than {difference:.3f} (95 %); the "
-                f"shallowest, {first}, is the cheapest to serve"
+                f"of them is worse than the best by more than {difference:.3f} (95 %); "
+                f"{_to_train(answer, shallowest)}"
             )
-        case v.FlatInterval((low, high), difference):
+        case v.FlatInterval((low, high), difference, answer, shallowest):
             return (
                 f"any depth of the 95 % interval, {low} to {high}, may be the best, and none of "
-                f"them is worse than the best by more than {difference:.3f} nats (95 %)"
+                f"them is worse than the best by more than {difference:.3f} nats (95 %); "
+                f"{_to_train(answer, shallowest)}"
             )
         case v.BetweenTested(interval, below, above):
             return (
@@ -180,6 +181,14 @@ def _nothing_text(nothing: v.NoRemedy) -> str:
         case v.Lack.ALL_PLANNED:
             why = f"the plan has every depth of a shape that meets {budget} already ({depths})"
     return f"{why}; drop this budget"
+
+
+def _to_train(answer: int, shallowest: int) -> str:
+    """Returns which depth of a plateau to train, and why."""
+    chosen = f"train depth {answer}, which is expected to cost least"
+    if answer == shallowest:
+        return f"{chosen} and is the cheapest to serve"
+    return f"{chosen}; the shallowest, {shallowest}, is the cheapest to serve"
 
 
 def _train_too(depths: tuple[int, ...]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import fathom
 from tests.support.command_line import Done, run
 from tests.support.places import ROOT
 
@@ -39,6 +40,10 @@ def occupied(tmp_path: Path) -> Path:
 
 
 @pytest.mark.drill
+def test_an_editor_finds_the_names_of_the_package() -> None:
+    assert {*fathom.__all__} <= {*dir(fathom)}
+
+
 def test_a_search_imports_nothing_of_the_folder_that_it_starts_in(occupied: Path) -> None:
     changes = [word for change in SMALL for word in ("--set", change)]
     study = ROOT / "configs" / "tiny.yaml"

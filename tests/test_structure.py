@@ -96,10 +96,9 @@ DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
-MOST_LINES = 43_276
+MOST_LINES = 43_780
 """Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
-writes here what for: Optuna's samplers, of which anybody may use ours and name theirs, and 14 that
-wait for a slow store of MLflow."""
+writes here what for: 298 for ASHA in virtual time, 173 for one depth of a budget and `--depth`."""
 MOST_FILES = 15
 """Most modules of a folder, beside its `__init__`."""
 LARGER_FOLDERS = {
@@ -108,7 +107,7 @@ LARGER_FOLDERS = {
     "search/tracking": 19,
     "search/tables": 21,
     "search/report": 18,
-    "search/study/planning": 17,
+    "search/study/planning": 18,  # the virtual time that both plan and scheduler run
     "objectives": 17,
 }
 """Folders that have more -> how many they may have, until rooms divide them. Whoever raises one

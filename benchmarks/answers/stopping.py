@@ -26,7 +26,7 @@ from benchmarks.worlds.curve_tables import SizeClass, corrected, read_runs, size
 from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.groups import StoppingConfig
+from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.tables.runs import Run, TableError
 from fathom.search.tables.sizes import runs_near, size_classes, size_slope
 
@@ -34,6 +34,8 @@ GRACES = (0.006, 0.011, 0.029, 0.057, 0.11, 0.25)
 """Shares of the horizon before which stock ASHA stops nothing."""
 STOCK_ETAS = (2.0, 3.0, 4.0)
 FIRST_RUNGS = (0.006, 0.008, 0.011, 0.015, 0.02, 0.03, 0.045, 0.0625, 0.09, 0.125, 0.18, 0.25)
+OUR_ORDERS = 20
+"""Orders of draws for a setting of our rule, of which results are means."""
 OUR_ETAS = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 FIXED = {
     "default": StoppingConfig(),
@@ -85,10 +87,19 @@ def compare(arguments: argparse.Namespace) -> Iterator[Comparison]:
             slots=slots,
             orders=arguments.orders,
             seed=arguments.seed,
+            rule=arguments.rule,
         )
 
 
-def compare_class(title: str, some: SizeClass, *, slots: int, orders: int, seed: int) -> Comparison:
+def compare_class(
+    title: str,
+    some: SizeClass,
+    *,
+    slots: int,
+    orders: int,
+    seed: int,
+    rule: StoppingMethod = StoppingMethod.ASHA,
+) -> Comparison:
     """Compares all settings of both rules on the same orders of arrival."""
     stage = Races(some)
 
@@ -96,8 +107,10 @@ def compare_class(title: str, some: SizeClass, *, slots: int, orders: int, seed:
         return Setting(name, survival(stage, make, slots=slots, orders=orders, seed=seed))
 
     def ours(name: str, config: StoppingConfig) -> Setting:
-        # One order stands for all: our rule compares no trial before all have come.
-        return replayed(name, partial(stage.ours, config), 1)
+        # Where no trial is compared before all have come, one order of draws stands for all.
+        config = config.model_copy(update={"rule": rule})
+        few = OUR_ORDERS if rule is StoppingMethod.ASHA else 1
+        return replayed(name, partial(stage.ours, config), min(orders, few))
 
     return Comparison(
         title=title,
@@ -235,6 +248,7 @@ def _arguments() -> argparse.Namespace:
     add("--slope", type=float, help="nats per ln parameters; estimated in the class if not given")
     add("--slots", type=int, nargs="+", default=[1, 4], help="trials at a time")
     add("--orders", type=int, default=400, help="random orders of arrival")
+    add("--rule", type=StoppingMethod, default=StoppingMethod.ASHA, help="asha or synchronous")
     add("--seed", type=int, default=0)
     add("--figure", type=Path, help="draw tokens against survival here, PNG or SVG")
     return parser.parse_args()

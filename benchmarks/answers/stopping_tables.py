@@ -30,11 +30,10 @@ from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count
 from fathom.search.scheduling.halving import TOO_CLOSE
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.groups import StoppingConfig
+from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.tables.runs import TableError
 from fathom.search.tables.sizes import WIDTH, size_classes, size_slope
 
-DEFAULT = StoppingConfig()
 FIRST_RUNGS = (0.0625, 0.09, 0.125, 0.16, 0.2)
 ETAS = (2.0, 2.5, 3.0, 4.0)
 CLOSE = (0.0, 0.15, 0.3, 0.5, 1.0)
@@ -46,6 +45,8 @@ FEW_TOKENS = 0.45
 """Share of the tokens of training everything."""
 ENOUGH = 0.9
 """Share of the comparisons that a rule must pass to be chosen."""
+ORDERS = 5
+"""Orders in which the trials of a class are drawn, of which results are means."""
 CUT_FROM = 0.9
 """A table is cut at horizons below this share of its own."""
 
@@ -96,13 +97,16 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     stages = [(case, Races(case.some)) for case in cases]
-    found = [_outcome(case, stage, DEFAULT, TOO_CLOSE) for case, stage in stages]
+    default = StoppingConfig(rule=arguments.rule)
+    found = [_outcome(case, stage, default, TOO_CLOSE) for case, stage in stages]
     print("\n".join(markdown(found)), flush=True)
     if arguments.choose:
         rules = itertools.product(FIRST_RUNGS, ETAS, CLOSE)
         tried = {
             f"first rung {first:g}, eta {eta:g}, within {close:g} errors": [
-                _outcome(case, stage, StoppingConfig(first_rung=first, eta=eta), close)
+                _outcome(
+                    case, stage, default.model_copy(update={"first_rung": first, "eta": eta}), close
+                )
                 for case, stage in stages
             ]
             for first, eta, close in rules
@@ -220,9 +224,10 @@ def _by_table(found: Sequence[StoppingOutcome]) -> dict[str, list[StoppingOutcom
 def _outcome(
     case: StoppingCase, stage: Races, config: StoppingConfig, too_close: float
 ) -> StoppingOutcome:
-    # One order of arrival stands for all: no trial is compared before all have come.
     make = partial(stage.ours, config, too_close)
-    return StoppingOutcome(case, survival(stage, make, slots=1, orders=1, seed=0))
+    # Where no trial is compared before all have come, one order of draws stands for all.
+    orders = ORDERS if config.rule is StoppingMethod.ASHA else 1
+    return StoppingOutcome(case, survival(stage, make, slots=1, orders=orders, seed=0))
 
 
 def _sizes(some: SizeClass, count: str) -> str:
@@ -246,6 +251,7 @@ def _arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("tables", type=Path, nargs="+", help="learning curves: CSV, or run folders")
     add("--cut", dest="cuts", type=parse_count, nargs="+", default=[], help="horizons, such as 58B")
+    add("--rule", type=StoppingMethod, default=StoppingMethod.ASHA, help="asha or synchronous")
     add("--choose", action="store_true", help="choose a rule with each table left out")
     return parser.parse_args()
 

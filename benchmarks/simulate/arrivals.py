@@ -4,8 +4,8 @@ The arrival model, in full: every run of the class is a trial; they start in a r
 at a time, the next as soon as one ends. A trial trains at the speed that the table gives it
 (seconds_per_step), so trials reach rungs at different times and in another order than they started
 in. Stock ASHA judges a trial when it gets to a rung, by those that came before it, and one that it
-stops is gone for good. By our rule all pause at a rung, and those that are promoted resume once no
-trial runs and none is to come.
+stops is gone for good. Our rule takes its trials through virtual time, so the speeds of the table
+change nothing: only the order of the draws does.
 """
 
 import heapq
@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,11 +23,14 @@ from benchmarks.worlds.curve_tables import SizeClass
 from fathom.models.shape import Count
 from fathom.search.analysis.forecast import RungForecast, forecast_ranking
 from fathom.search.analysis.rung_value import rung_value
-from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.records import CurvePoint, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import TOO_CLOSE, HalvingRule
-from fathom.search.study.keys.groups import StoppingConfig
+from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
+from fathom.search.study.planning.virtual_time import VirtualTime, explore
 from fathom.search.tables.sizes import sized_shape
 
+TOGETHER = 16
+"""Virtual workers, as many as a study has by default."""
 LAST_RUNG = 0.8
 """Share of the horizon where a study's cool-down begins, after which it has no rung."""
 
@@ -48,7 +51,7 @@ class StoppingRule(Protocol):
         """True if trials were promoted only because they were too close to the best to tell."""
 
 
-MakeRule = Callable[[], StoppingRule]
+MakeRule = Callable[[], "StoppingRule | OurHalving"]
 """Creates a stopping rule that has seen no trial."""
 
 
@@ -104,35 +107,72 @@ class OurHalving:
     races: "Races"
     rule: HalvingRule
     rungs: Sequence[int]
-    records: dict[int, TrialRecord] = field(default_factory=dict)
-    """Row of the class -> record of the trial, up to its last rung."""
+    workers: int = TOGETHER
+    """Virtual workers, or real ones where results are taken as they come."""
+    order: Sequence[int] = ()
+    """Rows of the class in the order in which they are drawn."""
+    at_once: int = 0
+    """Number of first draws that the later ones wait for at the first rung."""
+    waits: bool = False
+    """True for the synchronous rule."""
+    begun: int = 0
+    time: VirtualTime = field(init=False)
 
-    def goes_on(self, trial: int, rung: int) -> bool:
-        """Records that the trial has reached the rung; True if it does not pause there."""
-        tokens = self.races.tokens[rung]
-        before = self.records.get(trial, self.races.records[trial])
-        value = self.races.values[trial][rung]
-        record = replace(before, outcome=None, rungs=before.rungs | {tokens: value})
-        self.records[trial] = record
-        pauses = self.rule.pauses(record, tokens)
-        if pauses:
-            self.records[trial] = replace(record, outcome=Outcome.STOPPED)
-        return not pauses
+    def __post_init__(self) -> None:
+        tokens = self.races.tokens
+        self.time = VirtualTime(
+            workers=self.workers,
+            rungs=tuple(tokens[rung] for rung in self.rungs),
+            horizon=tokens[-1],
+            eta=self.rule.eta,
+            at_once=self.at_once,
+            waits=self.waits,
+        )
 
-    def resume(self) -> tuple[int, int] | None:
-        """The first trial that the rule resumes now, and the rung at which it paused."""
-        names = self.rule.resumed(tuple(self.records.values()))
-        if not names:
-            return None
-        trial = int(names[0])
-        record = self.records[trial] = replace(self.records[trial], outcome=None)
-        return trial, self.races.tokens.index(max(record.rungs))
+    def drawn(self) -> str:
+        """The next trial in the order."""
+        self.begun += 1
+        return str(self.order[self.begun - 1])
+
+    def pauses(self, trial: str, rung: int) -> bool:
+        """True: every trial pauses at every rung."""
+        return True
+
+    def ranked(self, trials: Sequence[str], rung: int) -> Sequence[str]:
+        """The trials at a rung, the best forecast first."""
+        return self.rule.ranked(self._records(trials), rung)
+
+    def kept(self, trials: Sequence[str], rung: int) -> Sequence[str]:
+        """The trials that train beyond a rung to which no more will come."""
+        return self.rule.promoted(self._records(trials), rung)
+
+    @property
+    def all_drawn(self) -> bool:
+        """True if every trial has begun."""
+        return self.begun == len(self.order)
+
+    def finished(self) -> tuple[tuple[int, ...], float]:
+        """The trials that finish, and the tokens that all of them train."""
+        whole = len(self.time.over) * self.time.horizon
+        paused = sum(rung * len(self.time.waiting(rung)) for rung in self.time.rungs)
+        ended = tuple(trial for trial in self.order if str(trial) in self.time.over)
+        return ended, float(whole + paused)
 
     @property
     def waited(self) -> bool:
         """True if trials were promoted only because they were too close to the best to tell."""
-        came = tuple(self.records.values())
-        return any(self.rule.undecided(came, self.races.tokens[rung]) for rung in self.rungs)
+        return any(
+            self.rule.undecided(self._records(tuple(self.time.standing[rung])), rung)
+            for rung in self.time.rungs
+        )
+
+    def _records(self, trials: Sequence[str]) -> list[TrialRecord]:
+        """Records of trials that have come as far as they stand."""
+        places = [self.time.places[trial] for trial in trials]
+        return [
+            self.races.record_at(int(trial), place)
+            for trial, place in zip(trials, places, strict=True)
+        ]
 
 
 @dataclass
@@ -141,6 +181,7 @@ class Races:
 
     some: SizeClass
     _known: dict[tuple[object, ...], dict[str, RungForecast]] = field(default_factory=dict)
+    _at: dict[tuple[int, int], TrialRecord] = field(default_factory=dict)
 
     @cached_property
     def paces(self) -> list[float]:
@@ -173,11 +214,22 @@ class Races:
             self._known[key] = forecast_ranking(by_row, rung)
         return self._known[key]
 
-    def ours(self, config: StoppingConfig, too_close: float = TOO_CLOSE) -> StoppingRule:
+    def ours(
+        self, config: StoppingConfig, too_close: float = TOO_CLOSE, **options: Any
+    ) -> OurHalving:
         """The rule of a real run on this class."""
-        rungs = rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
         rule = HalvingRule(eta=config.eta, ranking=self.ranking, too_close=too_close)
-        return OurHalving(self, rule, rungs)
+        rungs = rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
+        waits = config.rule is StoppingMethod.SYNCHRONOUS
+        return OurHalving(self, rule, rungs, waits=waits, **options)
+
+    def record_at(self, trial: int, tokens: int) -> TrialRecord:
+        """A trial that has come to every evaluation up to these tokens as to a rung."""
+        if (trial, tokens) not in self._at:
+            values = zip(self.tokens, self.values[trial], strict=True)
+            rungs = {at: value for at, value in values if at <= tokens}
+            self._at[trial, tokens] = replace(self.records[trial], rungs=rungs)
+        return self._at[trial, tokens]
 
     def stock(self, grace: float, eta: float) -> StoppingRule:
         """Ray's rule on this class."""
@@ -217,9 +269,13 @@ def survival(stage: Races, make: MakeRule, *, slots: int, orders: int, seed: int
 
 
 def replay(
-    stage: Races, rule: StoppingRule, order: Sequence[int], slots: int
+    stage: Races, rule: StoppingRule | OurHalving, order: Sequence[int], slots: int
 ) -> tuple[tuple[int, ...], float]:
     """The trials that finish, and the tokens that all of them train."""
+    if isinstance(rule, OurHalving):
+        rule.order = order
+        explore(rule.time, rule)
+        return rule.finished()
     tokens, paces = stage.some.tokens, stage.paces
     stations = [*rule.rungs, len(tokens) - 1]
     waiting, finished, now, spent = iter(order), [], 0.0, 0.0

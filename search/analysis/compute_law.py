@@ -112,7 +112,7 @@ def fit_compute_law(optima: Sequence[Optimum]) -> ComputeLaw | None:
     if len({flops for _, flops, _ in points}) < FEWEST_BUDGETS:
         return None
     compute = np.array([flops for _, flops, _ in points])
-    losses = np.array([optimum.loss for optimum, _, _ in points])
+    losses = np.array([optimum.expected_loss for optimum, _, _ in points])
     errors = np.array([max(LEAST_ERROR, error) for _, _, error in points])
     middle = float(np.exp(np.log(compute).mean()))
     tokens = [optimum.tokens for optimum, _, _ in points]

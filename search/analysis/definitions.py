@@ -5,12 +5,13 @@ from fathom.search.records import Outcome
 
 
 def not_ruled_out(optimum: Optimum) -> tuple[int, ...]:
-    """Returns the depths of the plateau that finished, ascending, with the best depth.
+    """Returns the answer and the depths of the plateau that finished, ascending.
 
     The plateau reads depths off a curve; one that never finished has no loss to show.
     """
     finished = {estimate.depth for estimate in optimum.depths}
-    return tuple(d for d in optimum.plateau if d in finished or d == optimum.optimal_depth)
+    answer = {optimum.optimal_depth} if optimum.optimal_depth else set[int]()
+    return tuple(sorted(answer.union(finished.intersection(optimum.plateau))))
 
 
 def lowest_mean(optimum: Optimum) -> float | None:

@@ -94,7 +94,7 @@ def _lowest(optimum: Located) -> LowestLoss:
     return LowestLoss(
         params=optimum.budget,
         tokens=optimum.tokens,
-        loss=optimum.loss,
+        loss=optimum.expected_loss,
         error=max(LEAST_ERROR, lowest_loss_error(optimum)),
         curvature=_curvature(optimum.curves.parabola),
     )
@@ -102,7 +102,7 @@ def _lowest(optimum: Located) -> LowestLoss:
 
 def lowest_loss_error(optimum: Located) -> float:
     """Standard error of the lowest loss, nats: that of the measured depth nearest to the best."""
-    beside = min(optimum.depths, key=lambda known: abs(log(known.depth / optimum.optimal_depth)))
+    beside = min(optimum.depths, key=lambda known: abs(log(known.depth / optimum.expected_depth)))
     return beside.standard_error
 
 

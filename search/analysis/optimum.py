@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
@@ -81,8 +82,8 @@ class BudgetAnswer:
     """Unit of `horizon`: a table may have steps, or nothing at all."""
     verdict: Verdict
     shape: Shape | None
-    """The best finished shape at the best depth, or at the tested depth lowest on the curve, or at
-    the depth with the lowest measured loss where no curve fits."""
+    """The best finished shape of the answered depth, or for a table of another one where none of
+    this depth is in it; None where no trial finished."""
     depths: tuple[DepthEstimate, ...]
     """Estimates of the depths, ascending."""
     noise: float
@@ -115,7 +116,8 @@ class Located(BudgetAnswer):
     """The best depth of a budget with three finished depths or more."""
 
     optimal_depth: int
-    """The depth that is expected to cost least against the best."""
+    """The depth that is expected to cost least against the best: of a search, of the plateau's
+    depths that finished, or of all that did where none of these has; of a table, of all depths."""
     lowest_depth: int
     """The tested depth with the lowest measured loss."""
     loss: float
@@ -142,9 +144,20 @@ class Located(BudgetAnswer):
     end of it."""
 
     @property
-    def shallowest_depth(self) -> int:
-        """The shallowest depth of the plateau, which is the cheapest to serve."""
-        return self.plateau[0]
+    def better(self) -> DepthCost | None:
+        """The depth that is expected to cost least, if it is not the answer: it did not finish."""
+        least = min(self.costs, key=lambda cost: cost.nats, default=None)
+        return least if least and least.nats < 0 else None
+
+    @property
+    def expected_depth(self) -> int:
+        """The depth that is expected to cost least, whether it finished or not."""
+        return self.better.depth if self.better else self.optimal_depth
+
+    @property
+    def expected_loss(self) -> float:
+        """Expected loss at `expected_depth`, nats per token."""
+        return self.loss + (self.better.nats if self.better else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +188,8 @@ class NotLocated(BudgetAnswer):
         return (self.optimal_depth,) if self.optimal_depth else ()
 
     @property
-    def shallowest_depth(self) -> int | None:
-        """The shallowest depth of the plateau."""
+    def expected_depth(self) -> int | None:
+        """The answer: without a curve, no other depth is expected to cost less."""
         return self.optimal_depth
 
 
@@ -194,23 +207,26 @@ def find_optima(
 
 def find_optimum(
     records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
-    errors: Mapping[Shape, float] = NO_ERRORS,
+    errors: Mapping[Shape, float] = NO_ERRORS, trained: bool = True,
 ) -> Optimum:  # fmt: skip
     """Returns the optimum of the one budget that the records are of; the same for the same seed,
     whatever the order of the records.
 
     `noise` between seeds, nats, is measured unless it is stated; `errors` are standard errors,
-    nats, that losses of shapes have besides.
+    nats, that losses of shapes have besides. Only a depth that finished is the answer, unless
+    `trained` is False.
 
     Raises:
         ValueError: when the records are of no budget or of several.
     """
-    return find_with_posterior(records, seed=seed, draws=draws, noise=noise, errors=errors)[0]
+    return find_with_posterior(
+        records, seed=seed, draws=draws, noise=noise, errors=errors, trained=trained
+    )[0]
 
 
 def find_with_posterior(
     records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
-    errors: Mapping[Shape, float] = NO_ERRORS,
+    errors: Mapping[Shape, float] = NO_ERRORS, trained: bool = True,
 ) -> tuple[Optimum, Posterior | None]:  # fmt: skip
     """Returns the optimum, and the posterior from which it is read: None with fewer than three
     finished depths."""
@@ -222,7 +238,8 @@ def find_with_posterior(
         return _with_tokens_of_shape(_not_located(records, estimates), records), None
     generator = np.random.default_rng([seed, budget])
     posterior = find_posterior(points, estimates.repeats, generator, draws=draws)
-    optimum = _located(records, estimates, points, posterior)
+    posterior = posterior.in_steps(records[0].spec.shape.depth_step)
+    optimum = _located(records, estimates, points, posterior, trained=trained)
     if optimum.kind is not Kind.INSUFFICIENT and (cause := _below_measured(optimum)):
         remedy = TheseDepths((cause.depth,), tuple(points.depths.tolist()))
         lowest = replace(
@@ -236,10 +253,10 @@ def _below_measured(optimum: Located) -> BelowMeasured | None:
     """The cause of a verdict that the expected loss lies further below the lowest measured one than
     a curve through the depths has any right to; None if it does not."""
     losses = [estimate.loss for estimate in optimum.depths]
-    fall, error = min(losses) - optimum.loss, max(e.standard_error for e in optimum.depths)
+    fall, error = min(losses) - optimum.expected_loss, max(e.standard_error for e in optimum.depths)
     if fall <= max(MOST_FALL * (max(losses) - min(losses)), PLATEAU_WIDTH, 2 * error):
         return None
-    return BelowMeasured(optimum.optimal_depth, optimum.loss, min(losses))
+    return BelowMeasured(optimum.expected_depth, optimum.expected_loss, min(losses))
 
 
 def _with_tokens_of_shape(optimum: Optimum, records: Sequence[TrialRecord]) -> Optimum:
@@ -253,23 +270,28 @@ def _located(
     estimates: DepthEstimates,
     points: DepthPoints,
     posterior: Posterior,
+    *,
+    trained: bool,
 ) -> Located:
-    location, curves = _locate(points, posterior), fit(points)
+    shapes = {estimate.depth: estimate.shape for estimate in estimates.depths}
+    finished = np.array(list(shapes))
+    location = _locate(points, posterior, finished if trained else posterior.depths)
+    curves, depth = fit(points), location.answer
     return Located(
         **_measured(records, estimates),
         verdict=judge(records, estimates, location),
-        optimal_depth=location.depth,
+        optimal_depth=depth,
         lowest_depth=int(points.depths[points.best]),
-        loss=float(posterior.losses[:, location.depth - points.depths[0]].mean()),
-        shape=_trained_shape(posterior, estimates, location),
+        loss=posterior.mean_loss(depth),
+        shape=shapes.get(depth) or shapes[posterior.cheapest(finished)],
         interval=location.interval,
         probabilities=_likeliest_first(posterior),
-        chance_of_cost=location.chance_of_cost,
+        chance_of_cost=location.chance_for_answer,
         **_lowest_point(posterior),
         plateau=location.plateau,
         curves=Curves(power=curves.power, parabola=curves.parabola),
         family_disagreement=_disagreement(curves),
-        costs=_costs(posterior, location.depth),
+        costs=_costs(posterior, depth),
         share_without_minimum=location.shallow_share + location.deep_share,
     )
 
@@ -312,14 +334,19 @@ def _not_located(records: Sequence[TrialRecord], estimates: DepthEstimates) -> N
     )
 
 
-def _locate(points: DepthPoints, posterior: Posterior) -> Location:
-    """The best depth with its interval, and what choosing it may cost."""
+def _locate(points: DepthPoints, posterior: Posterior, possible: NDArray[np.int64]) -> Location:
+    """The best depth with its interval, what choosing it may cost, and the answer, which is one of
+    the `possible` depths."""
     depth = posterior.cheapest(posterior.depths)
     interval, plateau = _interval(posterior, depth), _plateau(posterior, depth)
     ends = points.depths[[0, -1]]
     shallow, deep = (float(np.isclose(posterior.lowest, end).mean()) for end in ends)
+    near = possible[np.isin(possible, plateau)]
+    answer = posterior.cheapest(near if near.size else possible)
     return Location(
         depth=depth,
+        answer=answer,
+        shallowest=min(near.tolist(), default=answer),
         interval=interval,
         plateau=plateau,
         shallow_share=shallow,
@@ -327,7 +354,9 @@ def _locate(points: DepthPoints, posterior: Posterior) -> Location:
         difference=posterior.worst(plateau[0], plateau[-1]),
         interval_difference=posterior.worst(*interval),
         chance_of_cost=posterior.chance_of_cost(depth, PLATEAU_WIDTH),
-        rivals=posterior.rivals(depth, PLATEAU_WIDTH),
+        answer_cost=posterior.mean_loss(answer) - posterior.mean_loss(depth),
+        chance_for_answer=posterior.chance_of_cost(answer, PLATEAU_WIDTH),
+        rivals=posterior.rivals(answer, PLATEAU_WIDTH),
         tested=points.depths.tolist(),
     )
 
@@ -342,7 +371,7 @@ def _plateau(posterior: Posterior, depth: int) -> tuple[int, ...]:
     """The depths around `depth`, without a gap, that lie within `PLATEAU_WIDTH` of the best with
     `PLATEAU_PROBABILITY` or more."""
     close = posterior.closeness(PLATEAU_WIDTH) >= PLATEAU_PROBABILITY
-    first = last = depth - int(posterior.depths[0])
+    first = last = int(posterior.at(depth))
     while first > 0 and close[first - 1]:
         first -= 1
     while last < len(close) - 1 and close[last + 1]:
@@ -364,7 +393,7 @@ def _likeliest_first(posterior: Posterior) -> tuple[tuple[int, float], ...]:
 
 def _costs(posterior: Posterior, best: int) -> tuple[DepthCost, ...]:
     """What each depth of the range costs against the best one."""
-    above = posterior.losses - posterior.losses[:, [best - int(posterior.depths[0])]]
+    above = posterior.losses - posterior.losses[:, [posterior.at(best)]]
     lows, highs = np.quantile(above, [0.025, 0.975], axis=0).tolist()
     rows = zip(posterior.depths.tolist(), above.mean(axis=0).tolist(), lows, highs, strict=True)
     return tuple(
@@ -372,14 +401,6 @@ def _costs(posterior: Posterior, best: int) -> tuple[DepthCost, ...]:
         for depth, nats, low, high in rows
         if depth != best
     )
-
-
-def _trained_shape(posterior: Posterior, estimates: DepthEstimates, location: Location) -> Shape:
-    """The best shape of the best depth, or of the finished depth that is expected to cost least."""
-    shapes = {estimate.depth: estimate.shape for estimate in estimates.depths}
-    if location.depth in shapes:
-        return shapes[location.depth]
-    return shapes[posterior.cheapest(np.array(list(shapes)))]
 
 
 def _disagreement(curves: Fit) -> float:

@@ -8,9 +8,10 @@ so the share of the draws in which a depth is lowest is the probability that it 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -44,7 +45,7 @@ class Posterior:
     """Draws of the loss at every whole depth of the tested range; all draws are as likely."""
 
     depths: NDArray[np.int64]
-    """Whole depths from the shallowest tested one to the deepest, (depths,)."""
+    """Whole depths that can be built, from the shallowest tested one to the deepest, (depths,)."""
     losses: Array
     """Loss of each depth in each draw, nats; (draws, depths)."""
     lowest: Array
@@ -56,6 +57,15 @@ class Posterior:
     """The measured losses with which the draws agree."""
     repeats: Repeats
     """What repeats show of the noise between seeds."""
+
+    def at(self, depths: "int | NDArray[np.int64]") -> Any:
+        """Place of depths of the range among all of it."""
+        return np.searchsorted(self.depths, depths)
+
+    def in_steps(self, step: int) -> "Posterior":
+        """The posterior of the depths that are multiples of `step`, if no others can be built."""
+        built = self.depths % step == 0
+        return replace(self, depths=self.depths[built], losses=self.losses[:, built])
 
     @cached_property
     def regrets(self) -> Array:
@@ -72,17 +82,21 @@ class Posterior:
     @cached_property
     def probabilities(self) -> Array:
         """Probability of each whole depth to be the best, (depths,)."""
-        counts = np.bincount(self.best - self.depths[0], minlength=len(self.depths))
+        counts = np.bincount(self.at(self.best), minlength=len(self.depths))
         return counts / len(self.best)
+
+    def mean_loss(self, depth: int) -> float:
+        """Expected loss of a depth of the range, nats."""
+        return float(self.losses[:, self.at(depth)].mean())
 
     def cheapest(self, depths: NDArray[np.int64]) -> int:
         """The depth with the lowest expected regret among these depths of the range."""
-        expected = self.regrets[:, depths - self.depths[0]].mean(axis=0)
+        expected = self.regrets[:, self.at(depths)].mean(axis=0)
         return int(depths[expected.argmin()])
 
     def chance_of_cost(self, depth: int, nats: float) -> float:
         """Probability that a depth of the range costs more than so many nats against the best."""
-        return float((self.regrets[:, depth - self.depths[0]] > nats).mean())
+        return float((self.regrets[:, self.at(depth)] > nats).mean())
 
     def closeness(self, nats: float) -> Array:
         """Probability of each whole depth to lie within so many nats of the best, (depths,)."""
@@ -92,13 +106,13 @@ class Posterior:
     def rivals(self, depth: int, nats: float) -> tuple[int, ...]:
         """The depths that are most often the best where `depth` costs more than so many nats, the
         likeliest first, at most `RIVALS`."""
-        best = self.best[self.regrets[:, depth - self.depths[0]] > nats]
+        best = self.best[self.regrets[:, self.at(depth)] > nats]
         depths, counts = np.unique(best, return_counts=True)
         return tuple(depths[np.argsort(-counts, kind="stable")][:RIVALS].tolist())
 
     def worst(self, first: int, last: int) -> float:
         """Nats by which the worst of these whole depths may be worse than the best (95 %)."""
-        inside = self.regrets[:, first - self.depths[0] : last - self.depths[0] + 1]
+        inside = self.regrets[:, self.at(first) : self.at(last) + 1]
         return float(np.quantile(inside.max(axis=1), 0.95))
 
 

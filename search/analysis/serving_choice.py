@@ -107,7 +107,7 @@ def choose_served(
         for each, chance in zip(served, chances.tolist(), strict=True)
         if 1 - SURE < chance < SURE
     )
-    losses = posterior.losses[:, [each.depth - int(posterior.depths[0]) for each in served]]
+    losses = posterior.losses[:, [posterior.at(each.depth) for each in served]]
     offered = _offered(served, chances, losses)
     if not offered:
         return ServingChoice(unsure=unsure)

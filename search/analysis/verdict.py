@@ -68,6 +68,10 @@ class FlatRange:
     """The shallowest and the deepest depth of the plateau."""
     difference: float
     """Nats by which the worst depth of the plateau may be worse than the best (95 %)."""
+    answer: int
+    """The finished depth that is expected to cost least."""
+    shallowest: int
+    """The shallowest depth of the plateau that finished, the cheapest to serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,10 @@ class FlatInterval:
     interval: tuple[int, int]
     difference: float
     """Nats by which the worst depth of the interval may be worse than the best (95 %)."""
+    answer: int
+    """The finished depth that is expected to cost least."""
+    shallowest: int
+    """The shallowest depth of the plateau that finished, the cheapest to serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +186,7 @@ class BetweenTested:
 
 @dataclass(frozen=True, slots=True)
 class MayCostMore:
-    """The likeliest depth may cost more than the width of a plateau against another."""
+    """The answer may cost more than the width of a plateau against another depth."""
 
     depth: int
     chance: float
@@ -313,6 +321,11 @@ class Location:
     """The best depth of a budget by its posterior, with its interval and what it may cost."""
 
     depth: int
+    """The depth that is expected to cost least, whether it finished or not."""
+    answer: int
+    """The finished depth that is named as the best: of the plateau, if any of it finished."""
+    shallowest: int
+    """The shallowest depth of the plateau that finished, or else `answer`."""
     interval: tuple[int, int]
     """95 % interval in whole depths."""
     plateau: tuple[int, ...]
@@ -326,8 +339,12 @@ class Location:
     """Nats by which the worst depth of the interval may be worse than the best (95 %)."""
     chance_of_cost: float
     """Probability that `depth` costs more than `PLATEAU_WIDTH` against the best."""
+    answer_cost: float
+    """Expected loss at `answer` above that at `depth`, nats."""
+    chance_for_answer: float
+    """The same probability for `answer`."""
     rivals: tuple[int, ...]
-    """Depths that would then be the best, the likeliest first."""
+    """Depths that would be the best where `answer` costs so much more, the likeliest first."""
     tested: Sequence[int]
     """The depths that finished, ascending, and those beyond them that forecasts rule out."""
 
@@ -354,7 +371,9 @@ def _judged(
     tested, plateau, least = location.tested, location.plateau, records[0].spec.shape.least_depth
     level = _log2_span(plateau) / _log2_span(tested)
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
-        flat = FlatRange((plateau[0], plateau[-1]), location.difference)
+        flat = FlatRange(
+            (plateau[0], plateau[-1]), location.difference, location.answer, location.shallowest
+        )
         return _flat_or_noisy(estimates, flat)
     low, high = location.interval
     whole = location.interval == (tested[0], tested[-1])
@@ -367,13 +386,17 @@ def _judged(
     if whole or high >= TOO_WIDE * low or location.chance_of_cost > CHANCE_OF_COST:
         if location.interval_difference > HIDDEN:
             return _may_cost_more(estimates, location)
-        flat_interval = FlatInterval(location.interval, location.interval_difference)
+        flat_interval = FlatInterval(
+            location.interval, location.interval_difference, location.answer, location.shallowest
+        )
         return Verdict(Kind.PLATEAU, flat_interval)
     below, above = _around(location)
+    remedy = TheseDepths((location.depth,), tuple(tested))
     if above >= TOO_WIDE * below:
-        remedy = TheseDepths((location.depth,), tuple(tested))
         cause = BetweenTested(location.interval, below, above)
         return Verdict(Kind.INSUFFICIENT, cause, remedy)
+    if location.answer_cost > PLATEAU_WIDTH:
+        return Verdict(Kind.INSUFFICIENT, _cost_of(location), remedy)
     return Verdict(Kind.IDENTIFIED, NarrowInterval(location.interval, (tested[0], tested[-1])))
 
 
@@ -432,8 +455,8 @@ def _around(location: Location) -> tuple[int, int]:
 
 
 def _may_cost_more(estimates: DepthEstimates, location: Location) -> Verdict:
-    """The verdict where the likeliest depth may cost too much against others."""
-    cause = MayCostMore(location.depth, location.chance_of_cost, location.rivals)
+    """The verdict where the answer may cost too much against others."""
+    cause = _cost_of(location)
     trained = {estimate.depth: estimate.trials for estimate in estimates.depths}
     new = tuple(sorted({location.depth, *location.rivals} - set(trained)))
     if new:
@@ -441,6 +464,10 @@ def _may_cost_more(estimates: DepthEstimates, location: Location) -> Verdict:
     seeds = max(FEWEST_SEEDS, 1 + max(trained[depth] for depth in location.rivals))
     remedy = Seeds(seeds) if seeds <= MOST_SEEDS else MoreTokens(seeds)
     return Verdict(Kind.INSUFFICIENT, cause, remedy)
+
+
+def _cost_of(location: Location) -> MayCostMore:
+    return MayCostMore(location.answer, location.chance_for_answer, location.rivals)
 
 
 def _flat_or_noisy(estimates: DepthEstimates, flat: FlatRange) -> Verdict:

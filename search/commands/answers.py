@@ -8,6 +8,7 @@ import typer
 
 from fathom.search.commands.arguments import (
     BudgetOption,
+    DepthOption,
     HorizonOption,
     Json,
     Runs,
@@ -25,6 +26,7 @@ def export(
     ],
     budget: BudgetOption = None,
     horizon: HorizonOption = None,
+    depth: DepthOption = None,
     to: Annotated[
         str, typer.Option("--format", help="yaml, or a folder: hf, litgpt, nanogpt, torchtitan.")
     ] = "yaml",
@@ -44,14 +46,14 @@ def export(
     if to != "yaml" or weights or nearest:
         from fathom.search.commands.export_folder import export_folder
 
-        chosen = read_best(best, budget, horizon)
+        chosen = read_best(best, budget, horizon, depth)
         for text in export_folder(chosen, to, out, weights, nearest=nearest):
             print(visible(text))
     elif out is None:
-        print(select(best, budget, horizon), end="")
+        print(select(best, budget, horizon, depth), end="")
     else:
-        write_selected(best, budget, horizon, out)
-    for line in doubts(best, budget, horizon):
+        write_selected(best, budget, horizon, out, depth)
+    for line in doubts(best, budget, horizon, depth):
         print(f"fathom: {visible(line)}", file=sys.stderr)
 
 
@@ -61,6 +63,7 @@ def train(
     ],
     budget: BudgetOption = None,
     horizon: HorizonOption = None,
+    depth: DepthOption = None,
     tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
     data: Annotated[
         str | None, typer.Option(help="Other text than the study's, tokenized alike.")
@@ -77,9 +80,9 @@ def train(
     from fathom.search.run_folder import default_tracking_uri, token_cache
     from fathom.search.study.preflight import check_trusted
 
-    chosen = read_best(best_file(best), budget, horizon)
+    chosen = read_best(best_file(best), budget, horizon, depth)
     check_trusted(chosen.config, best, trust=trust)
-    for line in doubts(best_file(best), str(chosen.budget), horizon):
+    for line in doubts(best_file(best), str(chosen.budget), horizon, depth):
         print(f"fathom: {line}", file=sys.stderr)
     if register is not None:
         # Before the training, which takes longer.
@@ -101,7 +104,7 @@ def train(
         print(f"fathom: interrupted; to resume: {command_again()}", file=sys.stderr)
         sys.exit(130)
     if not chosen.config.train.command:
-        print(next_step(chosen, best, budget, horizon, out))
+        print(next_step(chosen, best, out, params=budget, horizon=horizon, depth=depth))
     if register is not None:
         from fathom.search.tracking.register import register_model
 

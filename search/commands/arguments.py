@@ -42,6 +42,9 @@ Trust = Annotated[
 HorizonOption = Annotated[
     str | None, typer.Option(help="Which horizon, if there are several: 20, or 10M.")
 ]
+DepthOption = Annotated[
+    int | None, typer.Option("--depth", help="Another trained depth than the answer, at its cost.")
+]
 BudgetOption = Annotated[
     str | None, typer.Option("--params", help="Which size, as the study counts it: 10M.")
 ]

@@ -114,7 +114,8 @@ class BestDepth(Part):
     """The best depth."""
 
     depth: Number
-    """The depth that is expected to cost least; whole unless a law says it."""
+    """The depth that is expected to cost least, of a search a trained one; whole unless a law says
+    it."""
     interval: Interval | None
     """95 % interval; null with fewer than three depths."""
     probabilities: tuple[DepthProbability, ...]
@@ -130,7 +131,7 @@ class BestDepth(Part):
     chance_of_cost: float | None
     """Probability that `depth` costs more than 0.005 nats against another."""
     shape: Sizes | None
-    """The best trained shape, or the one that a law asks for; null for a table."""
+    """The best trained shape of `depth`, or the one that a law asks for; null for a table."""
     by_law: ByLaw | None = None
     """Null where the depth was measured."""
 

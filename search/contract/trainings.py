@@ -63,7 +63,7 @@ class Buying:
             case v.NoneFinishedBeyond(end, _):
                 yield from ((depth, BEYOND.format(end)) for depth in self._paused_beyond(end))
             case v.BetweenTested():
-                yield from ((depth, NEW) for depth in (known.optimal_depth,) if depth)
+                yield from ((depth, NEW) for depth in (known.expected_depth,) if depth)
             case v.BelowMeasured(depth):
                 yield depth, NEW
             case v.MayCostMore() | v.NoiseHidesDepth() | v.SearchUnfinished():
@@ -188,7 +188,7 @@ class Buying:
         known, posterior = self.optimum, self._posterior
         if posterior is None or not isinstance(known, Located):
             return None
-        if not posterior.depths[0] <= depth <= posterior.depths[-1]:
+        if depth not in posterior.depths:
             return None
         return doubt_left(posterior, doubt_of(posterior, known), depth)
 

@@ -1,19 +1,18 @@
 """The file best.yaml: the best shape of each budget, how sure it is, and its study."""
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import optimum_row
+from fathom.search.export.best_text import best_text
+from fathom.search.export.other_depths import OTHERS, at_depth, cost_line, other_depths
 from fathom.search.formatting import format_count
 from fathom.search.record_json import DAMAGE, check_controls, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import RunFolder, write_atomically
@@ -54,14 +53,19 @@ def best_yaml(conclusion: Conclusion) -> str:
 def best_entries(conclusion: Conclusion) -> list[dict[str, Any]]:
     """Returns the entries of best.yaml: one for each budget that has a best shape."""
     config = conclusion.config
-    return [_entry(optimum, config) for optimum in conclusion.optima if optimum.shape]
+    return [
+        _entry(optimum, config) | {OTHERS: other_depths(optimum, records)}
+        for optimum in conclusion.optima
+        if optimum.shape
+        for records in [conclusion.records_of(optimum.budget)]
+    ]
 
 
 def entries_yaml(config: StudyConfig, entries: Sequence[Mapping[str, Any]]) -> str:
     """Returns the text of best.yaml; each entry has at least a `budget` and a `shape`."""
     # A tracking address may hold a password, and is of no use to whoever trains the shape.
     study = config.model_dump(mode="json", exclude={"tracking"})
-    return _text({"best": list(entries), "study": study})
+    return best_text({"best": list(entries), "study": study})
 
 
 def shape_entry(shape: Shape) -> dict[str, Any]:
@@ -93,13 +97,15 @@ def best_file(source: Path) -> Path:
     return folder.best
 
 
-def write_selected(path: Path, budget: str | None, horizon: str | None, out: Path) -> None:
+def write_selected(
+    path: Path, budget: str | None, horizon: str | None, out: Path, depth: int | None = None
+) -> None:
     """Writes the text that `select` returns to a file that is new, or was written so before.
 
     Raises:
         ConfigError: as `select`, and for a file of something else.
     """
-    text = select(path, budget, horizon)
+    text = select(path, budget, horizon, depth)
     if out.exists():
         try:
             _content(out)
@@ -110,30 +116,31 @@ def write_selected(path: Path, budget: str | None, horizon: str | None, out: Pat
     write_atomically(out, text)
 
 
-def select(path: Path, budget: str | None, horizon: str | None = None) -> str:
-    """Returns the text of a file with one budget and horizon only, or with all if none is named."""
+def select(
+    path: Path, budget: str | None, horizon: str | None = None, depth: int | None = None
+) -> str:
+    """Returns the text of a file with one budget and horizon only, or with all if none is named; a
+    `depth` takes the place of the answer's."""
     content = _content(path)
-    if budget is not None:
-        content["best"] = [_choose(content["best"], budget, horizon, path)]
+    if budget is not None or depth is not None:
+        content["best"] = [_chosen(content, budget, horizon, depth, path)]
     elif horizon is not None:
         content["best"] = _at_horizon(content["best"], horizon, path)
-    return _text(content)
+    return best_text(content)
 
 
-def _text(content: Mapping[str, Any]) -> str:
-    """YAML with long lines whole, so that a command can be copied."""
-    return yaml.safe_dump(content, sort_keys=False, width=math.inf)
-
-
-def read_best(path: Path, budget: str | None, horizon: str | None = None) -> BestShape:
+def read_best(
+    path: Path, budget: str | None, horizon: str | None = None, depth: int | None = None
+) -> BestShape:
     """Returns the shape of a budget and a horizon from best.yaml; each may be None if there is one.
+    `depth` chooses another depth than the answer.
 
     Raises:
-        ConfigError: if the file is not a best.yaml, or the budget or the horizon is missing or
-            ambiguous.
+        ConfigError: if the file is not a best.yaml, the budget or the horizon is missing or
+            ambiguous, or the depth was not trained to the end.
     """
     content = _content(path)
-    entry = _choose(content["best"], budget, horizon, path)
+    entry = _chosen(content, budget, horizon, depth, path)
     try:
         config = study_at(study_of(content["study"]), entry.get(HORIZON))
         shape = shape_from_json(entry["shape"])
@@ -157,30 +164,39 @@ def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) 
     return BestShape(config, budget, shape)
 
 
-def doubts(source: Path, budget: str | None, horizon: str | None = None) -> list[str]:
-    """A line for each exported answer that its study could not settle."""
-    entries = _content(source)["best"]
-    chosen = entries
-    if budget is not None:
-        chosen = [_choose(entries, budget, horizon, source)]
+def doubts(
+    source: Path, budget: str | None, horizon: str | None = None, depth: int | None = None
+) -> list[str]:
+    """A line for each exported answer that its study could not settle, and for each depth that is
+    not the answer, with what it costs."""
+    content = _content(source)
+    entries = chosen = content["best"]
+    if budget is not None or depth is not None:
+        chosen = [_chosen(content, budget, horizon, depth, source)]
     elif horizon is not None:
         chosen = _at_horizon(entries, horizon, source)
-    return [
+    unsettled = [
         f"the answer for {_name(entry)} is {entry['verdict']}: {entry['reason']}"
         for entry in chosen
         if isinstance(entry, Mapping) and entry.get("verdict") in UNSETTLED
         if type(entry.get("budget")) is int and isinstance(entry.get("reason"), str)
     ]
+    return unsettled + [line for entry in chosen if (line := cost_line(entry))]
 
 
 def _entry(optimum: Optimum, config: StudyConfig) -> dict[str, Any]:
     assert optimum.shape is not None
     row = optimum_row(optimum)
-    entry = {**{name: row[name] for name in ANSWER}, **shape_entry(optimum.shape)}
+    entry = {name: row[name] for name in ANSWER}
+    return _with_shape(entry, optimum.shape, config)
+
+
+def _with_shape(entry: dict[str, Any], shape: Shape, config: StudyConfig) -> dict[str, Any]:
+    """The entry with the sizes of a shape, and the command that trains it if there is one."""
+    whole = entry | shape_entry(shape)
     if config.train.command:
-        command = best_arguments(config, optimum.budget, optimum.shape)
-        entry["command"] = shlex.join(command)
-    return entry
+        whole["command"] = shlex.join(best_arguments(config, entry["budget"], shape))
+    return whole
 
 
 def _content(source: Path) -> dict[str, Any]:
@@ -226,6 +242,18 @@ def _at_horizon(entries: list[Any], horizon: str | None, source: Path) -> list[A
     if not found:
         raise ConfigError(f"{source} has no horizon {wanted}; it holds {listed}")
     return found
+
+
+def _chosen(
+    content: Mapping[str, Any], budget: str | None, horizon: str | None, depth: int | None,
+    source: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """The entry of a budget and a horizon, with another depth if one is named."""
+    entry = _choose(content["best"], budget, horizon, source)
+    if depth is None:
+        return entry
+    other, shape = at_depth(entry, depth, str(source))
+    return _with_shape(other, shape, study_at(study_of(content["study"]), entry.get(HORIZON)))
 
 
 def _choose(

@@ -86,12 +86,11 @@ def taking_weights(best: BestShape) -> list[str]:
     return found
 
 
-def next_step(
-    best: BestShape, source: Path, budget: str | None, horizon: str | None, weights: Path
-) -> str:
-    """Returns the command that exports a trained shape, or says that no format takes it."""
-    named = {"--params": budget, "--horizon": horizon}
-    which = [word for option, value in named.items() if value for word in (option, value)]
+def next_step(best: BestShape, source: Path, weights: Path, **chosen: str | int | None) -> str:
+    """Returns the command that exports a trained shape, `chosen` by options, or says that no format
+    takes it."""
+    named = [(f"--{name}", str(value)) for name, value in chosen.items() if value]
+    which = [word for option in named for word in option]
     ways = taking_weights(best)
     name = ways[0] if ways else "hf"
     command = shell_command(

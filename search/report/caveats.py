@@ -17,8 +17,8 @@ from fathom.search.report.text import (
     decay_text,
     null_law_text,
     seconds_text,
-    shape_elsewhere,
     stalled_text,
+    untrained_text,
 )
 from fathom.search.words import both_ends
 
@@ -61,9 +61,8 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
     if factor >= FACTOR_WORTH_A_WARNING:
         apart = f"the two put it a factor of {factor:.2f} apart"
         yield f"a best depth that does not depend on the family of curves; {apart}."
-    if elsewhere := shape_elsewhere(optimum):
-        depth = optimum.optimal_depth
-        yield f"the loss of depth {depth} itself, which the curve gives; {elsewhere}."
+    if untrained := untrained_text(optimum):
+        yield f"the loss of the best depth itself, which the curve gives; {untrained}."
 
 
 def _verdict_limit(optimum: Optimum) -> str:

@@ -308,14 +308,22 @@ def shape_text(shape: Shape) -> str:
     )
 
 
-def shape_elsewhere(optimum: Optimum) -> str:
-    """Returns a sentence if no shape of the best depth was trained to the end; else empty."""
-    depth, shape = optimum.optimal_depth, optimum.shape
-    trained = [shape.depth] if shape else [estimate.depth for estimate in optimum.depths]
-    if depth is None or depth in trained:
+def untrained_text(optimum: Optimum) -> str:
+    """Returns a sentence if a depth that was not trained to the end is expected to be better than
+    the answer, or is the answer; else empty."""
+    if not isinstance(optimum, Located):
         return ""
-    known = f"; the best trained shape has depth {shape.depth}" if shape else ""
-    return f"no trial of depth {depth} was trained to the end{known}"
+    if (depth := optimum.optimal_depth) not in {known.depth for known in optimum.depths}:
+        known = f"; the best trained shape has depth {optimum.shape.depth}" if optimum.shape else ""
+        return f"no trial of depth {depth} was trained to the end{known}"
+    better = optimum.better
+    if better is None:
+        return ""
+    low, high = better.interval
+    return (
+        f"depth {better.depth} was not trained to the end, and is expected to be better than depth"
+        f" {optimum.optimal_depth} by {-better.nats:.4f} nats (95 %: {-high:.4f} to {-low:.4f})"
+    )
 
 
 def summary_table(optima: Sequence[Optimum]) -> str:

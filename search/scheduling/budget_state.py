@@ -1,22 +1,33 @@
 """The state of the search of one budget, which the scheduler keeps between two events."""
 
 from collections import Counter, deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from optuna.distributions import BaseDistribution
 
 from fathom.models.shape import Shape
-from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.records import (
+    ENDED_BADLY,
+    Outcome,
+    Stage,
+    TrialRecord,
+    TrialSpec,
+    in_order_of_names,
+)
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.scheduling.trained_depths import Choice, choice_of
 from fathom.search.study.planning.budget import Budget
+from fathom.search.study.planning.virtual_time import VirtualJob, VirtualTime
 
 
 @dataclass(slots=True)
 class BudgetState:
-    """The trials of one budget: started, ended, and still to come."""
+    """The trials of one budget: what they have reported, and what of it the schedule has taken.
+
+    Its methods about a rung are those that `VirtualTime` asks, and see nothing but what is taken.
+    """
 
     budget: Budget
     shapes: tuple[Shape, ...]
@@ -26,40 +37,112 @@ class BudgetState:
     """Numbers of exploring and of confirming trials."""
     rule: HalvingRule
     sampler: ShapeSampler
-    ended: list[TrialRecord] = field(default_factory=list)
-    waiting: deque[TrialSpec] = field(default_factory=deque)
-    """Trials to continue before others: resumed, or interrupted with their run or their worker."""
+    schedule: VirtualTime
+    live: Mapping[str, TrialRecord]
+    """The trials under way, of all budgets."""
+    specs: dict[str, TrialSpec] = field(default_factory=dict)
+    """The trials that were assigned, in this order, by name."""
+    results: dict[str, TrialRecord] = field(default_factory=dict)
+    """The trials that have ended or are paused, by name, in the order in which they did so."""
     running: set[str] = field(default_factory=set)
-    under_way: dict[str, None] = field(default_factory=dict)
-    """Running and waiting trials in the order in which they started; the values are None. A
-    set's order would change from run to run."""
+    """Trials that have a worker."""
     started: Counter[Shape] = field(default_factory=Counter)
-    """Number of trials started of each shape."""
+    """Number of trials assigned of each shape."""
     started_in: Counter[Stage] = field(default_factory=Counter)
-    """Number of trials started in each stage."""
+    """Number of trials assigned in each stage."""
     confirmations: deque[Choice] = field(default_factory=deque)
-    """Confirming trials of the present batch that have not started."""
+    """Confirming trials of the present batch that are not assigned."""
     explored: bool = False
     """True once confirming has begun: exploring trials that are resumed then train to the end."""
     settled: bool = False
     """True if no further batch of confirming trials is needed."""
+    ready: VirtualJob | None = None
+    """The first job for a real worker, as of the last look."""
+    is_stale: bool = True
+    """True if something has happened since the last look."""
+    _rankings: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
+    """Rung -> trials that stood there, and their order, as last worked out."""
+
+    @property
+    def ended(self) -> list[TrialRecord]:
+        """The trials that have ended or are paused, in the order in which they did so."""
+        return list(self.results.values())
 
     @property
     def left(self) -> int:
-        """Number of trials, of those planned so far, that have not ended."""
-        unexplored = max(0, self.planned[0] - self.started_in[Stage.EXPLORE])
-        begun = max(self.started_in.total() - len(self.ended), len(self.under_way))
-        return unexplored + begun + len(self.confirmations)
+        """Number of trials, of those planned so far, whose end is not taken."""
+        return self.undrawn + len(self.schedule.jobs) + len(self.confirmations)
+
+    @property
+    def waiting(self) -> int:
+        """Number of confirming trials of the present batch that no worker has begun."""
+        if not self.explored:
+            return 0
+        jobs = [job for job in self.schedule.jobs.values() if job.trial not in self.live]
+        return len(self.confirmations) + sum(not self.has_come(job) for job in jobs)
+
+    @property
+    def undrawn(self) -> int:
+        """Number of exploring trials that are not assigned."""
+        return max(0, self.planned[0] - self.started_in[Stage.EXPLORE])
 
     @property
     def done(self) -> bool:
         """True if every planned trial has ended and none is to come."""
         return self.settled and not self.left
 
-    @property
-    def share_started(self) -> float:
-        """Trials started, as a share of those planned."""
-        return self.started_in.total() / sum(self.planned)
+    def record_of(self, trial: str) -> TrialRecord | None:
+        """A trial as last reported; None if no worker has begun it."""
+        return self.live.get(trial) or self.results.get(trial)
+
+    def has_come(self, job: VirtualJob) -> bool:
+        """True if the result of a job has been reported, which an early one may be long before."""
+        record = self.record_of(job.trial)
+        return record is not None and record.has_come_to(job.to)
+
+    def next_job(self) -> VirtualJob | None:
+        """The first job for a real worker; None if every job has one, or its result."""
+        idle = (job for job in self.schedule.jobs.values() if job.trial not in self.running)
+        return min((job for job in idle if not self.has_come(job)), default=None)
+
+    def assign(self, job: VirtualJob, spec: TrialSpec | None) -> None:
+        """Gives a virtual worker a job, of a new trial if it has a `spec`."""
+        self.schedule.assign(job)
+        if self.confirmations:
+            self.confirmations.popleft()
+        if spec:
+            self.specs[spec.trial] = spec
+            self.started[spec.shape] += 1
+            self.started_in[spec.stage] += 1
+
+    def take(self, trial: str) -> None:
+        """Takes the result of a trial's job, which has come: the rung, or the trial's end."""
+        record, job = self.record_of(trial), self.schedule.jobs[trial]
+        assert record is not None, "its result has come"
+        reached = [rung for rung in record.rungs if rung >= job.to]
+        place = min(reached, default=job.to)
+        explores = record.spec.stage is Stage.EXPLORE
+        self.schedule.take(
+            trial,
+            [rung for rung in record.rungs if rung <= place and explores],
+            over=not reached,
+            badly=not reached and record.outcome in ENDED_BADLY,
+        )
+
+    def plan(self, planned: Sequence[Choice]) -> None:
+        """Makes a batch of confirming trials the present one; an empty one settles the budget."""
+        self.confirmations = deque(planned)
+        self.explored, self.settled = True, not planned
+
+    def reopen(self) -> None:
+        """Opens the rungs again, since fewer trials pause from now on."""
+        self.schedule.closed.clear()
+        self.confirmations.clear()
+        self.explored = self.settled = False
+
+    def exploring(self) -> list[TrialRecord]:
+        """The exploring trials that were assigned, in this order, as far as they are taken."""
+        return self._taken([name for name, s in self.specs.items() if s.stage is Stage.EXPLORE])
 
     def paused_trial(self, choice: Choice) -> TrialRecord | None:
         """The paused trial that a choice resumes; None if the choice is a new trial."""
@@ -68,14 +151,55 @@ class BudgetState:
                 return record if record.outcome is Outcome.STOPPED else None
         return None
 
-    def recount(self, planned: tuple[Choice, ...] | None) -> None:
-        """Counts the trials that an earlier run began, and queues the rest of its planned batch."""
-        started = [record.spec for record in self.ended] + list(self.waiting)
-        self.started_in = Counter(spec.stage for spec in started)
-        self.started = Counter(spec.shape for spec in started)
-        # A paused trial of the batch is still to be resumed.
-        over = [record.spec for record in self.ended if record.outcome is not Outcome.STOPPED]
-        taken = {Choice(spec.shape, spec.seed, *spec.scale) for spec in (*over, *self.waiting)}
-        self.confirmations = deque(choice for choice in planned or () if choice not in taken)
-        self.explored = planned is not None
-        self.settled = planned == ()
+    def pauses(self, trial: str, rung: int) -> bool:
+        """True if a trial pauses at a rung."""
+        return self.rule.pauses(self.specs[trial], rung)
+
+    def ranked(self, trials: Sequence[str], rung: int) -> Sequence[str]:
+        """The trials that stand at a rung, the best forecast first."""
+        known, order = self._rankings.get(rung, ((), ()))
+        if known != trials:
+            order = self.rule.ranked(in_order_of_names(self._taken(trials)), rung)
+            self._rankings[rung] = tuple(trials), order
+        return order
+
+    def kept(self, trials: Sequence[str], rung: int) -> Sequence[str]:
+        """The trials that train beyond a rung to which no more will come."""
+        return self.rule.promoted(in_order_of_names(self._taken(trials)), rung)
+
+    @property
+    def all_drawn(self) -> bool:
+        """True if no exploring trial is to be drawn any more."""
+        return not self.undrawn
+
+    def _taken(self, trials: Sequence[str]) -> list[TrialRecord]:
+        """The trials as far as they are taken."""
+        known = (self.record_of(trial) or new_record(self.specs[trial]) for trial in trials)
+        return [r if r.spec.trial in self.schedule.over else self._cut(r) for r in known]
+
+    def _cut(self, record: TrialRecord) -> TrialRecord:
+        """A trial that goes on, as it was when it came to the rung at which it was last taken."""
+        name, place = record.spec.trial, self.schedule.places[record.spec.trial]
+        is_paused = place and name not in self.schedule.jobs
+        return replace(
+            record,
+            outcome=Outcome.STOPPED if is_paused else None,
+            curve=tuple(point for point in record.curve if record.shared(point) <= place),
+            rungs={rung: loss for rung, loss in record.rungs.items() if rung <= place},
+            ended=record.ended if is_paused else None,
+        )
+
+
+def new_record(spec: TrialSpec, started: float = 0.0) -> TrialRecord:
+    """The record of a trial that has reported nothing."""
+    return TrialRecord(
+        spec=spec,
+        outcome=None,
+        reason="",
+        curve=(),
+        rungs={},
+        started=started,
+        ended=None,
+        setup_seconds=0.0,
+        peak_memory_bytes=None,
+    )

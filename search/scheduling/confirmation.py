@@ -2,8 +2,9 @@
 
 It goes in batches. Each is planned from all records and asks for what the answer still lacks: a
 paused depth that may be the best, a depth beyond the lowest one, other learning rates, a repeat
-that shows the noise, and then the training that narrows the interval most. The stage ends when the
-interval is narrow enough, when all depths are as good, or at the limits of the study.
+that shows the noise, and then the training that narrows the interval most. When the interval is
+narrow enough or all depths are as good, the depth that is expected to cost least is trained, if it
+was not, so that it can be the answer. The stage ends there, or at the limits of the study.
 """
 
 import math
@@ -68,7 +69,7 @@ def next_confirmations(
         wanted |= dict.fromkeys(choice for choice in step() if choice not in trained.spent)
         if len(wanted) >= config.together:
             break
-    return tuple(wanted)
+    return tuple(wanted) or trained.answered()
 
 
 def ladder_confirmations(

@@ -12,7 +12,7 @@ from fathom.search.json_lines import append_line
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import RungAudit, later_first_rung, rung_place
-from fathom.search.scheduling.journal import Past
+from fathom.search.scheduling.journal import LaterFirstRung, Past, decided_line
 from fathom.search.study.planning.budget import Budget
 
 Audits = Mapping[int, Sequence[RungAudit]]
@@ -59,7 +59,7 @@ def extend(
         wanted = later_first_rung(audits.get(budget.params, ()))
         if wanted is not None and wanted > past.first_rungs.get(budget.params, 0):
             extensions.append(_extension(folder, past.latest, budget, wanted))
-            line = {"event": "extend", "budget": budget.params, "first_rung": wanted}
+            line = decided_line(budget.params, LaterFirstRung(wanted))
             append_line(folder.journal, line)
             past.take(line)
     return tuple(extensions)

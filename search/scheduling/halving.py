@@ -1,9 +1,9 @@
-"""Successive halving of one budget, by the loss forecast at each rung.
+"""Asynchronous successive halving of one budget, by the loss forecast at each rung.
 
-Every trial pauses at a rung until no more will reach it: then one in `eta` of them is promoted, and
-so is each whose forecast is too close to the best one to tell them apart. Waiting
-costs no tokens, since a trial resumes from its checkpoint. Two things differ from the usual
-halving, which is unfair to deep shapes:
+Every trial pauses at a rung. One among the best 1/eta that have come there is promoted as soon as
+that is known (`virtual_time.py` says when); once no more can come, so is each whose forecast is too
+close to the best one to tell them apart. Waiting costs no tokens, since a trial resumes from its
+checkpoint. Two things differ from the usual halving, which is unfair to deep shapes:
 
 - Deep models start slowly, so trials are ranked by the loss forecast for the horizon, with the
   depth bias of the budget's curves (`analysis/forecast.py`), not by their loss at the rung.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fathom.search.analysis.forecast import RungForecast, forecast_ranking
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import TrialRecord, TrialSpec
 from fathom.search.study.keys.groups import StoppingConfig
 
 Ranking = Callable[[Sequence[TrialRecord], int], Mapping[str, RungForecast]]
@@ -31,7 +31,7 @@ TOO_CLOSE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalvingRule:
-    """The rule that promotes, pauses and resumes the exploring trials of one budget."""
+    """The rule that pauses and promotes the exploring trials of one budget."""
 
     eta: float
     """One in `eta` trials is promoted at a rung."""
@@ -40,8 +40,19 @@ class HalvingRule:
     ranking: Ranking = forecast_ranking
     too_close: float = TOO_CLOSE
 
+    def pauses(self, trial: TrialSpec, rung: int) -> bool:
+        """True if a trial pauses at a rung until it is promoted."""
+        return trial.prunable and rung >= self.first_rung
+
+    def ranked(self, came: Sequence[TrialRecord], rung: int) -> tuple[str, ...]:
+        """Names of the trials that have come to a rung, the best forecast first; of equal ones, the
+        first given."""
+        forecast = self.ranking(came, rung)
+        return tuple(sorted(forecast, key=lambda trial: forecast[trial].loss))
+
     def promoted(self, exploring: Sequence[TrialRecord], rung: int) -> tuple[str, ...]:
-        """Names of the trials that may train beyond a rung, best first."""
+        """Names of the trials that may train beyond a rung to which no more will come, best
+        first."""
         best, close = self._divided(exploring, rung)
         return best + close
 
@@ -49,21 +60,6 @@ class HalvingRule:
         """Names of the trials that may train beyond a rung only because their forecasts are too
         close to the best one."""
         return self._divided(exploring, rung)[1]
-
-    def pauses(self, trial: TrialRecord, rung: int) -> bool:
-        """True if a trial that has just reached a rung pauses there until the others have come."""
-        return trial.spec.prunable and rung >= self.first_rung
-
-    def resumed(self, exploring: Sequence[TrialRecord]) -> tuple[str, ...]:
-        """Names of the paused trials to resume once no exploring trial trains any more: the
-        promoted ones of the earliest rung that has any."""
-        at = {r.spec.trial: max(r.rungs) for r in exploring if r.outcome is Outcome.STOPPED}
-        for rung in sorted(set(at.values())):
-            promoted = self.promoted(exploring, rung)
-            names = tuple(trial for trial in promoted if at.get(trial) == rung)
-            if names:
-                return names
-        return ()
 
     def _divided(
         self, exploring: Sequence[TrialRecord], rung: int

@@ -1,5 +1,6 @@
 """The state that an earlier run left in its folder: trials ended, trials under way, the journal."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,12 +13,61 @@ from fathom.search.record_json import (
     from_json,
     from_values,
     report_from_json,
+    to_values,
 )
 from fathom.search.records import TrialRecord, with_report
-from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
+from fathom.search.run_folder import RunFolder, RunFolderError, last_attempts, read_attempts
 from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import Check, check_of
+from fathom.search.study.planning.virtual_time import Closing, VirtualJob
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The decision that a virtual worker takes a job."""
+
+    job: VirtualJob
+    choice: Choice | None = None
+    """What a new trial trains; None if the trial is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The decision that a trial's result counts from now on."""
+
+    trial: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmingBatch:
+    """The decision which trials are confirmed next; with none the budget is settled."""
+
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaterFirstRung:
+    """The decision that no trial pauses before these tokens any more."""
+
+    first_rung: int
+
+
+Decided = Assigned | Taken | Closing | ConfirmingBatch | LaterFirstRung
+EVENTS: dict[str, type[Decided]] = {
+    "assigned": Assigned,
+    "taken": Taken,
+    "closed": Closing,
+    "confirmations": ConfirmingBatch,
+    "extend": LaterFirstRung,
+}
+"""Event of a line of the journal -> the decision that it tells of."""
+
+
+def decided_line(budget: int, decided: Decided) -> dict[str, Any]:
+    """The line of the journal about a decision."""
+    event = next(name for name, kind in EVENTS.items() if isinstance(decided, kind))
+    return {EVENT: event, "budget": budget, **to_values(decided)}
 
 
 class RunningTrials:
@@ -68,9 +118,16 @@ class Past:
     """Budget -> last batch of confirming trials; empty if the budget was settled by it."""
     first_rungs: dict[int, int] = field(default_factory=dict)
     """Budget -> tokens of the first rung that still stops trials, where it was extended."""
+    decisions: dict[int, list[Decided]] = field(default_factory=dict)
+    """Budget -> what was decided about it, in order."""
     has_journal: bool = False
     at_rest: bool = False
     """True if no search writes to the files while they are read: then both must fit together."""
+    _ended: dict[str, TrialRecord] = field(init=False)
+    """The last end of each trial, by name."""
+
+    def __post_init__(self) -> None:
+        self._ended = {record.spec.trial: record for record in self.attempts}
 
     @property
     def latest(self) -> list[TrialRecord]:
@@ -103,26 +160,28 @@ class Past:
             case "started" | "resumed" | "report":
                 if record := self.running.take(line):
                     self.check(record)
-            case "confirmations":
-                check_keys(line, {EVENT, "budget", "choices"})
-                self._take_batch(line)
             case "bought":  # of an earlier version, whose studies had a target
                 check_keys(line, {EVENT, "batches"})
                 for batch in line["batches"]:
-                    check_keys(batch, {"budget", "choices"})
-                    self._take_batch(batch)
-            case "extend":
-                check_keys(line, {EVENT, "budget", "first_rung"})
-                self.first_rungs[line["budget"]] = _tokens(line["first_rung"])
-                if not self.confirmations.get(line["budget"]):
-                    # More trials will finish, so a settled budget is looked at again.
-                    self.confirmations.pop(line["budget"], None)
-            case event:
-                raise ValueError(f"this version knows no event {str(event)[:40]!r}")
+                    self._decide({EVENT: "confirmations", **batch})
+            case _:
+                self._decide(line)
 
-    def _take_batch(self, batch: dict[str, Any]) -> None:
-        choices = (from_values(Choice, choice) for choice in batch["choices"])
-        self.confirmations[batch["budget"]] = tuple(choices)
+    def _decide(self, line: dict[str, Any]) -> None:
+        """Adds a decision about a budget."""
+        event, budget = line.pop(EVENT), line.pop("budget")
+        if event not in EVENTS:
+            raise ValueError(f"this version knows no event {str(event)[:40]!r}")
+        decided = from_values(EVENTS[event], line)
+        self.decisions.setdefault(budget, []).append(decided)
+        match decided:
+            case ConfirmingBatch(choices):
+                self.confirmations[budget] = choices
+            case LaterFirstRung(first_rung):
+                if first_rung < 1:
+                    raise ValueError("`first_rung` must be tokens")
+                self.first_rungs[budget] = first_rung
+                self.confirmations.pop(budget, None)  # as more trials will finish
 
     def _check_ends(self, line: dict[str, Any]) -> None:
         """Refuses a line of the journal that was written only after ends which the records lack."""
@@ -132,12 +191,21 @@ class Past:
             case {"event": "confirmations", "budget": budget}:
                 running = self.running.records.items()
                 lacking = [trial for trial, record in running if record.spec.budget == budget]
+            case {"event": "taken", "trial": trial, "budget": budget}:
+                lacking = [] if self._has_come(budget, trial) else [trial]
             case {"event": "bought"}:
                 lacking = list(self.running.records)
             case _:
                 return
         if lacking:
             raise ValueError(f"`records.jsonl` lacks an end of {lacking[0]} that came before it")
+
+    def _has_come(self, budget: int, trial: str) -> bool:
+        """True if the result that the trial's last job leads to is known."""
+        assigned = (d for d in reversed(self.decisions.get(budget, ())) if isinstance(d, Assigned))
+        job = next(assigned.job for assigned in assigned if assigned.job.trial == trial)
+        known = (self.running.records.get(trial), self._ended.get(trial))
+        return any(record is not None and record.has_come_to(job.to) for record in known)
 
 
 def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
@@ -149,12 +217,14 @@ def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
     Raises:
         DamagedFileError: at a line that can't be read, that `check` refuses, or that was written
             only after lines which the other file lacks.
+        RunFolderError: if trials were scheduled by an earlier version.
     """
     truncate_torn_line(folder.records)
     truncate_torn_line(folder.journal)
     past = _past_of(folder, check, at_rest=True)
     if past.has_journal:
         _check_starts(folder, past)
+    _check_assigned(folder, past)
     return past
 
 
@@ -169,6 +239,20 @@ def _check_starts(folder: RunFolder, past: Past) -> None:
         if starts[trial] < 0:
             problem = f"the journal beside it lacks the beginning of {trial}, so its end is lost"
             raise damaged_line(folder.records, number, problem)
+
+
+def _check_assigned(folder: RunFolder, past: Past) -> None:
+    """Refuses trials of a search under way that were not assigned in virtual time."""
+    decided = itertools.chain.from_iterable(past.decisions.values())
+    assigned = {decision.job.trial for decision in decided if isinstance(decision, Assigned)}
+    for record in (*past.attempts, *past.running.records.values()):
+        is_settled = past.confirmations.get(record.spec.budget) == ()
+        if not is_settled and record.spec.trial not in assigned:
+            raise RunFolderError(
+                f"the search in {folder.path} began with an earlier version, whose early "
+                "stopping waited for all trials, and can't be resumed; `fathom analyse` reads it, "
+                "and under another `study` name it begins again"
+            )
 
 
 def _past_of(folder: RunFolder, check: Check, *, at_rest: bool) -> Past:
@@ -190,9 +274,3 @@ def read_run(folder: RunFolder, config: StudyConfig, *, at_rest: bool = False) -
             writes `at_rest`, also at one that was written only after lines which are lost.
     """
     return _past_of(folder, check_of(folder, config), at_rest=at_rest)
-
-
-def _tokens(value: object) -> int:
-    if not isinstance(value, int) or value < 1:
-        raise ValueError("`first_rung` must be tokens")
-    return value

@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.exceptions import OptunaError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection, StudySummary
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy.exc import SQLAlchemyError
 
 from fathom.objectives.errors import nearest
 from fathom.search.formatting import printable
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.store_uri import OPTUNA, first_line, has_studies, without_credentials
+from fathom.search.study.store_uri import (
+    OPTUNA,
+    first_line,
+    has_studies,
+    sqlite_path,
+    without_credentials,
+)
 
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -61,8 +65,12 @@ def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudyS
 
 @contextmanager
 def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
-    """Context with Optuna's storage at an address; its errors become a line."""
+    """Context with Optuna's storage at an address, which has to be there; its errors, of whatever
+    type, become a line."""
     plain = address.removeprefix(OPTUNA)
+    path = sqlite_path(plain) if "://" in plain else Path(plain)
+    if path is not None and not path.is_file():
+        raise ConfigError(f"Optuna must be able to read {shown}, got no file there; correct it")
     try:
         if "://" in plain:
             yield RDBStorage(plain, skip_table_creation=True)
@@ -70,10 +78,13 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
             yield RDBStorage(f"sqlite:///{plain}", skip_table_creation=True)
         else:
             yield JournalStorage(JournalFileBackend(plain))
-    except (OptunaError, SQLAlchemyError, OSError, RuntimeError) as error:
+    except ConfigError:
+        raise
+    except Exception as error:
         raise ConfigError(
-            f"Optuna must be able to read {shown}, got: {printable(first_line(error))}"
-        ) from None
+            f"Optuna must be able to read {shown}, got: {printable(first_line(error))} "
+            f"({type(error).__name__})"
+        ) from error
 
 
 def _rows(trial: FrozenTrial) -> Iterator[dict[str, Any]]:

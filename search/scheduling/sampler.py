@@ -8,14 +8,13 @@ is snapped to a feasible shape unless the sampler knows the shapes. So a draw is
 seed, the trial's number and these trials, after a kill too. What other tools see is another study
 (`optuna_trials.py`).
 
-Trials are drawn in rounds. All of a round are drawn from the curves that the rounds before it had
-up to their first rung, so neither the number of workers nor the order in which trials arrive
-changes what is drawn.
+What may be known is what virtual time has taken (`study/planning/virtual_time.py`), so neither the
+number of workers nor the order in which trials arrive changes what is drawn.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import optuna
@@ -27,7 +26,7 @@ from fathom.models.shape import Shape
 from fathom.objectives.user_code import one_line
 from fathom.search.analysis.depth_estimates import ShapeLoss
 from fathom.search.analysis.forecast import forecasts_by_trial
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import TrialRecord
 from fathom.search.scheduling.optuna_trials import STATES, holds
 from fathom.search.scheduling.sampling.depth_losses import LN_SIZE, RATIO, VARIANCE
 from fathom.search.scheduling.sampling.depth_sampler import (
@@ -50,36 +49,32 @@ class ShapeSampler:
     def __init__(self, config: StudyConfig, shapes: tuple[Shape, ...], *, seed: int) -> None:
         self._config, self._shapes, self._sampler = config, shapes, config.sampler
         self._startup = _startup_trials(config, shapes)
-        self._together = config.trials_together
+        self.at_once = 0 if config.sampler is Sampler.LADDER else self._startup
+        """Number of trials that are drawn without knowing any, and that all later ones know."""
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
         self._space = distributions_of(shapes)
         self._depth_sampler = DepthSampler(
             seed=seed, n_startup_trials=max(1, self._startup), shapes=shapes
         )
 
-    def needed(self, index: int) -> int:
-        """Number of first exploring trials that the draw of trial `index` has to know: those of all
-        rounds before its own, each of which has reached its first rung or ended."""
-        if index < self._startup or self._sampler in (Sampler.LADDER, Sampler.RANDOM):
-            return 0
-        return index - (index - self._startup) % self._together
+    def draw(self, index: int, visible: Sequence[TrialRecord]) -> Shape:
+        """The shape of the budget's exploring trial `index`, from 0; `visible` has those before it,
+        in their order, as far as they may be known.
 
-    def draw(self, index: int, records: Sequence[TrialRecord]) -> Shape:
-        """The shape of the budget's exploring trial `index`, from 0; `records` has those before it,
-        in their order."""
-        known = self.needed(index)
-        visible = [up_to_first_rung(record) for record in records[:known]]
-        visible += [replace(r, curve=(), rungs={}, outcome=None) for r in records[known:]]
-        study = optuna.create_study(sampler=self._build_sampler(index))
+        Raises:
+            PlanError: if a sampler that the study names by its import path fails.
+        """
         ends = forecasts_by_trial(visible)
         earlier = [self._frozen(record, ends.get(record.spec.trial)) for record in visible]
-        if self._config.own_sampler:
-            self._replay(study, earlier)
-        else:
-            study.add_trials(earlier)
-        if shape := self._queued(index):
-            study.enqueue_trial(self._point(shape))
-        return self._nearest(study.ask(self._space).params, records)
+        with _failures_named(self._config):
+            study = optuna.create_study(sampler=self._build_sampler(index))
+            if self._config.own_sampler:
+                self._replay(study, earlier)
+            else:
+                study.add_trials(earlier)
+            if shape := self._queued(index):
+                study.enqueue_trial(self._point(shape))
+            return self._nearest(study.ask(self._space).params, visible)
 
     def _build_sampler(self, index: int) -> BaseSampler:
         """Optuna's sampler for the draw of trial `index`."""
@@ -179,25 +174,24 @@ def check_sampler(config: StudyConfig) -> None:
         "depth": IntDistribution(1, 1000, log=True),
         RATIO: FloatDistribution(0.01, 100.0, log=True),
     }
-    try:
+    with _failures_named(config):
         for loss in (3.0, 2.0):
             study.tell(study.ask(space), loss)
+
+
+@contextmanager
+def _failures_named(config: StudyConfig) -> Iterator[None]:
+    """Says in one line that a sampler which the study names by its import path has failed."""
+    try:
+        yield
     except Exception as error:
+        if not config.own_sampler or isinstance(error, PlanError):
+            raise
         raise PlanError(
             f"sampler {config.own_sampler} must draw a depth and a feed-forward ratio, and learn "
             f"from losses, got {one_line(error)}; choose another",
             key="sampler",
         ) from error
-
-
-def up_to_first_rung(record: TrialRecord) -> TrialRecord:
-    """The trial as it stood at its first rung; one that ended before it is returned unchanged."""
-    if not record.rungs:
-        return record
-    tokens = min(record.rungs)
-    curve = tuple(point for point in record.curve if record.shared(point) <= tokens)
-    rungs = {tokens: record.rungs[tokens]}
-    return replace(record, curve=curve, rungs=rungs, outcome=Outcome.STOPPED)
 
 
 def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:

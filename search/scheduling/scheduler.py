@@ -1,15 +1,15 @@
 """The scheduler of a search: the next trial, and the decision on every report.
 
-It needs no Ray: `cluster/tune.py` asks it and reports to it, and so can a simulation. Every
-decision is written down before it takes effect (`state/journal.jsonl` for trials under way,
-`records.jsonl` for ended ones), so that a new scheduler on the folder of a killed run continues it.
+It needs no Ray: `cluster/tune.py` asks it and reports to it, and so can a simulation. What workers
+report is stored as it comes, and taken in the order of virtual time, in which everything is decided
+(`study/planning/virtual_time.py`). Every decision is written down before it takes effect
+(`state/journal.jsonl` for decisions and trials under way, `records.jsonl` for ended ones), so that
+a new scheduler on the folder of a killed run continues it.
 """
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
@@ -22,17 +22,24 @@ from fathom.search.records import (
     Stage,
     TrialRecord,
     TrialSpec,
-    by_budget,
     derive_seed,
     in_order_of_names,
     with_report,
     without_known_points,
 )
 from fathom.search.run_folder import UNFINISHED, RunFolder
-from fathom.search.scheduling.budget_state import BudgetState
+from fathom.search.scheduling.budget_state import BudgetState, new_record
 from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
 from fathom.search.scheduling.halving import halving_rule
-from fathom.search.scheduling.journal import Past
+from fathom.search.scheduling.journal import (
+    Assigned,
+    ConfirmingBatch,
+    Decided,
+    LaterFirstRung,
+    Past,
+    Taken,
+    decided_line,
+)
 from fathom.search.scheduling.optuna_studies import Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
 from fathom.search.scheduling.sampler import ShapeSampler
@@ -40,7 +47,8 @@ from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.budget import Budget
-from fathom.search.study.planning.plan import stage_trials
+from fathom.search.study.planning.plan import stage_trials, virtual_time
+from fathom.search.study.planning.virtual_time import Closing, Draw, Promotion
 
 Listener = Callable[[TrialRecord], None]
 """A function called with every changed trial, which must return at once."""
@@ -67,7 +75,8 @@ class Scheduler:
         self.live: dict[str, TrialRecord] = {}
         self._fingerprint, self._studies = fingerprint, Studies(folder.optuna)
         self.budgets = {
-            budget.params: self._open(budget, shapes, past) for budget, shapes in spaces.items()
+            budget.params: self._open(budget, shapes, past.first_rungs.get(budget.params, 0))
+            for budget, shapes in spaces.items()
         }
         self._recover(past)
         for search in self.budgets.values():
@@ -84,30 +93,35 @@ class Scheduler:
         return all(search.done for search in self.budgets.values())
 
     def next_trial(self) -> TrialSpec | None:
-        """The next trial to start, or None when all that could start waits for running ones.
+        """The next trial for a worker, or None when all that could start waits for running ones.
 
-        The budget of which the smallest share has started comes first, so that none is left for
-        the end, when a cluster would stand idle.
+        It is the first in virtual time of the budget that is least advanced, so that none is left
+        for the end, when a cluster would stand idle.
         """
-        for search in sorted(self.budgets.values(), key=lambda search: search.share_started):
-            if spec := self._next_of(search):
-                self._begin(search, spec)
-                return spec
-        return None
+        for search in self.budgets.values():
+            if search.is_stale:
+                self._advance(search)
+                search.ready, search.is_stale = search.next_job(), False
+        ready = [(s.schedule.now, s.ready, s) for s in self.budgets.values() if s.ready]
+        if not ready:
+            return None
+        _, job, search = min(ready, key=lambda found: found[:2])
+        self._begin(search, search.specs[job.trial])
+        return search.specs[job.trial]
 
     def report(self, trial: str, report: Report) -> bool:
         """Records a report and what follows from it; returns True if the trial continues.
 
-        Otherwise the trial has ended with the report's outcome, or is paused at its rung. A trial
-        pauses at a rung only once: it may come to it again, resumed from its checkpoint.
+        Otherwise the trial has ended with the report's outcome, or is paused at the rung to which
+        its job goes: it may come to an earlier one again, resumed from its checkpoint.
         """
-        judged = self.live[trial].rungs
         search = self.budgets[self.live[trial].spec.budget]
+        search.is_stale = True
         report = without_known_points(self.live[trial], report)
         record = self.live[trial] = with_report(self.live[trial], report)
         goes_on = report.outcome is None
-        if goes_on and report.rung and report.rung[0] not in judged:
-            goes_on = search.explored or not search.rule.pauses(record, report.rung[0])
+        if goes_on and report.rung and report.rung[0] >= search.schedule.jobs[trial].to:
+            goes_on = not search.pauses(trial, report.rung[0])
         # The rung at which a trial pauses is not noted before its end is: should a kill come in
         # between, the trial comes by again and is judged again. A line without a rung is not waited
         # for: what a power cut takes, the trial reports again from its checkpoint, but for a rung
@@ -130,20 +144,19 @@ class Scheduler:
         )
         search = self.budgets[record.spec.budget]
         search.running.discard(trial)
-        search.under_way.pop(trial)
         append_line(self.folder.records, to_json(record))
-        search.ended.append(record)
+        search.results[trial], search.is_stale = record, True
         self._write_study(search)
         if outcome is not Outcome.STOPPED:  # a stopped one may be resumed
             self.folder.forget_checkpoint(trial)
         self._notify(record)
 
     def restart(self, trial: str) -> None:
-        """Queues a trial whose worker is gone; it continues from its last checkpoint."""
-        spec = self.live[trial].spec
-        search = self.budgets[spec.budget]
+        """Records that a trial's worker is gone; another continues it from its last checkpoint, in
+        its place in virtual time."""
+        search = self.budgets[self.live[trial].spec.budget]
         search.running.discard(trial)
-        search.waiting.append(spec)
+        search.is_stale = True
 
     def conclude(self, optima: Iterable[Optimum]) -> None:
         """Writes the answers into Optuna's studies."""
@@ -165,53 +178,86 @@ class Scheduler:
         # Every budget has a study of its own: one name for all would mix their losses.
         self._studies.update(f"{self.config.study}/{budget.label}", contents)
 
-    def _open(self, budget: Budget, shapes: tuple[Shape, ...], past: Past) -> BudgetState:
+    def _open(self, budget: Budget, shapes: tuple[Shape, ...], first_rung: int) -> BudgetState:
+        config = self.config
+        seed = derive_seed(config.seed, "sampler", budget.params)
+        sampler = ShapeSampler(config, shapes, seed=seed)
         return BudgetState(
             budget=budget,
             shapes=shapes,
             public_space=public_space(shapes),
-            planned=stage_trials(self.config, budget.params, shapes),
-            rule=halving_rule(self.config.stopping, past.first_rungs.get(budget.params, 0)),
-            sampler=ShapeSampler(
-                self.config,
-                shapes,
-                seed=derive_seed(self.config.seed, "sampler", budget.params),
-            ),
+            planned=stage_trials(config, budget.params, shapes),
+            rule=halving_rule(config.stopping, first_rung),
+            sampler=sampler,
+            schedule=virtual_time(config, budget, at_once=sampler.at_once),
+            live=self.live,
         )
 
-    def _next_of(self, search: BudgetState) -> TrialSpec | None:
-        if search.waiting:
-            return search.waiting.popleft()
-        if search.started_in[Stage.EXPLORE] < search.planned[0]:
-            return self._explore(search)
-        if not (search.confirmations or search.running or search.settled):
-            if not search.explored and self._resume(search):
-                return search.waiting.popleft()
-            self._plan_confirmations(search)
-        if not search.confirmations:
+    def _advance(self, search: BudgetState) -> None:
+        """Takes the results of a budget that have come, one by one in the order of virtual time,
+        and decides after each what follows from it."""
+        while True:
+            while decided := self._next_decision(search):
+                self._decide(search, decided)
+            job = search.schedule.first
+            if job is None or not search.has_come(job):
+                return
+            self._decide(search, Taken(job.trial))
+
+    def _next_decision(self, search: BudgetState) -> Decided | None:
+        """What a virtual worker does next, or what follows when none has anything to do; None if
+        nothing is to be decided before another result is taken."""
+        schedule = search.schedule
+        match None if search.explored else schedule.decision(search):
+            case Promotion(trial):
+                return Assigned(schedule.job(trial))
+            case Draw():
+                shape = search.sampler.draw(search.started_in[Stage.EXPLORE], search.exploring())
+                return self._new(search, Choice(shape, search.started[shape], rate_scale=1.0))
+            case Closing() as closing:
+                return closing
+        if search.confirmations and schedule.free:
+            return self._confirmation(search, search.confirmations[0])
+        if search.confirmations or schedule.jobs or search.settled:
             return None
-        choice = search.confirmations.popleft()
+        return ConfirmingBatch(self._planned_confirmations(search))
+
+    def _confirmation(self, search: BudgetState, choice: Choice) -> Assigned:
+        """The job of a trial of the batch, which trains to the end."""
         if paused := search.paused_trial(choice):
-            self._take_up(search, [paused])
-            return search.waiting.popleft()
-        return self._spec(search, Stage.CONFIRM, choice)
+            return Assigned(search.schedule.job(paused.spec.trial, to=search.schedule.horizon))
+        return self._new(search, choice)
 
-    def _explore(self, search: BudgetState) -> TrialSpec | None:
-        """The next exploring trial; None while the trials of earlier rounds have not all reached
-        their first rung or ended."""
-        index, records = search.started_in[Stage.EXPLORE], self._exploring(search)
-        needed = records[: search.sampler.needed(index)]
-        if not all(record.rungs or record.outcome for record in needed):
-            return None
-        shape = search.sampler.draw(index, records)
-        choice = Choice(shape, seed=search.started[shape], rate_scale=1.0)
-        return self._spec(search, Stage.EXPLORE, choice)
+    def _new(self, search: BudgetState, choice: Choice) -> Assigned:
+        """The job of a new trial."""
+        to = search.schedule.horizon if search.explored else None
+        return Assigned(search.schedule.job(self._spec(search, choice).trial, to=to), choice)
 
-    def _spec(self, search: BudgetState, stage: Stage, choice: Choice) -> TrialSpec:
-        """The next trial of a stage, which counts as started from here on."""
-        config = self.config
+    def _decide(self, search: BudgetState, decided: Decided) -> None:
+        """Journals a decision, before it takes effect."""
+        append_line(self.folder.journal, decided_line(search.budget.params, decided))
+        self._apply(search, decided)
+        if search.settled:
+            self._write_study(search)
+
+    def _apply(self, search: BudgetState, decided: Decided) -> None:
+        """What follows from a decision."""
+        match decided:
+            case Assigned(job, choice):
+                search.assign(job, self._spec(search, choice) if choice else None)
+            case Taken(trial):
+                search.take(trial)
+            case Closing():
+                search.schedule.close(decided)
+            case ConfirmingBatch(choices):
+                search.plan(choices)
+            case LaterFirstRung():
+                search.reopen()
+
+    def _spec(self, search: BudgetState, choice: Choice) -> TrialSpec:
+        """The next new trial of a budget."""
+        config, stage = self.config, Stage.CONFIRM if search.explored else Stage.EXPLORE
         name = f"{search.budget.label}-{stage}-{search.started_in[stage]:03d}"
-        search.started_in[stage] += 1
         luck = derive_seed(config.seed, "always_finish", name) / 2**31
         return TrialSpec(
             trial=name,
@@ -229,78 +275,34 @@ class Scheduler:
             fingerprint=self._fingerprint,
         )
 
-    def _plan_confirmations(self, search: BudgetState) -> None:
-        """Plans the next batch of confirming trials, and journals it before any of them starts."""
+    def _planned_confirmations(self, search: BudgetState) -> tuple[Choice, ...]:
+        """The next batch of confirming trials; empty once the budget is settled."""
         config, ended = self.config.confirm, in_order_of_names(search.ended)
         if self.config.sampler is not Sampler.LADDER:
             plain = self.config.plain_rates
-            planned = next_confirmations(config, search.shapes, ended, plain_rates=plain)
-        else:
-            again = search.started_in[Stage.CONFIRM]
-            planned = () if again else ladder_confirmations(config, ended)
-        self._plan(search, planned)
-
-    def _plan(self, search: BudgetState, planned: Sequence[Choice]) -> None:
-        """Journals a batch of confirming trials; an empty one settles the budget."""
-        batch = self._batch(search, planned)
-        append_line(self.folder.journal, {"event": "confirmations", **batch})
-        if search.settled:
-            self._write_study(search)
-
-    def _batch(self, search: BudgetState, planned: Sequence[Choice]) -> dict[str, Any]:
-        """Makes a batch the one of its budget; returns it as the journal has it."""
-        search.confirmations = deque(planned)
-        search.explored, search.settled = True, not planned
-        choices = [asdict(choice) for choice in planned]
-        return {"budget": search.budget.params, "choices": choices}
+            return next_confirmations(config, search.shapes, ended, plain_rates=plain)
+        again = search.started_in[Stage.CONFIRM]
+        return () if again else ladder_confirmations(config, ended)
 
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
+        """Records that a trial has a worker."""
         search.running.add(spec.trial)
+        search.is_stale = True
+        known = search.record_of(spec.trial)
         if spec.trial in self.live:  # adopted: its curve so far is known
             self._notify(self.live[spec.trial])
-            return
-        search.started[spec.shape] += 1
-        search.under_way[spec.trial] = None
-        self.live[spec.trial] = TrialRecord(
-            spec=spec,
-            outcome=None,
-            reason="",
-            curve=(),
-            rungs={},
-            started=time.time(),
-            ended=None,
-            setup_seconds=0.0,
-            peak_memory_bytes=None,
-        )
-        self._journal("started", self.live[spec.trial])
-
-    def _exploring(self, search: BudgetState) -> list[TrialRecord]:
-        """The exploring trials of a budget that have started, in the order of their names."""
-        live = (self.live[trial] for trial in search.under_way)
-        found = [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
-        return in_order_of_names(found)
-
-    def _resume(self, search: BudgetState) -> bool:
-        """Queues the paused trials that the rule resumes, now that all are paused or have ended;
-        returns True if there are any."""
-        names = search.rule.resumed(self._exploring(search))
-        paused = {record.spec.trial: record for record in search.ended}
-        self._take_up(search, [paused[name] for name in names])
-        return bool(names)
-
-    def _take_up(self, search: BudgetState, paused: Iterable[TrialRecord]) -> None:
-        """Queues paused trials; they continue from their last checkpoints."""
-        for stopped in paused:
-            search.ended.remove(stopped)
-            record = replace(stopped, outcome=None, reason="", ended=None)
-            self._requeue(search, record)
-            self._journal("resumed", record)
+        elif known is None:
+            self._journal("started", new_record(spec, time.time()))
+        else:
+            del search.results[spec.trial]
+            self._journal("resumed", replace(known, outcome=None, reason="", ended=None))
 
     def _notify(self, record: TrialRecord) -> None:
         for listener in self.listeners:
             listener(record)
 
     def _journal(self, event: str, record: TrialRecord) -> None:
+        self.live[record.spec.trial] = record
         append_line(self.folder.journal, {"event": event, **to_json(record)})
         self._notify(record)
 
@@ -309,15 +311,9 @@ class Scheduler:
         for half in self.folder.marker.parent.glob(f"*{UNFINISHED}"):
             half.unlink(missing_ok=True)
         self.folder.ending.unlink(missing_ok=True)  # of a search that was killed while it ended
-        ended, under_way = by_budget(past.ended), by_budget(past.running.records.values())
+        self.live.update(past.running.records)
+        for record in past.ended:
+            self.budgets[record.spec.budget].results[record.spec.trial] = record
         for params, search in self.budgets.items():
-            search.ended = ended.get(params, [])
-            for record in under_way.get(params, ()):
-                self._requeue(search, record)
-            search.recount(past.confirmations.get(params))
-
-    def _requeue(self, search: BudgetState, record: TrialRecord) -> None:
-        spec = record.spec
-        self.live[spec.trial] = record
-        search.under_way[spec.trial] = None
-        search.waiting.append(spec)
+            for decided in past.decisions.get(params, ()):
+                self._apply(search, decided)

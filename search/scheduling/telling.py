@@ -61,11 +61,12 @@ def is_wide(optimum: Located) -> bool:
 
 def doubt_of(posterior: Posterior, optimum: Located) -> Array:
     """What is in doubt about an answer, (draws,): ln of the best depth, or where the interval is
-    narrow the loss of the answer's depth above the lowest of each draw, nats."""
+    narrow what the depth that is expected to cost least lies above the lowest of each draw, nats.
+    """
     if is_wide(optimum):
         spread: Array = np.log(posterior.lowest)
         return spread
-    regrets: Array = posterior.regrets[:, optimum.optimal_depth - posterior.depths[0]]
+    regrets: Array = posterior.regrets[:, posterior.at(optimum.expected_depth)]
     return regrets
 
 
@@ -102,7 +103,7 @@ def may_have_stalled(posterior: Posterior, depth: int, *, settled: bool) -> bool
 def _outcomes(posterior: Posterior, depth: int, weights: Array) -> Array:
     """The weights of the draws after each of `OUTCOMES` results of a training at a depth, from
     each row of the given weights; (rows * outcomes, draws)."""
-    losses, error = posterior.losses[:, depth - posterior.depths[0]], _error(posterior, depth)
+    losses, error = posterior.losses[:, posterior.at(depth)], _error(posterior, depth)
     order = np.argsort(losses, kind="stable")
     shares = (np.arange(OUTCOMES) + 0.5) / OUTCOMES
     found = []

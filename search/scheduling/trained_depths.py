@@ -179,7 +179,7 @@ class TrainedDepths:
     def better_ratio(self) -> tuple[Choice, ...]:
         """The best depth at a feed-forward ratio that the trials show to be better, once."""
         ratio = self._forecast.best_ratio
-        depth = self._answer[0].optimal_depth
+        depth = self._answer[0].expected_depth
         if depth is None or abs(math.log(ratio / self._ratio)) < SAME_RATIO:
             return ()
         shape = comparable_shape(self._shapes, depth=depth, ff_ratio=ratio)
@@ -196,6 +196,8 @@ class TrainedDepths:
             return ()
         again = [d for d in sorted(self._possible) if self._seeds(d) < self._config.seeds]
         new = self._untrained(posterior, optimum) if self._room() else []
+        if len(self._losses) + 1 == self._config.depths and optimum.expected_depth in new:
+            new = [optimum.expected_depth]  # the last depth is kept for the answer
         doubt = doubt_of(posterior, optimum)
         candidates = sorted([*again, *new])
         depths = most_telling(posterior, doubt, candidates, self._config.together, WORTH)
@@ -203,6 +205,16 @@ class TrainedDepths:
             asked = self._asked_for(optimum, new)
             depths = asked or self._least_repeated(optimum, again)
         return tuple(self._repeat(d) if d in self._losses else self._new(d) for d in depths)
+
+    def answered(self) -> tuple[Choice, ...]:
+        """The depth that is expected to cost least, where it did not finish and may still."""
+        depth = self._answer[0].expected_depth
+        if depth is None or depth in self._losses or not self._room():
+            return ()
+        choice = self._new(depth)
+        # Where the depth has no shape of about the usual ratio, the choice is of another depth.
+        fits = choice.shape.depth == depth and choice not in self.spent
+        return (choice,) if fits else ()
 
     def _untrained(self, posterior: Posterior, optimum: Located) -> list[int]:
         """The depths in and about the interval that have no training, and whose shape of the usual

@@ -191,7 +191,7 @@ def is_optuna(address: str) -> bool:
         return has_studies(path)
     try:
         line = json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(line, dict) and "op_code" in line
 
@@ -202,5 +202,5 @@ def has_studies(path: Path) -> bool:
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
             return bool(database.execute(query).fetchone()[0] == 2)
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):  # the latter from a damaged schema
         return False

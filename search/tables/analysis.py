@@ -479,7 +479,11 @@ def _optimum(
     budget: TableBudget, case: _Case, confound: Confounded | None, asked: _Asked
 ) -> Optimum:
     found = find_optimum(
-        budget.records, seed=SEED, noise=asked.question.noise, errors=budget.errors
+        budget.records,
+        seed=SEED,
+        noise=asked.question.noise,
+        errors=budget.errors,
+        trained=False,  # nothing can be trained, so the curve says which depth is best
     )
     slope = found.params_slope if budget.slope is None else budget.slope
     verdict = found.verdict

@@ -11,14 +11,13 @@ from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from mlflow.exceptions import MlflowException
-from sqlalchemy.exc import SQLAlchemyError
 
 from fathom.objectives.errors import nearest
 from fathom.search.formatting import printable
 from fathom.search.study import store_uri
 from fathom.search.tables.columns import choose_columns
 from fathom.search.tables.read import OpenTable, rows_of
+from fathom.search.tables.runs import TableError
 from fathom.search.tracking import store
 from fathom.search.tracking.artifacts import strange_store
 
@@ -66,10 +65,12 @@ def _client(uri: str) -> Iterator[MlflowClient]:
     try:
         with _folders_allowed(), _unwritten(uri) as address:
             yield MlflowClient(address)
-    except (MlflowException, SQLAlchemyError, ConnectionError, sqlite3.Error) as error:
+    except (store_uri.TrackingError, TableError):
+        raise
+    except Exception as error:
         raise store_uri.TrackingError(
             f"MLflow must answer at {_shown(uri)}, got: {printable(store_uri.first_line(error))}"
-        ) from None
+        ) from error
 
 
 @contextmanager

@@ -19,7 +19,9 @@ from fathom.search.report.text import (
     interval,
     law_formula,
     optional,
+    sentence,
     summary_table,
+    untrained_text,
 )
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.keys.config import StudyConfig
@@ -237,10 +239,12 @@ def _shape(optimum: Optimum) -> str:
     shape = optimum.shape
     if shape is None:
         return ""
+    untrained = sentence(untrained_text(optimum))
     return (
         f"Best shape: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
-        f"ff_ratio {shape.ff_ratio:.3g}, n_heads {shape.n_heads}, head_dim {shape.head_dim}"
-    )
+        f"ff_ratio {shape.ff_ratio:.3g}, n_heads {shape.n_heads}, head_dim {shape.head_dim}. "
+        f"{untrained}"
+    ).rstrip()
 
 
 def _audit_result(optimum: Optimum, audits: Sequence[RungAudit]) -> str:

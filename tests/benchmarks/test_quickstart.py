@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.pages import measured
 from benchmarks.quickstart import answer, cell, with_run
+from tests.support.markdown import blocks_of
 from tests.support.places import ROOT
 
 
@@ -51,11 +52,21 @@ def test_a_run_becomes_the_first_row_and_the_answer_of_every_page() -> None:
     assert once["figures"]["recorded"]["value"] == "10k: 1 [1-2]; 20k: 3 [3]; 40k: insufficient"
 
 
-def test_the_recording_ends_with_the_answer_that_its_caption_says() -> None:
+def recorded_lines() -> list[str]:
+    """The lines of text of all pictures of the recording."""
     drawn = (ROOT / "docs" / "terminal.svg").read_text(encoding="utf-8")
-    text = html.unescape(re.sub(r"<[^>]+>", "\n", drawn))
+    return html.unescape(re.sub(r"<[^>]+>", "\n", drawn)).splitlines()
 
+
+def test_the_first_screen_shows_the_answer_of_the_recording_word_by_word() -> None:
+    [shown] = [block.text for block in blocks_of(ROOT / "README.md") if block.note == "answer"]
+    recorded = recorded_lines()
+    for line in shown.splitlines():
+        assert any(line in drawn for drawn in recorded), line
+
+
+def test_the_recording_ends_with_the_answer_that_its_caption_says() -> None:
     for said in measured("quickstart")["figures"]["recorded"]["value"].split("; "):
         size, shown = said.split(": ")
         words = {size, *shown.replace("[", "").replace("]", "").split()}
-        assert any(words <= set(re.findall(r"[\w-]+", line)) for line in text.splitlines()), said
+        assert any(words <= set(re.findall(r"[\w-]+", line)) for line in recorded_lines()), said

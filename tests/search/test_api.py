@@ -33,7 +33,8 @@ def grows(spec: TrialSpec, share: float) -> float:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A finished search on three budgets without training, with a law."""
-    config = study(budgets=(20_000, 40_000, 80_000))
+    confirm = study().confirm.model_copy(update={"depths": 4})
+    config = study(budgets=(20_000, 40_000, 80_000), confirm=confirm)
     search = scheduler(config, tmp_path_factory.mktemp("runs") / config.study)
     Simulation(search, grows).run()
     search.folder.config.write_text(dump(config))

@@ -10,7 +10,14 @@ from numpy.random import Generator
 from fathom.models.shape import Count
 from fathom.search.analysis.curve_families import Parabola, PowerCurve
 from fathom.search.analysis.depth_estimates import DepthEstimate
-from fathom.search.analysis.optimum import BudgetAnswer, Curves, Located, NotLocated, Optimum
+from fathom.search.analysis.optimum import (
+    BudgetAnswer,
+    Curves,
+    DepthCost,
+    Located,
+    NotLocated,
+    Optimum,
+)
 from fathom.search.analysis.verdict import Kind, NarrowInterval, Verdict
 from tests.support.training import SHAPE
 
@@ -21,6 +28,10 @@ CURVES = Curves(
     power=PowerCurve(a=0.1, b=0.1, c=1.5, p=1.0, q=1.0, scale=4.0),
     parabola=Parabola(c0=1.7, c1=-0.1, c2=0.03),
 )
+
+
+UNTRAINED = DepthCost(depth=5, nats=-0.004, interval=(-0.009, 0.001))
+"""What a depth that did not finish costs instead of an answer that is expected to be worse."""
 
 
 def located(optimum: Optimum) -> Located:

@@ -31,8 +31,8 @@ from fathom.search.report.text import (
     depths_not_ruled_out,
     null_law_text,
     sentence,
-    shape_elsewhere,
     shape_text,
+    untrained_text,
     weighed_laws_text,
 )
 from fathom.search.run_folder import write_atomically
@@ -230,7 +230,7 @@ def searched_lines(found: Located) -> list[str]:
         f"Depths {depths_not_ruled_out(found)} are not ruled out."
         if len(not_ruled_out(found)) > 1
         else f"{sentence(study_reason(found.verdict))}",
-        *([sentence(elsewhere)] if (elsewhere := shape_elsewhere(found)) else []),
+        *([sentence(untrained)] if (untrained := untrained_text(found)) else []),
         f"Shape: {shape_text(found.shape)}: {found.shape.size(found.count):,} parameters.",
     ]
 

@@ -26,10 +26,10 @@ from fathom.search.report.text import (
     layers_text,
     null_law_text,
     seconds_text,
-    shape_elsewhere,
     short_interval,
     stalled_text,
     unfinished_text,
+    untrained_text,
 )
 from fathom.search.tables.analysis import Analysis
 from fathom.search.words import probabilities_text
@@ -86,8 +86,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         likely = probabilities_text(optimum)
         chances = f" (probability to be the best: depth {likely})" if likely else ""
         console.print(f"{label}: {conclusion.reason(optimum)}{chances}", highlight=False)
-        if elsewhere := shape_elsewhere(optimum):
-            console.print(f"{label}: {elsewhere}", highlight=False)
+        if untrained := untrained_text(optimum):
+            console.print(f"{label}: {untrained}", highlight=False)
         if costs := other_depths(conclusion, optimum):
             console.print(f"{label}, {costs}", highlight=False)
     if seconds := seconds_text(conclusion):

@@ -193,7 +193,7 @@ class Progress:
             budget: work_left(
                 plan,
                 self._of(budget),
-                waiting=len((search := self._scheduler.budgets[budget]).confirmations),
+                waiting=(search := self._scheduler.budgets[budget]).waiting,
                 explored=search.explored,
                 settled=search.settled,
                 together=self._scheduler.config.confirm.together,

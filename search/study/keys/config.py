@@ -108,9 +108,9 @@ class StudyConfig(Group):
     """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth
     instead."""
     trials_together: Positive = 16
-    """Number of exploring trials of a budget, after the first ones, that are drawn from the same
-    earlier results; the workers do not change it, so that any number of them gives the same trials.
-    """
+    """Virtual workers of each budget: results are used in the order in which so many workers of one
+    speed would bring them, whatever the real ones, so that any number of those gives the same
+    trials. More of them let more real workers explore a budget at once."""
     sampler: Sampler | SamplerClass = Field(
         Sampler.CURVE,
         description="Sampler of Optuna's that draws the shapes of exploring trials: `curve` is "

@@ -184,21 +184,34 @@ class Sampler(StrEnum):
     """Every depth once at one ratio, trained to the end: an exhaustive search."""
 
 
+class StoppingMethod(StrEnum):
+    """When a paused trial is promoted."""
+
+    ASHA = "asha"
+    """As soon as it is among the best that have come to its rung: fewer workers stand idle."""
+    SYNCHRONOUS = "synchronous"
+    """Once no more trials can come to its rung: fewer tokens."""
+
+
 SamplerClass = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
 """Import path of a class of Optuna's or of the user's own."""
 
 
 class StoppingConfig(Group):
-    """Early stopping of poor trials by successive halving that does not favour any depth."""
+    """Early stopping of poor trials by asynchronous successive halving (ASHA), by forecasts that do
+    not favour any depth."""
 
     enabled: bool = True
     """Pause poor trials early."""
+    rule: StoppingMethod = StoppingMethod.ASHA
+    """Rule that promotes paused trials: `asha`, as soon as a trial is among the best of those that
+    have come to its rung, or `synchronous`, once all have."""
     first_rung: Real = Field(0.125, gt=0.0, lt=1.0)
     """Share of the training tokens at the first rung; no trial pauses earlier. By default it comes
     no later than the cool-down."""
     eta: Real = Field(2.5, ge=1.2, le=1000.0)
-    """One in `eta` trials is promoted at a rung, and those too close to the best to tell; each rung
-    comes `eta` times later than the last."""
+    """One in `eta` of the trials that have come to a rung is promoted, and at last those too close
+    to the best to tell; each rung comes `eta` times later than the last."""
     median_of: Few = MEDIAN_OF
     """Number of evaluations just before a rung whose median loss ranks the trials, which removes
     spikes."""
@@ -217,7 +230,7 @@ class ConfirmConfig(Group):
 
     depths: Positive = 8
     """Largest number of depths that are trained to the end: the best ones so far, then those that
-    narrow the interval most."""
+    narrow the interval most, and the answer itself."""
     seeds: Positive = 4
     """Largest number of trainings of a depth: the best ones are repeated until the noise between
     seeds is known."""

@@ -3,6 +3,7 @@
 import glob
 import math
 import os
+import random
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from fathom.search.study.hardware.gpus import CARRY, CLUSTER_FILES
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Sampler
+from fathom.search.study.keys.groups import Sampler, StoppingMethod
 from fathom.search.study.keys.own_sampler import has_seed
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import (
@@ -29,11 +30,12 @@ from fathom.search.study.planning.budget import (
     check_steps,
     evaluation_steps,
     expand_budgets,
-    rung_steps,
+    rungs_by_step,
 )
 from fathom.search.study.planning.epochs import epochs_at_least
 from fathom.search.study.planning.evaluations import interval_note
 from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.virtual_time import RandomTrials, VirtualTime, explore
 
 REPEATS = 3
 """Number of repeats from which the noise between seeds is estimated."""
@@ -43,6 +45,8 @@ HIGHEST_USUAL_RATE = 0.1
 """Learning rate above which AdamW hardly ever trains."""
 FILES_OF_A_TRIAL = 2
 """Checkpoints of a trial that trains: the last, and while it is written the one before."""
+SIMULATED = 500
+"""Exploring trials that are simulated for the expected numbers at rungs."""
 FORWARD = 1 / 3
 """Operations of an evaluation, as a fraction of those of training on the same tokens."""
 
@@ -371,14 +375,28 @@ def expected_confirming(config: StudyConfig, params: int, shapes: Sequence[Shape
     return min(most, depths + repeats + others)
 
 
+def virtual_time(config: StudyConfig, budget: Budget, *, at_once: int = 0) -> VirtualTime:
+    """The virtual workers of a budget, before its first trial; `at_once` ones are drawn at once."""
+    return VirtualTime(
+        workers=config.trials_together,
+        rungs=tuple(rungs_by_step(config, budget).values()),
+        horizon=budget.shared_tokens,
+        eta=config.stopping.eta,
+        at_once=at_once,
+        waits=config.stopping.rule is StoppingMethod.SYNCHRONOUS,
+    )
+
+
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:
-    """The rungs with the expected number of promoted trials; those that are promoted because they
-    are too close to the best to tell are not counted."""
-    exempt = exploring * config.stopping.always_finish
-    arriving, rungs = float(exploring), []
-    for step in rung_steps(config, budget):
-        promoted = max(1, int(arriving / config.stopping.eta))
-        surviving = min(arriving, promoted + exempt)
-        rungs.append(Rung(step * budget.tokens_per_step, arriving, surviving))
-        arriving = surviving
-    return tuple(rungs)
+    """The rungs with the mean numbers of trials in simulated searches, which rank at random; those
+    that are promoted because they are too close to the best to tell are not counted."""
+    ends = []
+    for seed in range(max(1, SIMULATED // exploring)):
+        stopping = config.stopping
+        dice = random.Random(seed)
+        trials = RandomTrials(dice, exploring, stopping.always_finish, stopping.eta)
+        explore(time := virtual_time(config, budget), trials)
+        ends.append(time)
+    arriving = {rung: fmean(len(end.standing[rung]) for end in ends) for rung in ends[0].rungs}
+    paused = {rung: fmean(len(end.waiting(rung)) for end in ends) for rung in ends[0].rungs}
+    return tuple(Rung(rung, number, number - paused[rung]) for rung, number in arriving.items())

@@ -151,17 +151,17 @@ def test_the_finished_depths_decide() -> None:
     found = located(find_optimum(records, seed=0))
     low, high = found.curve_minimum_interval
     assert low <= 6 <= high < 10
-    assert found.optimal_depth == 6
+    assert found.expected_depth == 6
 
 
-def test_the_shape_is_of_the_tested_depth_that_is_lowest_on_the_curve() -> None:
+def test_the_answer_is_the_tested_depth_that_is_lowest_on_the_curve() -> None:
     """At 4.7 of 4 and 6: nearest to 5, to which it is rounded, would be 6."""
     world = replace(WORLD, curve=symmetric(4.7, 0.2))
     found = located(find_optimum(confirmed(world, (2, 3, 4, 6, 9), noise=0.0005), seed=0))
     assert found.curve_minimum == pytest.approx(4.7, abs=0.1)
-    assert found.optimal_depth == 5
+    assert found.expected_depth == 5
     assert found.shape
-    assert found.shape.depth == 4
+    assert found.optimal_depth == found.shape.depth == 4
 
 
 def test_the_best_available_depth_is_the_lowest_on_the_curve() -> None:

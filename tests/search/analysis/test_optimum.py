@@ -45,9 +45,11 @@ from tests.support.simulated import confirm, cut, planted_depth, simulated_study
 DEPTHS = (1, 2, 3, 4, 6, 8)
 
 
-def confirmed(curve: Curve, depths: tuple[int, ...] = DEPTHS, noise: float = 0.003) -> Optimum:
-    world = World(curve=curve, noise=noise)
-    return find_optimum(confirm(world, depths, np.random.default_rng(1)), seed=0)
+def confirmed(
+    curve: Curve, depths: tuple[int, ...] = DEPTHS, noise: float = 0.003, *, trained: bool = True
+) -> Optimum:
+    records = confirm(World(curve=curve, noise=noise), depths, np.random.default_rng(1))
+    return find_optimum(records, seed=0, trained=trained)
 
 
 @pytest.mark.parametrize("curve", [symmetric(3.2), asymmetric(3.2), asymmetric(3.2, 0.6, 2.0)])
@@ -97,25 +99,52 @@ def test_more_noise_widens_the_interval() -> None:
     assert len(loud.plateau) > len(quiet.plateau)
 
 
-def test_the_minimum_may_lie_between_tested_depths() -> None:
-    found = confirmed(symmetric(5.0, 0.2), depths=(2, 3, 4, 6, 8), noise=0.001)
-    assert found.optimal_depth == 5
+def test_a_minimum_between_tested_depths_is_not_the_answer_but_asked_for() -> None:
+    found = located(confirmed(symmetric(5.0, 0.2), depths=(2, 3, 4, 6, 8), noise=0.001))
+    assert found.interval == (5, 5)
+    assert found.expected_depth == 5
+    assert found.optimal_depth in (4, 6), "the best that was trained"
+    assert found.kind is Kind.INSUFFICIENT, "which is clearly worse"
+    assert isinstance(found.verdict.cause, MayCostMore)
+    assert found.verdict.cause.depth == found.optimal_depth
+    assert found.verdict.remedy == TheseDepths((5,), (2, 3, 4, 6, 8))
+
+
+def test_where_nothing_can_be_trained_the_minimum_may_lie_between_tested_depths() -> None:
+    depths = (2, 3, 4, 6, 8)
+    found = located(confirmed(symmetric(5.0, 0.2), depths, noise=0.001, trained=False))
+    assert found.kind is Kind.IDENTIFIED
+    assert found.optimal_depth == found.expected_depth == 5
     assert found.shape is not None
     assert found.shape.depth in (4, 6)
+
+
+def test_the_best_tested_depth_of_the_plateau_is_the_answer() -> None:
+    found = located(confirmed(symmetric(5.0, 0.03), depths=(2, 3, 4, 6, 8, 12), noise=0.002))
+    assert found.kind is Kind.IDENTIFIED
+    assert found.expected_depth == 5
+    assert {4, 5, 6} <= set(found.plateau)
+    assert found.shape is not None
+    assert found.optimal_depth == found.shape.depth in (4, 6)
+    assert found.better is not None
+    assert found.expected_loss == found.loss + found.better.nats < found.loss
 
 
 def test_a_minimum_far_from_every_tested_depth_is_not_identified() -> None:
     found = located(confirmed(symmetric(10.0, 0.2), depths=(2, 3, 4, 24, 32), noise=0.001))
     assert found.kind is Kind.INSUFFICIENT
     assert 4 < found.interval[0] <= found.interval[1] < 24
-    assert found.verdict.remedy == TheseDepths((found.optimal_depth,), (2, 3, 4, 24, 32))
+    assert found.verdict.remedy == TheseDepths((found.expected_depth,), (2, 3, 4, 24, 32))
+    assert found.optimal_depth in (4, 24)
 
 
-def test_a_flat_curve_is_a_plateau_and_the_reason_names_its_shallowest_depth() -> None:
+def test_a_flat_curve_is_a_plateau_and_the_reason_says_which_depth_to_train() -> None:
     found = confirmed(flat)
     assert found.kind is Kind.PLATEAU
     assert len(set(DEPTHS) - set(found.plateau)) <= 1
-    assert "the shallowest, 1," in cause_text(found.verdict.cause)
+    reason = cause_text(found.verdict.cause)
+    assert f"train depth {found.optimal_depth}, which is expected to cost least" in reason
+    assert "the shallowest, 1, is the cheapest to serve" in reason
 
 
 def test_noise_that_hides_every_difference_is_not_called_a_plateau() -> None:
@@ -247,9 +276,9 @@ def test_the_width_of_the_interval_decides_the_kind(
 ) -> None:
     records = confirm(World(curve=symmetric(3.2), noise=0.003), DEPTHS, np.random.default_rng(1))
     location = Location(
-        depth=min(interval[0] + 1, 7), interval=interval, plateau=(3,), shallow_share=0.0,
-        deep_share=0.1, difference=difference, interval_difference=difference, chance_of_cost=0.01,
-        rivals=(4,), tested=DEPTHS,
+        depth=min(interval[0] + 1, 7), answer=3, shallowest=3, interval=interval, plateau=(3,),
+        shallow_share=0.0, deep_share=0.1, difference=difference, interval_difference=difference,
+        chance_of_cost=0.01, answer_cost=0.0, chance_for_answer=0.01, rivals=(4,), tested=DEPTHS,
     )  # fmt: skip
     assert judge(records, estimate_depths(records), location).kind is kind
 
@@ -267,9 +296,10 @@ def test_a_depth_that_may_cost_more_is_not_identified(
 ) -> None:
     records = confirm(World(curve=symmetric(3.2), noise=0.003), DEPTHS, np.random.default_rng(1))
     location = Location(
-        depth=3, interval=(2, 4), plateau=(2, 3), shallow_share=0.0, deep_share=0.0,
-        difference=difference, interval_difference=difference, chance_of_cost=chance,
-        rivals=(2,), tested=DEPTHS,
+        depth=3, answer=3, shallowest=2, interval=(2, 4), plateau=(2, 3), shallow_share=0.0,
+        deep_share=0.0, difference=difference, interval_difference=difference,
+        chance_of_cost=chance, answer_cost=0.0, chance_for_answer=chance, rivals=(2,),
+        tested=DEPTHS,
     )  # fmt: skip
     assert judge(records, estimate_depths(records), location).kind is kind
 

@@ -91,8 +91,8 @@ def test_a_best_depth_that_differs_is_told_with_its_price_in_the_other_study(
     assert pair.depths_text == "deeper in b (1-1)"
     cost = pair.depths.first_in_other
     assert cost is not None
-    assert cost.depth == 3
-    assert cost.nats == pytest.approx(0.2 * log(2) ** 2, abs=0.02)
+    assert cost.depth == 4, "3 layers have no halves of whole layers"
+    assert cost.nats == pytest.approx(0.2 * log(6 / 4) ** 2, abs=0.02)
     assert found.differing == {"train.dropout": ("default", "0.1")}
     ratio = stated(found)["depths"][0]
     assert ratio["settled"]

@@ -27,7 +27,7 @@ from fathom.search.report.text import (
     shape_text,
     summary,
 )
-from tests.support.optima import not_located, verdict
+from tests.support.optima import UNTRAINED, not_located, verdict
 from tests.support.repeated import repeating_study
 from tests.support.reporting import (
     BUDGETS,
@@ -174,11 +174,17 @@ def test_noise_from_few_repeats_is_reported_as_assumed(study: Records) -> None:
     assert not any("seeds differ" in limit for limit in limits_of(optimum, finished))
 
 
-def test_a_best_depth_that_was_not_trained_is_said_to_be_of_the_curve(optima: Optima) -> None:
-    assert 5 not in {estimate.depth for estimate in optima[1].depths}
-    untested = replace(optima[1], optimal_depth=5)
-
-    assert any("1M: the loss of depth 5 itself" in limit for limit in limits_of(untested))
+def test_a_depth_that_was_not_trained_and_may_be_better_is_named(optima: Optima) -> None:
+    known = replace(optima[1], optimal_depth=4, costs=(UNTRAINED,))
+    sentence = (
+        "depth 5 was not trained to the end, and is expected to be better than depth 4 by 0.0040 "
+        "nats (95 %: -0.0010 to 0.0090)"
+    )
+    about = "the loss of the best depth itself, which the curve gives"
+    assert f"1M: {about}; {sentence}." in limits_of(known)
+    assert not any("not trained to the end" in limit for limit in limits_of(optima[1]))
+    of_table = replace(optima[1], optimal_depth=5)
+    assert any(f"{about}; no trial of depth 5 was" in limit for limit in limits_of(of_table))
 
 
 def test_the_certainty_of_a_depth_stands_beside_it(optima: Optima) -> None:

@@ -21,6 +21,7 @@ from fathom.search.report.page import page as page_of
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.report.text import answer, summary_table
 from fathom.search.words import study_reason
+from tests.support.optima import UNTRAINED
 from tests.support.reporting import (
     BUDGETS,
     CONFIG,
@@ -45,13 +46,13 @@ def test_the_page_opens_with_the_answer_of_every_budget(page: str, optima: Optim
     assert all(study_reason(optimum.verdict).rstrip(".")[1:] in plain for optimum in optima)
 
 
-def test_the_shape_in_a_row_is_one_shape_whatever_depth_is_best(
+def test_a_budget_has_one_shape_and_one_depth_whatever_else_may_be_better(
     study: Records, optima: Optima
 ) -> None:
     [optimum, *_] = optima
     shape = optimum.shape
     assert shape is not None
-    untested = replace(optimum, optimal_depth=shape.depth + 1)
+    untested = replace(optimum, costs=(UNTRAINED,))
     best = f"depth {shape.depth}, d_model {shape.d_model:,}, ff_ratio {shape.ff_ratio:.2f}"
 
     assert f"| {best}" in summary_table([untested])
@@ -62,9 +63,10 @@ def test_the_shape_in_a_row_is_one_shape_whatever_depth_is_best(
     printed = terminal.file.getvalue()
     assert f"{shape.depth} x {shape.d_model}, {shape.ff_ratio:.2f}" in printed
     assert max(map(len, printed.splitlines())) <= 80
-    assert f"best trained shape has depth {shape.depth}" in " ".join(printed.split())
+    better = f"{UNTRAINED.depth} was not trained to the end, and is expected to be better than"
+    assert f"{better} depth {shape.depth} by 0.0040 nats" in " ".join(printed.split())
     [entry] = yaml.safe_load(best_yaml(Conclusion(config=CONFIG, optima=(untested,))))["best"]
-    assert entry["shape"]["depth"] == shape.depth
+    assert entry["optimal_depth"] == entry["shape"]["depth"] == shape.depth
 
 
 def test_the_page_loads_nothing_from_anywhere(page: str) -> None:

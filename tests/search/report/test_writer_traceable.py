@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import find_optima
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.records import Outcome
@@ -74,10 +75,11 @@ def test_the_tables_hold_an_optimum_with_its_units(run_folder: Path, optima: Opt
         assert float(row["curve_minimum_interval_low"]) == optimum.curve_minimum_interval[0]
         assert float(row["noise_nats"]) == optimum.noise
         for name in (
-            *("curve_minimum", "shallowest_depth", "family_disagreement", "share_without_minimum"),
-            *("params_slope", "best_ff_ratio"),
+            *("curve_minimum", "family_disagreement", "share_without_minimum", "params_slope"),
+            "best_ff_ratio",
         ):
             assert float(row[name]) == getattr(optimum, name)
+        assert int(row["shallowest_depth"]) == not_ruled_out(optimum)[0]
     fits = rows(run_folder, "fits")
     assert {
         row["coefficient"]: float(row["value"])

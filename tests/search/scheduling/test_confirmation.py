@@ -335,3 +335,28 @@ def test_a_ladder_confirms_all_its_depths_at_once(explored: Explored) -> None:
         ConfirmConfig(depths=99, seeds=2, rates=(1.0,), decays=(1.0, 4.0)), records
     )
     assert {c.shape for c in more if c.decay_scale == 4} == {c.shape for c in batch}
+
+
+NO_FOUR = {depth: loss for depth, loss in SHARP.items() if depth != 4}
+
+
+@pytest.mark.parametrize(("depths", "wanted"), [(8, [4]), (7, [4]), (6, [])])
+def test_the_answer_is_trained_before_the_stage_ends_while_depths_are_left(
+    shapes: Shapes, depths: int, wanted: list[int]
+) -> None:
+    config = ConfirmConfig(depths=depths, seeds=2, rates=(1.0,))
+    records = confirmed(shapes, NO_FOUR, seeds=2, noise=1e-4)
+    batch = next_confirmations(config, shapes, records)
+    assert [choice.shape.depth for choice in batch] == wanted
+    whole = [*records, *confirmed(shapes, {4: SHARP[4]}, seeds=2, noise=1e-4)]
+    assert not next_confirmations(config, shapes, whole), "and then it ends"
+
+
+def test_an_answer_that_was_tried_in_vain_is_not_tried_again(shapes: Shapes) -> None:
+    config = ConfirmConfig(depths=8, seeds=2, rates=(1.0,))
+    records = confirmed(shapes, NO_FOUR, seeds=2, noise=1e-4)
+    [wanted] = next_confirmations(config, shapes, records)
+    lost = confirmed(shapes, {4: SHARP[4]}, seeds=1, noise=0.0, outcome=Outcome.DIVERGED)
+    assert lost[0].spec.shape == wanted.shape
+    again = [replace(record, spec=replace(record.spec, seed=wanted.seed)) for record in lost]
+    assert wanted not in next_confirmations(config, shapes, [*records, *again])

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.worlds.planted import World, flat, symmetric
 from fathom.search.analysis.forecast import RungForecast
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import TrialRecord
 from fathom.search.scheduling.halving import HalvingRule
 from tests.support.simulated import cut
 
@@ -80,23 +80,17 @@ def test_neither_the_order_of_arrival_nor_evaluations_after_the_rung_count() -> 
     assert promoted(records[:3] + further[3:], RUNG, eta=2) == expected
 
 
-def test_every_trial_pauses_at_a_rung_until_the_others_have_come() -> None:
+def test_every_trial_but_the_exempt_pauses_at_a_rung() -> None:
     best = at_rung([1, 2, 4, 8])[3]
     rule = HalvingRule(eta=2, first_rung=RUNG)
-    assert rule.pauses(best, RUNG)
-    assert not rule.pauses(best, RUNG - 1), "an extension has moved the first rung beyond"
-    exempt = replace(best, spec=replace(best.spec, prunable=False))
-    assert not rule.pauses(exempt, RUNG)
+    assert rule.pauses(best.spec, RUNG)
+    assert not rule.pauses(best.spec, RUNG - 1), "an extension has moved the first rung beyond"
+    assert not rule.pauses(replace(best.spec, prunable=False), RUNG)
 
 
-def test_once_all_have_come_the_promoted_resume_at_the_earliest_rung_first() -> None:
-    early, late = WORLD.rung_tokens
-    records = [replace(record, outcome=Outcome.STOPPED) for record in at_rung([1, 2, 8, 4])]
-    rule = HalvingRule(eta=2, too_close=0.0)
-    assert rule.resumed(records) == ("2", "3")
-    further = [replace(records[2], rungs=records[2].rungs | {late: 2.0}), *records[:2], records[3]]
-    assert rule.resumed(further) == ("3",), "one is still to come to the later rung"
-    assert early == RUNG
+def test_trials_are_ranked_by_forecast_and_equal_ones_as_given() -> None:
+    rule = rule_with([2.0, 1.0, 2.0, 1.5], error=0.01)
+    assert rule.ranked(at_rung([1, 2, 4, 8]), RUNG) == ("1", "3", "0", "2")
 
 
 def test_trials_too_close_to_the_best_to_tell_are_promoted_as_well() -> None:

@@ -13,18 +13,14 @@ from fathom.models.shape import Shape
 from fathom.search.records import Outcome, Stage, TrialRecord, in_order_of_names
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
+from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.groups import Sampler
 from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
 
-DRAWN = {
-    0: [
-        (5, 24, 118), (2, 40, 169), (12, 16, 71), (4, 28, 121), (1, 56, 244), (8, 20, 84),
-        (3, 32, 143), (3, 44, 62), (3, 36, 112), (3, 40, 86), (3, 28, 181), (4, 32, 91),
-        (4, 36, 66), (4, 24, 159), (4, 40, 44), (5, 36, 38), (2, 44, 138), (2, 52, 87)
-    ],
-}  # fmt: skip
-"""Seed -> depth, d_model and d_ff of the shapes of a budget that this search drew before its
-sampler was Optuna's."""
+FIRST_DRAWN = [
+    (5, 24, 118), (2, 40, 169), (12, 16, 71), (4, 28, 121), (1, 56, 244), (8, 20, 84), (3, 32, 143)
+]  # fmt: skip
+"""Depth, d_model and d_ff of the first shapes of a budget, by seed 0."""
 
 
 def sampler(path: Path, kind: Sampler, trials: int = 12) -> ShapeSampler:
@@ -54,15 +50,11 @@ def test_samplers_that_learn_draw_nearer_to_the_planted_depth_than_a_random_one(
     assert distance_of_later_draws(tmp_path, Sampler.CURVE) < 0.95 * at_random
 
 
-@pytest.mark.parametrize("seed", DRAWN)
-def test_the_default_search_draws_what_it_always_drew(tmp_path: Path, seed: int) -> None:
-    search = scheduler(study(trials=18, trials_together=4, seed=seed), tmp_path)
-    Simulation(search, seed=seed).run(events=110)
-    begun = in_order_of_names([*search.records, *search.live.values()])
-    shapes = [r.spec.shape for r in begun if r.spec.trial.startswith("40k-explore")]
-    drawn = [(shape.depth, shape.d_model, shape.d_ff) for shape in shapes]
-    assert len(drawn) >= 10, "seven are the first, and then they are drawn from the results"
-    assert drawn == DRAWN[seed][: len(drawn)]
+def test_the_first_draws_are_the_seeds_alone(tmp_path: Path) -> None:
+    search = scheduler(study(trials=18), tmp_path)
+    begun = [spec for _ in range(14) if (spec := search.next_trial())]
+    shapes = [spec.shape for spec in begun if spec.budget == 40_000]
+    assert [(shape.depth, shape.d_model, shape.d_ff) for shape in shapes] == FIRST_DRAWN
 
 
 @pytest.mark.parametrize("kind", [Sampler.CURVE, Sampler.TPE, Sampler.LADDER])
@@ -90,7 +82,7 @@ def test_each_exploring_shape_came_out_of_the_ask_of_an_optuna_sampler(
         assert {name for name, *_ in asked} == {"DepthSampler"}
 
 
-def test_a_draw_sees_losses_forecasts_and_trials_that_run(
+def test_a_draw_sees_forecasts_and_trials_that_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[list[FrozenTrial]] = []
@@ -100,16 +92,18 @@ def test_a_draw_sees_losses_forecasts_and_trials_that_run(
         shown.append(study.get_trials())
         return ask(study, *arguments)
 
-    config = study(trials=18, trials_together=4, budgets=(40_000,))
-    search = scheduler(config, tmp_path)
+    search = scheduler(study(trials=18, budgets=(40_000,)), tmp_path)
     monkeypatch.setattr(optuna.Study, "ask", noted)
     Simulation(search, slots=4).run()
     assert [len(trials) for trials in shown] == list(range(18)), "a study knows its earlier trials"
-    last = shown[-1]
-    assert [trial.state.name for trial in last] == ["COMPLETE"] * 15 + ["RUNNING"] * 2
-    values = [trial.value for trial in last[:15]]
+    # As soon as the first seven have come to a rung, there are virtual workers for all others.
+    states = [[trial.state.name for trial in trials] for trials in shown]
+    assert states[:7] == [["RUNNING"] * number for number in range(7)]
+    assert states[7:] == [["COMPLETE"] * 7 + ["RUNNING"] * more for more in range(11)]
+    known = [trial for trials in shown for trial in trials if trial.state.name == "COMPLETE"]
+    values = [trial.value for trial in known]
     assert all(value is not None and 1.9 < value < 2.8 for value in values), "at the horizon"
-    assert all(trial.user_attrs["variance"] > 0 for trial in last[:15])
+    assert all(trial.user_attrs["variance"] > 0 for trial in known)
 
 
 NAMED = {"sampler": "optuna.samplers.NSGAIISampler", "sampler_options": {"population_size": 4}}
@@ -129,6 +123,20 @@ def test_a_sampler_named_by_its_import_path_draws_by_a_seed_and_learns(tmp_path:
     assert len(shapes) == 16
     assert drawn(tmp_path / "5", 5) == shapes
     assert drawn(tmp_path / "other", 5, seed=1) != shapes
+
+
+def test_a_sampler_that_fails_in_a_search_is_named_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> float:
+        raise IndexError("no more\nideas")
+
+    search = scheduler(study(trials_together=4, **NAMED), tmp_path)
+    workers = Simulation(search)
+    workers.run(events=2)
+    monkeypatch.setattr(optuna.samplers.NSGAIISampler, "infer_relative_search_space", fails)
+    with pytest.raises(PlanError, match=r"NSGAIISampler must draw .* IndexError: no more ideas;"):
+        workers.run()
 
 
 def test_a_sampler_that_keeps_its_state_with_its_trials_goes_through_them_again(

@@ -1,5 +1,6 @@
 """The search between events, without Ray and without training: `search/scheduling/scheduler.py`."""
 
+import itertools
 import json
 import math
 import random
@@ -14,9 +15,13 @@ from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.json_lines import append_line, read_lines
 from fathom.search.records import Outcome, Stage, TrialSpec
-from fathom.search.run_folder import read_records
+from fathom.search.run_folder import RunFolderError, read_records
+from fathom.search.scheduling.halving import HalvingRule
+from fathom.search.scheduling.journal import read_run
+from fathom.search.scheduling.sampler import ShapeSampler
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import StudyConfig, parse
-from fathom.search.study.keys.groups import Sampler, StoppingConfig
+from fathom.search.study.keys.groups import Sampler, StoppingConfig, StoppingMethod
 from fathom.search.study.planning.budget import rung_steps
 from tests.support.dry_run import Simulation, best_at_four, scheduler, study
 
@@ -125,6 +130,8 @@ def test_a_killed_search_resumes_where_it_was(tmp_path: Path, events: int) -> No
     second = scheduler(config, tmp_path)
     assert {r.spec.trial: r for r in second.records} == ended
     assert second.live == live
+    for params, search in first.budgets.items():
+        assert second.budgets[params].schedule == search.schedule
 
     Simulation(second).run()
     everything = Counter(r.spec.trial for r in second.records)
@@ -138,7 +145,7 @@ def test_a_killed_search_resumes_where_it_was(tmp_path: Path, events: int) -> No
 
 
 def test_a_killed_search_still_resumes_the_paused_trials_of_its_batch(tmp_path: Path) -> None:
-    search = scheduler(config := study(budgets=(20_000,)), tmp_path)
+    search = scheduler(config := study(budgets=(20_000,), trials_together=1), tmp_path)
     workers = Simulation(search, slots=1)
     (budget,) = search.budgets.values()
     while not any(map(budget.paused_trial, budget.confirmations)):
@@ -154,8 +161,12 @@ def test_a_killed_search_still_resumes_the_paused_trials_of_its_batch(tmp_path: 
 def test_a_line_cut_short_by_a_crash_is_dropped_and_the_trial_runs_again(tmp_path: Path) -> None:
     config = study()
     first = scheduler(config, tmp_path)
-    Simulation(first).run(events=60)
-    text = first.folder.records.read_text()
+    workers = Simulation(first)
+    workers.run(events=60)
+    before = text = first.folder.records.read_text()
+    while text == before:
+        workers.run(events=1)
+        text = first.folder.records.read_text()
     first.folder.records.write_text(text[:-40])
     cut = json.loads(text.splitlines()[-1])["trial"]
 
@@ -236,22 +247,229 @@ def test_listeners_are_called_at_every_start_report_and_end(tmp_path: Path) -> N
     assert heard["None"] > len(search.records)
 
 
-def test_the_best_of_the_paused_trials_resume_once_all_have_come(tmp_path: Path) -> None:
-    """Trials arrive one at a time, and none is promoted before the last has come to the rung."""
-    search = scheduler(study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0)), tmp_path)
+def lines_of(search: Scheduler, *events: str) -> list[dict[str, Any]]:
+    """The lines of the journal about these events."""
+    return [line for line in read_lines(search.folder.journal) if line["event"] in events]
+
+
+def test_a_trial_is_promoted_before_all_have_come_to_its_rung(tmp_path: Path) -> None:
+    config = study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0))
+    search = scheduler(config, tmp_path)
     Simulation(search, slots=1).run()
-    journal = [line for line in read_lines(search.folder.journal) if "trial" in line]
-    resumed = {line["trial"] for line in journal if line["event"] == "resumed"}
-    explored = {r.spec.trial: r for r in search.records if r.spec.stage is Stage.EXPLORE}
-    assert resumed
-    first_rung = min(explored[next(iter(resumed))].rungs)
-    for name in resumed:
-        assert max(explored[name].rungs) > first_rung
-    beyond = [r for r in explored.values() if r.tokens > first_rung]
-    assert len(beyond) < len(explored)
-    assert any(record.outcome is Outcome.FINISHED for record in beyond)
-    depths = sorted(record.spec.shape.depth for record in beyond)
-    assert depths[0] <= 4 <= depths[-1] + 1
+    lines = lines_of(search, "taken", "assigned", "closed")
+    events = [line["event"] for line in lines]
+    first_rung = min(min(record.rungs) for record in search.records)
+    jobs = [line["job"] for line in lines if line["event"] == "assigned"]
+    promotion = next(
+        place
+        for place, line in enumerate(lines)
+        if line["event"] == "assigned" and line["job"]["to"] > first_rung
+    )
+    assert events[:promotion].count("taken") == 3, "one of the first 3, with eta 2.5"
+    drawn = [job["seq"] for job in jobs if job["to"] == first_rung]
+    assert lines[promotion]["job"]["seq"] < drawn[-1], "while others are still to be drawn"
+    explored = [r for r in search.records if r.spec.stage is Stage.EXPLORE]
+    beyond = [r for r in explored if r.tokens > first_rung]
+    assert 2 <= len(beyond) < len(explored)
+
+
+def test_the_synchronous_rule_promotes_nobody_before_all_have_come(tmp_path: Path) -> None:
+    stopping = StoppingConfig(always_finish=0, rule=StoppingMethod.SYNCHRONOUS)
+    search = scheduler(study(budgets=(20_000,), stopping=stopping), tmp_path)
+    Simulation(search, slots=2).run()
+    lines = lines_of(search, "taken", "assigned", "closed", "confirmations")
+    explored = lines[: next(n for n, line in enumerate(lines) if line["event"] == "confirmations")]
+    rungs = search.budgets[20_000].schedule.rungs
+    assert [line["rung"] for line in explored if line["event"] == "closed"] == [*rungs]
+    for rung, beyond in itertools.pairwise((*rungs, search.budgets[20_000].schedule.horizon)):
+        closing = next(line for line in explored if line.get("rung") == rung)
+        to = [
+            line["job"]["trial"]
+            for line in explored
+            if "job" in line and line["job"]["to"] == beyond
+        ]
+        assert to == closing["promoted"]
+
+
+def test_budgets_never_influence_each_other(tmp_path: Path) -> None:
+    def found(path: Path, *budgets: int) -> list[tuple[object, ...]]:
+        search = scheduler(study(budgets=budgets), path)
+        Simulation(search, slots=5, seed=len(budgets)).run()
+        records = search.budgets[20_000].ended
+        return sorted((r.spec.trial, r.spec, r.tokens, r.outcome) for r in records)
+
+    assert found(tmp_path / "alone", 20_000) == found(tmp_path / "both", 20_000, 40_000)
+
+
+def test_a_result_that_comes_early_is_stored_and_changes_nothing_before_it_is_taken(
+    tmp_path: Path,
+) -> None:
+    config = study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0))
+    search = scheduler(config, tmp_path)
+    (budget,) = search.budgets.values()
+    specs = [spec for _ in range(7) if (spec := search.next_trial())]
+    first, *others = specs
+    workers = Simulation(search)
+    for spec in reversed(others):
+        while workers.report(spec.trial):
+            pass
+    assert {r.spec.trial for r in search.records} == {spec.trial for spec in others}
+    assert search.next_trial() is None, "the first in virtual time has not come"
+    assert all(not record.curve for record in budget.exploring())
+    assert not lines_of(search, "taken")
+    while workers.report(first.trial):
+        pass
+    assert search.next_trial()
+    taken = [line["trial"] for line in lines_of(search, "taken")]
+    assert taken == [spec.trial for spec in specs]
+
+
+def test_what_a_trial_that_never_pauses_shows_later_is_not_seen_before_it_is_taken(
+    tmp_path: Path,
+) -> None:
+    config = study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0.999))
+    search = scheduler(config, tmp_path)
+    (budget,) = search.budgets.values()
+    workers, spec = Simulation(search), search.next_trial()
+    assert spec
+    while workers.report(spec.trial):
+        pass
+    assert search.records[0].outcome is Outcome.FINISHED
+    search.next_trial()
+    seen = budget.exploring()[0]
+    assert seen.outcome is None
+    assert [*seen.rungs] == [min(search.records[0].rungs)]
+    assert seen.tokens == min(seen.rungs)
+    Simulation(search, running=search.budgets[20_000].running).run()
+    assert {r.outcome for r in search.records} == {Outcome.FINISHED}
+
+
+def test_a_failure_counts_from_its_planned_end_on(tmp_path: Path) -> None:
+    config = study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0))
+    search = scheduler(config, tmp_path)
+    (budget,) = search.budgets.values()
+    specs = [spec for _ in range(7) if (spec := search.next_trial())]
+    search.end(specs[1].trial, Outcome.FAILED, "its worker died")
+    search.end(specs[2].trial, Outcome.OUT_OF_MEMORY, "its worker was killed twice")
+    assert search.next_trial() is None
+    assert budget.schedule.over == set()
+    workers = Simulation(search, running=[s.trial for s in specs[3:]] + [specs[0].trial])
+    workers.run()
+    assert search.done
+    assert {specs[1].trial, specs[2].trial} <= budget.schedule.over
+    (rung, *_), lost = budget.schedule.rungs, {specs[1].trial, specs[2].trial}
+    assert not lost & budget.schedule.standing[rung].keys()
+    explored = [r for r in search.records if r.spec.stage is Stage.EXPLORE]
+    assert len(budget.schedule.standing[rung]) == len(explored) - 2
+
+
+def test_an_explored_budget_plans_a_batch_once_the_last_of_the_one_before_is_taken(
+    tmp_path: Path,
+) -> None:
+    search = scheduler(study(budgets=(20_000,)), tmp_path)
+    Simulation(search, slots=4).run()
+    lines = list(read_lines(search.folder.journal))
+    outstanding, batches = 0, 0
+    for line in lines:
+        outstanding += (line["event"] == "assigned") - (line["event"] == "taken")
+        batches += line["event"] == "confirmations"
+        assert line["event"] != "confirmations" or not outstanding
+        assert line["event"] != "closed" or not (outstanding or batches)
+    assert batches > 1
+    horizon = search.budgets[20_000].schedule.horizon
+    confirming = lines[next(n for n, r in enumerate(lines) if r["event"] == "confirmations") :]
+    assert {line["job"]["to"] for line in confirming if "job" in line} == {horizon}
+
+
+def test_confirming_trials_that_no_worker_has_begun_are_waiting(tmp_path: Path) -> None:
+    search = scheduler(study(budgets=(20_000,)), tmp_path)
+    (budget,), workers = search.budgets.values(), Simulation(search, slots=1)
+    while not budget.explored:
+        assert budget.waiting == 0
+        workers.run(events=1)
+    planned = len(budget.schedule.jobs) + len(budget.confirmations)
+    assert planned > 1
+    assert budget.waiting == planned - 1, "one is under way"
+
+
+def test_workers_take_the_first_job_in_virtual_time_and_a_retry_keeps_its_place(
+    tmp_path: Path,
+) -> None:
+    search = scheduler(study(budgets=(20_000,)), tmp_path)
+    specs = [spec for _ in range(3) if (spec := search.next_trial())]
+    assert [spec.trial[-3:] for spec in specs] == ["000", "001", "002"]
+    jobs = dict(search.budgets[20_000].schedule.jobs)
+    search.restart(specs[1].trial)
+    again = search.next_trial()
+    assert again == specs[1]
+    assert search.budgets[20_000].schedule.jobs == jobs
+    assert len(lines_of(search, "started")) == 3, "it has started before"
+
+
+def test_a_search_that_is_asked_for_no_trial_takes_no_result(tmp_path: Path) -> None:
+    """As at a cap of hours or money: trials under way save and end, and nothing is decided."""
+    search = scheduler(study(), tmp_path)
+    specs = [spec for _ in range(14) if (spec := search.next_trial())]
+    workers = Simulation(search)
+    for spec in specs:
+        while workers.report(spec.trial):
+            pass
+    assert len(search.records) == len(specs)
+    assert not lines_of(search, "taken")
+
+
+def test_every_decision_is_on_the_disk_before_it_takes_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noted(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
+        append_line(path, line, wait=wait)
+        if path != search.folder.journal:
+            return
+        schedule = search.budgets[20_000].schedule
+        if line["event"] == "assigned":
+            assert line["job"]["trial"] not in schedule.jobs
+        if line["event"] == "taken":
+            assert line["trial"] in schedule.jobs
+        if line["event"] == "closed":
+            assert line["rung"] not in schedule.closed
+        assert wait or line["event"] == "report"
+
+    search = scheduler(study(budgets=(20_000,)), tmp_path)
+    monkeypatch.setattr("fathom.search.scheduling.scheduler.append_line", noted)
+    Simulation(search).run()
+    assert {line["event"] for line in read_lines(search.folder.journal)} == {
+        *("assigned", "taken", "closed", "confirmations"),
+        *("started", "resumed", "report"),
+    }
+
+
+def test_what_is_journaled_is_not_decided_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = scheduler(study(), tmp_path)
+    Simulation(search).run(events=60)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("decided again")
+
+    for name in ("ranked", "promoted"):
+        monkeypatch.setattr(HalvingRule, name, refuse)
+    monkeypatch.setattr(ShapeSampler, "draw", refuse)
+    again = scheduler(study(), tmp_path)
+    for params, budget in search.budgets.items():
+        assert again.budgets[params].schedule == budget.schedule
+
+
+def test_a_search_of_an_earlier_version_is_read_and_not_resumed(tmp_path: Path) -> None:
+    search = scheduler(study(), tmp_path)
+    Simulation(search).run(events=60)
+    lines = lines_of(search, "started", "resumed", "report")
+    search.folder.journal.unlink()
+    for line in lines:
+        append_line(search.folder.journal, line)
+    assert read_run(search.folder, search.config).unfinished(search.config.budgets)
+    with pytest.raises(RunFolderError, match=r"an earlier version, .* `fathom analyse`"):
+        scheduler(study(), tmp_path)
 
 
 def test_a_resumed_trial_that_passes_its_rung_again_continues(tmp_path: Path) -> None:

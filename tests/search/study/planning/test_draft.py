@@ -134,7 +134,7 @@ def test_budgets_that_are_named_get_as_many_tokens_as_there_is_time_for() -> Non
     assert draft.config.budgets == (100_000, 200_000)
     assert draft.tokens_per_parameter == 10
     assert draft.reason == (
-        "next larger option: 100k, 200k for 4M tokens would take 1.8 h, over your limit of 84 min"
+        "next larger option: 100k, 200k for 4M tokens would take 1.9 h, over your limit of 84 min"
     )
 
 
