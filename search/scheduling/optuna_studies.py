@@ -8,6 +8,8 @@ them whenever a search starts, so the copy may be deleted or damaged.
 import json
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +44,10 @@ class Studies:
 
     def update(self, study: str, contents: StudyContents) -> None:
         """Adds what is missing to Optuna's file at once; a trial takes a millisecond."""
-        if study not in self._copies:
-            self._copies[study] = Copy(self._store, study)
-        self._copies[study].write(contents)
+        with self._store.file.locked():
+            if study not in self._copies:
+                self._copies[study] = Copy(self._store, study)
+            self._copies[study].write(contents)
 
 
 class Copy:
@@ -131,21 +134,39 @@ class UnsyncedFile(JournalFileBackend):
     anew from the records. Optuna itself would wait 4 times a trial."""
 
     def __init__(self, path: Path) -> None:
-        self._place, self._writing = path, _Lock(str(path))
-        super().__init__(str(path), self._writing)
+        self._place, self._lock, self._is_locked = path, _Lock(str(path)), False
+        super().__init__(str(path), self._lock)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other programs from writing meanwhile; also within itself. The lines of a block
+        need one lock, for which a disk may take milliseconds."""
+        if self._is_locked:
+            yield
+            return
+        self._is_locked = self._lock.acquire()
+        try:
+            yield
+        finally:
+            self._is_locked = False
+            self._lock.release()
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Appends lines, as Optuna does, while another program may do so too."""
         lines = "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in logs)
-        self._writing.acquire()
-        try:
-            with self._place.open("ab") as file:
-                file.write(lines.encode())
-        finally:
-            self._writing.release()
+        with self.locked(), self._place.open("ab") as file:
+            file.write(lines.encode())
 
 
-def open_file(path: Path) -> BaseStorage:
+class StudiesStorage(JournalStorage):
+    """Optuna's storage of a file that is written without waiting for the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = UnsyncedFile(path)
+        super().__init__(self.file)
+
+
+def open_file(path: Path) -> StudiesStorage:
     """Optuna's file; one that can't be read is put aside, and a new one made.
 
     Not SQLite: it needs 12 ms of CPU for a trial where this needs 1, and a worker waits for it.
@@ -168,9 +189,9 @@ def open_file(path: Path) -> BaseStorage:
         return _read(path)
 
 
-def _read(path: Path) -> BaseStorage:
+def _read(path: Path) -> StudiesStorage:
     truncate_torn_line(path)
-    storage = JournalStorage(UnsyncedFile(path))
+    storage = StudiesStorage(path)
     # Optuna passes over a last line that is not JSON, and fails at it once another follows.
     if content := path.read_bytes():
         json.loads(content[:-1].rpartition(b"\n")[-1])

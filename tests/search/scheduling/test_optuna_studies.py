@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from fathom.search.analysis.optimum import find_optima
 from fathom.search.json_lines import read_lines
 from fathom.search.records import Outcome
 from fathom.search.run_folder import read_records
-from fathom.search.scheduling.optuna_studies import Copy, open_file
+from fathom.search.scheduling.optuna_studies import Copy, Studies, open_file
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.groups import Sampler
@@ -127,6 +128,28 @@ def test_a_quota_that_allows_no_second_name_for_a_file_keeps_no_lock(
 
     assert "mine" in optuna.get_all_study_names(storage)
     assert not list(search.folder.optuna.parent.glob("*.lock*"))
+
+
+def test_the_lines_of_many_trials_need_one_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(target: str, name: str) -> None:
+        locks.append(name)
+        symlink(target, name)
+
+    locks: list[str] = []
+    symlink = os.symlink
+    search = scheduler(CONFIG, tmp_path)
+    Simulation(search).run()
+    budget = search.budgets[20_000]
+    contents = StudyContents(space=budget.public_space, records=tuple(budget.ended), done=True)
+    monkeypatch.setattr("optuna.storages.journal._file.os.symlink", link)
+    studies = Studies(tmp_path / "another.log")
+    studies.update("mine", contents)
+    assert len(locks) == 1
+    studies.update("mine", contents)
+    assert len(locks) == 2
+    assert not list(tmp_path.glob("*.lock*"))
 
 
 def test_a_resumed_search_adds_nothing_to_a_complete_file(tmp_path: Path) -> None:
