@@ -109,7 +109,8 @@ class PowerFit:
     """Generalised least squares of many pairs of exponents, for many draws of losses, at once.
 
     Arrays are (pairs, draws), with a dimension of 3 coefficients or of depths between or behind.
-    Where a side would be negative it is left out: the curve then falls or rises throughout.
+    `white` and `losses` may have a first dimension of pairs too, if each pair has its own. Where a
+    side would be negative it is left out: the curve then falls or rises throughout.
     """
 
     def __init__(
@@ -123,12 +124,14 @@ class PowerFit:
         self._p, self._q = np.array(exponents, dtype=np.float64).T[..., None]
         # The middle of the range: far from 1, powers of depth would swamp one another.
         self._scale = exp(sum(self._ends) / 2)
-        self._weighted = white @ (points.losses[:, None] if losses is None else losses)
         design = white @ self.design(points.depths)
-        self.coefficients, self.squares = self._solve(design, (0, 1, 2))
+        weighted = white @ (points.losses[:, None] if losses is None else losses)
+        weighted = np.broadcast_to(weighted, (len(design), *weighted.shape[-2:]))
+        self.coefficients, self.squares = _solve(design, weighted, (0, 1, 2))
         self.inside = (self.coefficients[:, 0] > 0) & (self.coefficients[:, 1] > 0)
-        if not self.inside.all():
-            self._leave_a_side_out(design)
+        some = np.flatnonzero(~self.inside.all(axis=1))
+        if some.size:
+            self._leave_a_side_out(some, design[some], weighted[some])
 
     def design(self, depths: NDArray[np.int64]) -> Array:
         """The terms of each curve at the depths, (pairs, depths, 3)."""
@@ -136,24 +139,16 @@ class PowerFit:
         falling, rising = z**-self._p, z**self._q
         return np.stack([falling, rising, np.ones_like(falling)], axis=-1)
 
-    def _solve(self, design: Array, columns: tuple[int, ...]) -> tuple[Array, Array]:
-        """Solves for the coefficients (0 where a term is left out) and the sums of squares."""
-        column_pair = design[..., columns]
-        found = np.zeros((len(design), 3, self._weighted.shape[1]))
-        found[:, columns] = np.linalg.pinv(column_pair) @ self._weighted
-        missed = column_pair @ found[:, columns] - self._weighted
-        return found, (missed**2).sum(axis=1)
-
-    def _leave_a_side_out(self, design: Array) -> None:
-        best = np.full(self.squares.shape, np.inf)
-        coefficients = np.empty_like(self.coefficients)
+    def _leave_a_side_out(self, some: NDArray[np.intp], design: Array, weighted: Array) -> None:
+        inside, best = self.inside[some], np.full(self.squares[some].shape, np.inf)
+        coefficients = np.empty_like(self.coefficients[some])
         for columns in ((0, 2), (1, 2), (2,)):
-            found, squares = self._solve(design, columns)
+            found, squares = _solve(design, weighted, columns)
             better = (found[:, :2] >= 0).all(axis=1) & (squares < best)
             coefficients = np.where(better[:, None], found, coefficients)
             best = np.where(better, squares, best)
-        self.coefficients = np.where(self.inside[:, None], self.coefficients, coefficients)
-        self.squares = np.where(self.inside, self.squares, best)
+        self.coefficients[some] = np.where(inside[:, None], self.coefficients[some], coefficients)
+        self.squares[some] = np.where(inside, self.squares[some], best)
 
     def lowest(self) -> tuple[Array, NDArray[np.bool_]]:
         """ln of the depth where each curve is lowest in the range, and whether it turns inside."""
@@ -189,3 +184,12 @@ class PowerFit:
         a, b, c = self.coefficients[self.likeliest, :, 0].tolist()
         p, q = (float(side[self.likeliest, 0]) for side in (self._p, self._q))
         return PowerCurve(a=a, b=b, c=c, p=p, q=q, scale=self._scale)
+
+
+def _solve(design: Array, weighted: Array, columns: tuple[int, ...]) -> tuple[Array, Array]:
+    """Solves for the coefficients (0 where a term is left out) and the sums of squares."""
+    column_pair = design[..., columns]
+    found = np.zeros((len(design), 3, weighted.shape[-1]))
+    found[:, columns] = np.linalg.pinv(column_pair) @ weighted
+    missed = column_pair @ found[:, columns] - weighted
+    return found, (missed**2).sum(axis=1)

@@ -7,7 +7,7 @@ and from what is usual. Each draw is a loss for every whole depth that agrees wi
 so the share of the draws in which a depth is lowest is the probability that it is the best.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log
@@ -38,6 +38,8 @@ FEWEST = 3
 """Fewest points of a posterior: as many as a curve has coefficients."""
 DRAWS = 4000
 """Draws of the losses; a probability of 0.05 is then known to within 0.003."""
+TOGETHER = 16
+"""Draws with one setting and one pair of exponents that are computed together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,20 +172,11 @@ class _Setting:
         found: Array = np.log(np.diag(self.white)).sum() - determinant / 2 - fits.squares[:, 0] / 2
         return found
 
-    def draw(self, pair: tuple[float, float], generator: Generator, draws: int) -> _Draws:
-        """Draws of the curve and of the losses of all whole depths for a pair of exponents.
-
-        By Matheron's rule: a draw of everything before the measurements is moved by what the
-        measurements differ from it.
-        """
-        points, at = self.points, self.at
-        deviation = self.deviations @ generator.standard_normal((len(self.whole), draws))
-        errors = self.errors @ generator.standard_normal((len(at), draws))
-        left = points.losses[:, None] - deviation[at] - errors
-        curves = PowerFit(points, self.white, [pair], left)
-        losses = curves.losses(self.whole)[0].T
-        losses += deviation + self.correction @ (left - losses[at])
-        return losses.T, np.exp(curves.lowest()[0][0])
+    def before(self, generator: Generator, draws: int) -> tuple[Array, Array]:
+        """Draws before the measurements: deviations of the whole depths, (depths, draws), and
+        errors of the measured losses, (points, draws), nats."""
+        deviations = self.deviations @ generator.standard_normal((len(self.whole), draws))
+        return deviations, self.errors @ generator.standard_normal((len(self.at), draws))
 
 
 def find_posterior(
@@ -192,18 +185,15 @@ def find_posterior(
     """The posterior of three points or more; the same for the same generator."""
     settings, weights = _settings(points, repeats)
     cells, counts = _allot(weights, draws)
-    found = [
-        settings[cell // len(EXPONENTS)].draw(EXPONENTS[cell % len(EXPONENTS)], generator, count)
-        for cell, count in zip(cells, counts, strict=True)
-    ]
-    depths = np.arange(points.depths[0], points.depths[-1] + 1)
-    losses = np.concatenate([drawn for drawn, _ in found])
-    noises = [settings[cell // len(EXPONENTS)].noise for cell in cells]
+    chosen = [settings[cell // len(EXPONENTS)] for cell in cells]
+    pairs = [EXPONENTS[cell % len(EXPONENTS)] for cell in cells]
+    losses, lowest = _draw(chosen, pairs, counts, generator)
+    depths = chosen[0].whole
     return Posterior(
         depths=depths,
         losses=losses,
-        lowest=_beside(depths[losses.argmin(axis=1)], np.concatenate([low for _, low in found])),
-        noise=float(np.average(noises, weights=counts)),
+        lowest=_beside(depths[losses.argmin(axis=1)], lowest),
+        noise=float(np.average([setting.noise for setting in chosen], weights=counts)),
         points=points,
         repeats=repeats,
     )
@@ -240,6 +230,48 @@ def _allot(weights: Array, draws: int) -> tuple[list[int], list[int]]:
     chosen = np.searchsorted(np.cumsum(weights), (np.arange(draws) + 0.5) / draws)
     cells, counts = np.unique(np.minimum(chosen, len(weights) - 1), return_counts=True)
     return cells.tolist(), counts.tolist()
+
+
+def _draw(
+    settings: Sequence[_Setting],
+    pairs: Sequence[tuple[float, float]],
+    counts: Sequence[int],
+    generator: Generator,
+) -> _Draws:
+    """Draws of the curve and of the losses of all whole depths, so many with each setting and pair
+    of exponents.
+
+    By Matheron's rule: a draw of everything before the measurements is moved by what the
+    measurements differ from it.
+    """
+    points, at, whole = settings[0].points, settings[0].at, settings[0].whole
+    before = [s.before(generator, count) for s, count in zip(settings, counts, strict=True)]
+    deviations, errors = (np.concatenate(part, axis=1) for part in zip(*before, strict=True))
+    left = points.losses[:, None] - deviations[at] - errors
+    cells, places, own = _rows(counts)
+    curves = PowerFit(
+        points,
+        np.stack([setting.white for setting in settings])[cells],
+        np.array(pairs)[cells].tolist(),
+        np.moveaxis(left[:, places], 0, 1),
+    )
+    losses = curves.losses(whole)
+    corrections = np.stack([setting.correction for setting in settings])[cells]
+    missed = np.moveaxis(left[:, places], 0, -1) - losses[..., at]
+    losses += deviations.T[places] + missed @ np.swapaxes(corrections, 1, 2)
+    return losses[own], np.exp(curves.lowest()[0][own])
+
+
+def _rows(counts: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Rows of `TOGETHER` draws of one cell each: the cell of each row, (rows,), the place of each
+    draw, (rows, TOGETHER), and whether it is one: the last row of a cell is filled up."""
+    rows = -(-np.array(counts) // TOGETHER)
+    cells = np.repeat(np.arange(len(counts)), rows)
+    first = np.repeat(np.cumsum(rows) - rows, rows)
+    inside = (np.arange(len(cells)) - first)[:, None] * TOGETHER + np.arange(TOGETHER)
+    ends = np.array(counts)[cells][:, None]
+    starts = (np.cumsum(counts) - counts)[cells][:, None]
+    return cells, starts + np.minimum(inside, ends - 1), inside < ends
 
 
 def _beside(depths: NDArray[np.int64], lowest: Array) -> Array:

@@ -54,6 +54,19 @@ def test_the_same_generator_gives_the_same_draws() -> None:
     assert np.array_equal(posterior_of(losses).losses, posterior_of(losses).losses)
 
 
+@pytest.mark.parametrize("draws", [1, 37, 400])
+def test_draws_that_are_computed_together_are_those_computed_one_by_one(
+    draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = points_of(planted(symmetric(3.3), 1, 2, 4, 6, 9))
+    together = find_posterior(points, MEASURED, np.random.default_rng(0), draws=draws)
+    monkeypatch.setattr("fathom.search.analysis.posterior.TOGETHER", 1)
+    alone = find_posterior(points, MEASURED, np.random.default_rng(0), draws=draws)
+    assert together.losses.shape == (draws, 9)
+    np.testing.assert_allclose(together.losses, alone.losses, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(together.lowest, alone.lowest, rtol=0, atol=1e-10)
+
+
 def test_best_depths_are_as_likely_as_they_are_frequent() -> None:
     """Over curves and noise drawn anew, the planted best depth has the probability that was said:
     the mean probability of it is the mean of the largest, within four standard errors."""
