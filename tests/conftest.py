@@ -33,8 +33,10 @@ def pytest_configure() -> None:
             del os.environ[name]
     # Where it is noted which stores were made here; another for each process of pytest.
     os.environ.update(SETTINGS, XDG_STATE_HOME=tempfile.mkdtemp(prefix="fathom-tests-"))
-    # A shell starts what it puts in the background with Ctrl-C ignored, and tests send it.
+    # A shell starts what it puts in the background with Ctrl-C ignored, nohup with a hangup ignored;
+    # tests send both.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # How long an example takes says how busy the machine is.
     settings.register_profile(
         "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
