@@ -98,14 +98,14 @@ def test_a_slow_store_is_waited_for_while_it_takes_one_item_after_the_other(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(*item: Any) -> None:
-        time.sleep(1)
+        time.sleep(1.3)
         send(*item)
 
     send = follower_module._send
     monkeypatch.setattr(follower_module, "_send", slow)
-    write_down(place.folder, *map(trial, range(9)))
-    assert place.follower().close(timeout_seconds=8.0) == 0
-    assert len(place.runs()) == 11
+    write_down(place.folder, *map(trial, range(13)))
+    assert place.follower().close(timeout_seconds=16.0) == 0
+    assert len(place.runs()) == 15
 
 
 def test_the_run_of_a_study_has_its_settings_and_its_data(place: Place) -> None:
