@@ -3,8 +3,9 @@
 python -m benchmarks.answers.stopping_workers TABLE.csv ...
 
 Every class of sizes of a table (benchmarks/worlds/curve_tables.py) with enough runs is explored
-under three rules, on the same orders of draws and with the same forecasts: ours, which takes
-results in virtual time; ASHA that takes them as they come; and the synchronous rule. The slowest
+on the same orders of draws: under three rules with the same forecasts, ours, which takes results in
+virtual time, ASHA that takes them as they come, and the synchronous rule; and by the classes of Ray
+Tune and Optuna, which judge the loss of an evaluation and stop a trial for good. The slowest
 worker takes twice the time of the fastest; one job in twenty is lost on its way and done again.
 Times are shares of the synchronous rule's, with the speeds at which the shapes of the table train,
 which differ up to thirtyfold, and with one speed for all shapes.
@@ -15,15 +16,17 @@ import heapq
 import itertools
 import random
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.printed_table import PrintedTable, add_json_option
-from benchmarks.simulate.arrivals import OurHalving, Races
+from benchmarks.rival_searchers.halving import OptunaStopper, RayStopper, Stopper
+from benchmarks.simulate.arrivals import LAST_RUNG, OurHalving, Races, rungs_of
 from benchmarks.worlds.curve_tables import read_runs, size_class
 from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.study.planning.virtual_time import Closing, Draw, Promotion, VirtualJob
@@ -39,6 +42,8 @@ FIRST = 7
 """First draws, for which the later ones wait."""
 FEWEST = 9
 """Fewest runs of a class, as many as a study has trials by default."""
+WHOLE_ETAS = (2, 3)
+"""The whole numbers beside our `eta` of 2.5, for Optuna, which takes no other."""
 COLUMNS = {
     "speed of shapes": "",
     "rule": "",
@@ -48,6 +53,20 @@ COLUMNS = {
     "best shape kept": ".0%",
     "regret, nats": ".4f",
 }
+
+
+class ExploringRule(Protocol):
+    """Names the jobs of an exploration, and is told when one is done."""
+
+    def next(self) -> tuple[int, int, int] | None:
+        """A job for an idle worker: row of the trial, and the evaluations that the job starts from
+        (-1: from the start) and goes to; None if there is none now."""
+
+    def came(self, trial: int) -> None:
+        """Takes or stores the result of a trial's job."""
+
+    def finished(self) -> Sequence[int]:
+        """Rows of the trials that were trained to the end."""
 
 
 @dataclass
@@ -73,7 +92,7 @@ class Exploring:
         """Stores the result."""
         self.arrived.append(str(trial))
 
-    def finished(self) -> tuple[int, ...]:
+    def finished(self) -> Sequence[int]:
         """Rows of the trials that were trained to the end."""
         return self.rule.finished()[0]
 
@@ -103,6 +122,53 @@ class Exploring:
         heapq.heappush(self.queue, job)
 
 
+@dataclass
+class Stopping:
+    """Halving that stops trials for good: a trial keeps its worker from rung to rung till then."""
+
+    stopper: Stopper
+    stage: Races
+    order: Sequence[int]
+    eta: float
+    first: int
+    """Evaluation of the first rung; a later one is the first evaluation that has come to it."""
+    places: dict[int, int] = field(default_factory=dict)
+    """Row of a trial -> the evaluation that it has come to, or is on its way to."""
+    going_on: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+
+    def next(self) -> tuple[int, int, int] | None:
+        """The trial that goes on, else a new one."""
+        if self.going_on:
+            trial = self.going_on.pop()
+        elif len(self.places) < len(self.order):
+            trial = self.order[len(self.places)]
+        else:
+            return None
+        start = self.places.get(trial, -1)
+        self.places[trial] = self._after(start)
+        return trial, start, self.places[trial]
+
+    def came(self, trial: int) -> None:
+        """Reports the loss to the stopper."""
+        at = self.places[trial]
+        tokens, loss = self.stage.tokens[at], float(self.stage.some.losses[trial, at])
+        if self.stopper.goes_on(trial, tokens, loss):
+            self.going_on.append(trial)
+        elif tokens == self.stage.tokens[-1]:
+            self.ended.append(trial)
+
+    def finished(self) -> Sequence[int]:
+        """Rows of the trials that were trained to the end."""
+        return self.ended
+
+    def _after(self, start: int) -> int:
+        tokens, rung = self.stage.tokens, float(self.stage.tokens[self.first])
+        while start >= 0 and rung <= tokens[start]:
+            rung *= self.eta
+        return min(bisect_left(tokens, rung), len(tokens) - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Exploration:
     """What an exploration took and kept."""
@@ -114,7 +180,7 @@ class Exploration:
     """Final loss of the best trial trained to the end above the best there is, nats."""
 
 
-def explored(stage: Races, rule: Exploring, workers: int, seed: int) -> Exploration:
+def explored(stage: Races, rule: ExploringRule, workers: int, seed: int) -> Exploration:
     """Explores a class on so many workers."""
     tokens, dice = [0.0, *map(float, stage.some.tokens)], random.Random(seed)
     spread = [SLOWEST ** (place / max(1, workers - 1)) for place in range(workers)]
@@ -139,12 +205,19 @@ def explored(stage: Races, rule: Exploring, workers: int, seed: int) -> Explorat
     return Exploration(now, spent / len(final) / tokens[-1], best - min(final))
 
 
-def rules(stage: Races, order: Sequence[int], workers: int) -> dict[str, Callable[[], Exploring]]:
+def rules(
+    stage: Races, order: Sequence[int], workers: int
+) -> dict[str, Callable[[], ExploringRule]]:
     """The rules by name, on an order of draws."""
+    config, tokens = StoppingConfig(), stage.tokens
+    first = rungs_of(stage.some, config.first_rung, config.eta, LAST_RUNG)[0]
 
     def exploring(rule: StoppingMethod, *, in_virtual_time: bool, **options: Any) -> Exploring:
         halving = stage.ours(StoppingConfig(rule=rule), order=order, **options)
         return Exploring(halving, in_virtual_time)
+
+    def stopping(stopper: Callable[[int, int, Any], Stopper], eta: float) -> Stopping:
+        return Stopping(stopper(tokens[first], tokens[-1], eta), stage, order, eta, first)
 
     synchronous, asha = (
         partial(exploring, rule) for rule in (StoppingMethod.SYNCHRONOUS, StoppingMethod.ASHA)
@@ -155,6 +228,11 @@ def rules(stage: Races, order: Sequence[int], workers: int) -> dict[str, Callabl
         ),
         "ASHA in order of arrival": partial(asha, in_virtual_time=False, workers=workers),
         "ASHA in virtual time": partial(asha, in_virtual_time=True, at_once=FIRST),
+        "Ray's `ASHAScheduler`": partial(stopping, RayStopper, config.eta),
+        **{
+            f"Optuna's `SuccessiveHalvingPruner`, eta {eta}": partial(stopping, OptunaStopper, eta)
+            for eta in WHOLE_ETAS
+        },
     }
 
 

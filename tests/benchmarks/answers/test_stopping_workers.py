@@ -2,13 +2,14 @@
 
 import random
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.answers.stopping_workers import explored, main, rules
+from benchmarks.answers.stopping_workers import Stopping, explored, main, rules
+from benchmarks.rival_searchers.halving import OptunaStopper, RayStopper
 from benchmarks.simulate.arrivals import Races
 from benchmarks.worlds.curve_tables import size_class
 from tests.support.curves import run, write
@@ -50,6 +51,50 @@ def test_a_worker_that_is_lost_costs_time_and_no_result() -> None:
     assert len({result.time for result in results}) > 1
 
 
+@dataclass
+class StopsTrialOne:
+    """Stops trial 1 at its second rung, and others nowhere."""
+
+    horizon: int
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def goes_on(self, trial: int, tokens: int, loss: float) -> bool:
+        """Stores what it is asked."""
+        self.asked.append((trial, tokens))
+        return tokens < self.horizon and (trial, len(self.asked)) != (1, 2)
+
+
+def test_a_trial_keeps_its_worker_until_it_is_stopped_and_is_then_gone() -> None:
+    stage = races(3)
+    tokens = stage.tokens
+    stopper = StopsTrialOne(tokens[-1])
+    rule = Stopping(stopper, stage, order=(1, 2, 0), eta=2.5, first=0)
+    result = explored(stage, rule, 1, seed=0)
+    rungs = [next(t for t in tokens if t >= tokens[0] * 2.5**k) for k in (0, 1)]
+    stations = [at for trial, at in stopper.asked if trial == 2]
+    assert stopper.asked[:3] == [(1, rungs[0]), (1, rungs[1]), (2, rungs[0])]
+    assert stopper.asked[2:] == [(trial, at) for trial in (2, 0) for at in stations]
+    assert stations[:2] == rungs
+    assert stations[-1] == tokens[-1]
+    assert rule.finished() == [2, 0]
+    assert result.tokens == pytest.approx((2 + rungs[1] / tokens[-1]) / 3)
+
+
+@pytest.mark.parametrize("make", [RayStopper, OptunaStopper])
+def test_a_rival_judges_at_its_rungs_against_the_trials_that_came_before(
+    make: type[RayStopper | OptunaStopper],
+) -> None:
+    stopper = make(10, 80, 2)
+    assert stopper.goes_on(0, 9, 9.0), "before the first rung"
+    assert stopper.goes_on(0, 10, 3.0), "the first that comes to a rung"
+    assert not stopper.goes_on(1, 10, 4.0)
+    assert stopper.goes_on(2, 10, 2.0)
+    assert stopper.goes_on(2, 20, 2.0)
+    assert not stopper.goes_on(0, 20, 2.5)
+    assert stopper.goes_on(2, 79, 1.0)
+    assert not stopper.goes_on(2, 80, 1.0), "the horizon"
+
+
 def test_the_command_prints_a_row_for_each_rule_and_number_of_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,7 +103,7 @@ def test_the_command_prints_a_row_for_each_rule_and_number_of_workers(
     table = write(tmp_path / "table.csv", runs)
     monkeypatch.setattr(sys, "argv", ["workers", str(table), "--orders", "1"])
     main()
-    assert capsys.readouterr().out.count("\n| ") == 2 * 3 * 4
+    assert capsys.readouterr().out.count("\n| ") == 2 * 6 * 4
     monkeypatch.setattr(sys, "argv", ["workers", str(tmp_path / "none.csv")])
     with pytest.raises(SystemExit, match="2"):
         main()
