@@ -82,9 +82,9 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
 
 
 def seeds(few: int, many: int) -> pytest.MarkDecorator:
-    """Few seeds decide on a change, and the others are for the drill."""
+    """Few seeds decide on a change, and the others are for the siege."""
     return pytest.mark.parametrize(
-        "seeds", [range(few), pytest.param(range(few, many), marks=pytest.mark.drill)], ids=len
+        "seeds", [range(few), pytest.param(range(few, many), marks=pytest.mark.siege)], ids=len
     )
 
 

@@ -45,7 +45,7 @@ sys.meta_path[:] = map(Hiding, sys.meta_path)
 """Module that Python imports at its start, in this process and in each that it starts."""
 
 
-@pytest.mark.drill
+@pytest.mark.siege
 def test_without_other_packages_every_stage_passes(tmp_path: Path) -> None:
     found = findings(tmp_path)
     assert {name.partition("/")[0] for name in found} == set(STAGES)

@@ -84,7 +84,7 @@ def test_a_read_checkpoint_counts_as_a_resumption_that_repeats_later_reports(
 
 @pytest.mark.drill
 @pytest.mark.cluster
-@pytest.mark.drill
+@pytest.mark.siege
 @pytest.mark.timeout(1800)
 def test_a_search_over_three_hosts_ends_and_leaves_no_trace_of_them() -> None:
     if reason := missing():

@@ -25,7 +25,7 @@ SMALL = (
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("llama", marks=pytest.mark.drill),
+        pytest.param("llama", marks=pytest.mark.siege),
         pytest.param("parallel_blocks", marks=pytest.mark.siege),
     ],
 )

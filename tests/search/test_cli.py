@@ -265,7 +265,7 @@ def test_the_same_command_again_runs_no_trial_twice(
     assert records.read_text() == before
 
 
-@pytest.mark.drill
+@pytest.mark.siege
 def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path: Path) -> None:
     """The first search is planted and has no checkpoints; the resumed trials are trained."""
     quick = study().objective.model_copy(update={"eval_tokens": 4_000})

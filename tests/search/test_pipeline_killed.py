@@ -15,7 +15,7 @@ import pytest
 from tests.support.killed_search import Ended, KilledSearch, assert_same, workers
 from tests.support.running import COMMAND
 
-pytestmark = [pytest.mark.drill, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.timeout(1500)
 
 TOGETHER = 2
 """Trials that train at once, each with a step under way."""
@@ -33,6 +33,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> KilledSearch:
     return search
 
 
+@pytest.mark.drill
 def test_a_killed_worker_and_a_killed_search_cost_nothing_but_time(
     calm: KilledSearch, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+@pytest.mark.siege
 def test_ctrl_c_sigterm_or_a_full_disk_repeat_no_step_but_those_under_way(
     calm: KilledSearch, small_disk: Path
 ) -> None:

@@ -34,7 +34,6 @@ class Cut:
     ("sampler", "cuts"),
     [
         (Sampler.LADDER, 15),
-        pytest.param(Sampler.LADDER, 100, marks=pytest.mark.drill),
         pytest.param(Sampler.CURVE, 10, marks=pytest.mark.siege),
         pytest.param(Sampler.LADDER, 1000, marks=pytest.mark.siege),
         pytest.param(Sampler.CURVE, 300, marks=pytest.mark.siege),

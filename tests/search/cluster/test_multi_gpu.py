@@ -115,7 +115,7 @@ def test_a_trial_with_a_lost_process_resumes_to_the_same_end(
     assert reports[0].points[-1].step > 1  # from the checkpoint of its rung
 
 
-@pytest.mark.drill
+@pytest.mark.siege
 @pytest.mark.usefixtures("_ray")
 def test_one_process_without_memory_makes_all_train_in_micro_batches(tmp_path: Path) -> None:
     given = assignment(tmp_path / "several")
@@ -129,7 +129,7 @@ def test_one_process_without_memory_makes_all_train_in_micro_batches(tmp_path: P
     assert losses(reports[-1]) == pytest.approx(losses(expected[-1]), rel=TOLERANCE)
 
 
-@pytest.mark.drill
+@pytest.mark.siege
 @pytest.mark.usefixtures("_ray")
 def test_a_trial_that_is_stopped_at_a_rung_leaves_a_checkpoint_and_no_process(
     tmp_path: Path,

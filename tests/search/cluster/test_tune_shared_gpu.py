@@ -69,7 +69,7 @@ def searched(folder: Path, gpus: float, pipes: Path | None, faults: int) -> dict
     return whole_records(search.folder)
 
 
-@pytest.mark.drill
+@pytest.mark.siege
 @pytest.mark.usefixtures("_one_gpu")
 def test_four_trials_on_a_gpu_that_fails_six_times_give_the_records_of_one_on_a_sound_gpu(
     tmp_path: Path,

@@ -68,7 +68,7 @@ resources: {gpus_per_trial: 0}
     [
         pytest.param(
             "gcs_server", "the Ray cluster at {address} has died (no head for 17 s)",
-            marks=pytest.mark.drill,
+            marks=pytest.mark.siege,
         ),
         pytest.param(
             "raylet", "Ray on this machine has died (its raylet is gone)",

@@ -137,8 +137,10 @@ def _process(rank: int, folder: Path, size: int, cases: dict[str, Case]) -> None
     torch.save(found, folder / f"{rank}.pt")
 
 
-@pytest.mark.drill
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(2, marks=pytest.mark.drill), pytest.param(4, marks=pytest.mark.siege)],
+)
 def test_several_processes_train_the_same_model_as_one(tmp_path: Path, size: int) -> None:
     cases = CASES | (FOUR_PIECES if size == 2 else {})
     in_processes(_process, tmp_path, size, cases, size=size, meeting=tmp_path / "meeting")
