@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from math import isfinite
 from operator import attrgetter
@@ -97,8 +98,9 @@ def answer_source(
     if is_optuna(source):
         from fathom.search.scheduling.optuna_table import read_study
 
-        study, rows = read_study(source, experiment)
-        return analyse_table(rows_of(f"Optuna's {printable(study)}", rows), told, question)
+        study, rows, notes = read_study(source, experiment)
+        table = replace(rows_of(f"Optuna's {printable(study)}", rows), notes=notes)
+        return analyse_table(table, told, question)
     if experiment is not None:
         from fathom.search.tracking.experiment import open_experiment
 
