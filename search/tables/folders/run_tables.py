@@ -22,7 +22,7 @@ from fathom.search.tables.runs import TableError
 
 
 @dataclass(slots=True)
-class _Written:
+class _ReadTable:
     """The columns of one table."""
 
     first: dict[str, object] = field(default_factory=dict)
@@ -38,7 +38,7 @@ def read_tables(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
     Raises:
         TableError: when a table can't be read, or has runs of several depths.
     """
-    written: dict[Path, _Written] = {}
+    written: dict[Path, _ReadTable] = {}
     broken: list[str] = []
     for path in found.tables:
         try:
@@ -70,8 +70,8 @@ def _notes(broken: Sequence[str]) -> Iterator[str]:
         yield f"tables that could not be read: {listed(broken)}"
 
 
-def _written(path: Path, keep: Keep) -> _Written:
-    found = _Written()
+def _written(path: Path, keep: Keep) -> _ReadTable:
+    found = _ReadTable()
     with open_text(path) as table:
         for line, row in table.rows:
             for name, value in zip(table.names, row, strict=True):
@@ -85,7 +85,7 @@ def _written(path: Path, keep: Keep) -> _Written:
 
 
 def _run(
-    found: Found, path: Path, table: _Written, moving: set[str], files: SettingsFiles
+    found: Found, path: Path, table: _ReadTable, moving: set[str], files: SettingsFiles
 ) -> LoggedRun:
     """The run of a table, whose columns that are `moving` in some table are measured."""
     place = PurePosixPath(found.name(path))
