@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, JSON lines or parquet; a folder of logs or of TensorBoard's event files; a "
-        "run folder; MLflow's or Optuna's address; wandb:ENTITY/PROJECT.",
+        help="CSV, TSV, JSON, Markdown or parquet; a folder of logs, of tables, of Ray Tune's "
+        "results or of TensorBoard's event files; a run folder; MLflow's or Optuna's address; "
+        "wandb:ENTITY/PROJECT.",
         metavar="SOURCE",
     ),
 ]

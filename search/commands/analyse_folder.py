@@ -1,4 +1,4 @@
-"""A folder of logs or of TensorBoard's event files as the table of `fathom analyse`."""
+"""A folder of logs, of TensorBoard's event files or of tables as the table of `fathom analyse`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,20 +8,22 @@ from fathom.search.formatting import printable, shell_command
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.tables.folders.finding import LOGS, Found, find_files
 from fathom.search.tables.folders.logged import Keep, Logged, keeper, table_of
+from fathom.search.tables.folders.run_tables import read_tables
 from fathom.search.tables.folders.settings_files import Parse, SettingsFiles
 from fathom.search.tables.folders.text_logs import read_logs
 from fathom.search.tables.read import OpenTable
 from fathom.search.tables.wandb_chart import PAGE
 
 WANDB = ".wandb"
-TABLES = (".csv", ".tsv", ".parquet", ".pq", ".db")
-"""Ends of the names of files in a folder that may be meant instead of it."""
+ALONE = (".parquet", ".pq", ".db")
+"""Ends of the names of files in a folder that may be meant instead of it, as a single table may."""
 
 
 def open_folder(
     source: str, told: Mapping[str, str], asked: Sequence[str], lines: Sequence[str]
 ) -> OpenTable:
-    """The runs of a folder or of a pattern of files, one for each event file's folder or each log.
+    """The runs of a folder or of a pattern of files, one for each event file's folder, each log or
+    each of several tables.
 
     `told` and `asked` have names of columns that flags name, `lines` the patterns of `--line`.
 
@@ -32,6 +34,10 @@ def open_folder(
     files = SettingsFiles(found.root, _yaml_parser())
     if found.events and not lines:
         return table_of(_events(found, keep, files), told)
+    if len(found.tables) > max(1, len(found.logs)) and not lines:
+        return table_of(read_tables(found, keep, files), told)
+    if lines and not found.logs:
+        found = replace(found, logs=found.tables)
     if not found.logs:
         raise ConfigError(_no_logs(found))
     logged = read_logs(found, lines, keep, files)
@@ -71,7 +77,7 @@ def _no_logs(found: Found) -> str:
             f"{first} files, got W&B's own ({printable(wandb[0].name)}), which only W&B reads; "
             "export the table of runs as CSV from its page, and analyse that"
         )
-    tables = [path for path in found.others if path.suffix.lower() in TABLES]
+    tables = [*found.tables, *(path for path in found.others if path.suffix.lower() in ALONE)]
     if tables:
         again = shell_command("fathom", "analyse", tables[0])
         return f"{first} files, got tables; analyse one: `{again}`"

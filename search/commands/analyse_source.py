@@ -1,7 +1,8 @@
 """Where the runs of `fathom analyse` come from: a file, a folder, MLflow, Optuna or W&B."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from math import isfinite
 from operator import attrgetter
@@ -18,12 +19,17 @@ from fathom.search.tables.columns import parse_maps
 from fathom.search.tables.folders.finding import is_pattern
 from fathom.search.tables.folders.logged import keeper, table_of
 from fathom.search.tables.horizons import Horizon, parse_horizons
-from fathom.search.tables.read import KINDS, open_text, rows_of
+from fathom.search.tables.layouts.markdown import from_markdown
+from fathom.search.tables.layouts.nested import unfolded
+from fathom.search.tables.read import KINDS, OpenTable, open_text, rows_of
 from fathom.search.tables.selecting import parse_where
 from fathom.search.tables.wandb_address import is_wandb
 from fathom.search.tables.wandb_chart import as_runs
 
+Layout = Callable[[OpenTable, Mapping[str, str]], OpenTable]
 LARGEST_NOISE = 10.0
+LAYOUTS: Sequence[Layout] = (as_runs, from_markdown, unfolded)
+"""What makes plain rows of other layouts of a table of text, and leaves the rest as it is."""
 
 
 def question_of(
@@ -92,8 +98,9 @@ def answer_source(
     if is_optuna(source):
         from fathom.search.scheduling.optuna_table import read_study
 
-        study, rows = read_study(source, experiment)
-        return analyse_table(rows_of(f"Optuna's {printable(study)}", rows), told, question)
+        study, rows, notes = read_study(source, experiment)
+        table = replace(rows_of(f"Optuna's {printable(study)}", rows), notes=notes)
+        return analyse_table(table, told, question)
     if experiment is not None:
         from fathom.search.tracking.experiment import open_experiment
 
@@ -122,9 +129,11 @@ def answer_source(
     if path.suffix.lower() in (".parquet", ".pq"):
         from fathom.search.tables.parquet import open_parquet
 
-        return analyse_table(open_parquet(path), told, question)
+        return analyse_table(unfolded(open_parquet(path), told), told, question)
     with open_text(path) as table:
-        return analyse_table(as_runs(table, told), told, question)
+        for plain in LAYOUTS:
+            table = plain(table, told)
+        return analyse_table(table, told, question)
 
 
 def _is_run_folder(path: Path) -> bool:

@@ -1,7 +1,11 @@
 """A study of somebody's own Optuna as rows of a table: a trial is one training."""
 
+import json
+import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ from optuna.study import StudyDirection, StudySummary
 from optuna.trial import FrozenTrial, TrialState
 
 from fathom.objectives.errors import nearest
-from fathom.search.formatting import printable
+from fathom.search.formatting import printable, shell_command
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.store_uri import (
     OPTUNA,
@@ -23,10 +27,16 @@ from fathom.search.study.store_uri import (
 )
 
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
+OPERATION = re.compile(rb'"op_code": ?(\d+)')
+CREATIONS = (b"0", b"4")
+"""Operations of a journal that make a study or a trial, by whose order trials have their number."""
+MOST_TORN = 8
+"""Damaged lines of a journal that a message names."""
 
 
-def read_study(address: str, name: str | None) -> tuple[str, list[dict[str, Any]]]:
-    """The name of a study and a row for each value of its trials' losses.
+def read_study(address: str, name: str | None) -> tuple[str, list[dict[str, Any]], tuple[str, ...]]:
+    """The name of a study, a row for each value of its trials' losses, and a note on trials that
+    have none.
 
     `name` may be left out where there is one study.
 
@@ -44,7 +54,11 @@ def read_study(address: str, name: str | None) -> tuple[str, list[dict[str, Any]
                 "CSV of its trials with a column of held-out losses, named by --map COLUMN=loss"
             )
         trials = optuna.load_study(study_name=summary.study_name, storage=storage).trials
-    return summary.study_name, [row for trial in trials for row in _rows(trial)]
+    rows = {trial.number: list(_rows(trial)) for trial in trials}
+    left = Counter(trial.state.name.lower() for trial in trials if not rows[trial.number])
+    states = ", ".join(f"{count} {state}" for state, count in left.items())
+    note = f"{left.total()} of {len(trials)} trials without a final loss: left out ({states})"
+    return summary.study_name, [*chain(*rows.values())], (note,) * bool(left)
 
 
 def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudySummary:
@@ -81,10 +95,43 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
     except ConfigError:
         raise
     except Exception as error:
+        if path is not None and isinstance(error, ValueError):
+            _check_lines(path, shown)
         raise ConfigError(
             f"Optuna must be able to read {shown}, got: {printable(first_line(error))} "
             f"({type(error).__name__})"
         ) from error
+
+
+def _check_lines(path: Path, shown: str) -> None:
+    """Raises `ConfigError` for a journal with lines that are no JSON, as a shared disk leaves them;
+    the last one may be cut short."""
+    with path.open("rb") as file:
+        torn = {number: line for number, line in enumerate(file, 1) if not _is_json(line)}
+    if not torn:
+        return
+    numbers = [*torn][:MOST_TORN]
+    found = ", ".join(map(str, numbers)) + " and more" * (len(torn) > MOST_TORN)
+    remedy = "restore it from a copy"
+    if len(torn) <= MOST_TORN and all(map(_can_go, torn.values())):
+        script = ";".join(f"{number}d" for number in numbers)
+        without = shell_command("sed", script, path)
+        remedy = f"drop them: `{without} > whole.log`"
+    raise ConfigError(f"{shown}:{numbers[0]}: lines must be JSON, got others ({found}); {remedy}")
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _can_go(line: bytes) -> bool:
+    """True if no later line counts on a damaged one: it is blank or has made no trial."""
+    operations = OPERATION.findall(line)
+    return not line.strip() or (bool(operations) and not {*operations} & {*CREATIONS})
 
 
 def _rows(trial: FrozenTrial) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from fathom.search.formatting import printable
 from fathom.search.tables.runs import TableError
@@ -44,6 +45,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         "d_model",
         "n_embd hidden_size width dim model_dim embed_dim embedding_dim n_embed emb_dim dmodel"
         " model_width",
+        "n_hidden",
     ),
     "d_ff": ("d_ff", "intermediate_size ffn_dim ff_dim mlp_dim d_mlp dff n_inner d_ffn d_hidden"),
     "tokens": (
@@ -51,11 +53,14 @@ NAMES: Mapping[str, Sequence[str]] = {
         "tokens_seen n_tokens num_tokens train_tokens training_tokens total_tokens"
         " consumed_tokens consumed_train_tokens tokens_consumed num_tokens_seen"
         " num_input_tokens_seen tokens_trained token_count num_train_tokens",
+        "tokens_seen_val",
+        "tokens_seen_train",
     ),
     "step": (
         "step global_step",
         "steps iter iteration iterations iter_num train_step training_step num_steps n_steps"
         " updates num_updates train_steps max_steps",
+        "training_iteration",
     ),
     "seed": ("seed", "random_seed rng_seed train_seed data_seed init_seed replicate repeat"),
     "learning_rate": (
@@ -77,7 +82,7 @@ OPTUNA = re.compile(r"^(params|user_attrs|system_attrs)_(?=.)")
 sizes have such names, too."""
 PREFIXES = (
     *("config", "params", "param", "metrics", "metric", "summary", "hparams", "hparam", "args"),
-    "cfg",
+    *("cfg", "train_loop_config", "run_config", "settings", "hyperparams"),
     *("model", "trainer", "optimizer", "optim", "model_config", "model_args", "hyperparameters"),
 )
 """First parts of names such as `config.n_layer` and `metrics/val_loss` that say nothing more."""
@@ -92,6 +97,8 @@ NO_LOSS = re.compile(r"(^|_)(ppl|perplexity|bpb|bpc|bits_per_(byte|char|token|ch
 NOTHING: Mapping[str, str] = {}
 MOST_NAMES = 12
 """Columns that an error lists."""
+SHORT = 60
+"""Letters of the names, beyond the first, where a remedy follows after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,13 +205,13 @@ def _check_needed(
                 f"{lacking.get(ours, '')}"
             )
         raise TableError(
-            f"{table} must have a column that is the {ours}, got {listed(names)}; name it with "
-            f"--map COLUMN={ours}{lacking.get(ours, '')}"
+            f"{table} must have a column that is the {ours}, got {listed(names, SHORT)}; name it "
+            f"with --map COLUMN={ours}{lacking.get(ours, '')}"
         )
     if not {"params_total", "params_non_embedding", "d_model"} & set(taken):
         raise TableError(
-            f"{table} must have the size of each model, got {listed(names)}; name it with --map "
-            "COLUMN=params_total, COLUMN=params_non_embedding or COLUMN=d_model"
+            f"{table} must have the size of each model, got {listed(names, SHORT)}; name it with "
+            "--map COLUMN=params_total, COLUMN=params_non_embedding or COLUMN=d_model"
             f"{lacking.get('size', '')}"
         )
     for ours, theirs in taken.items():
@@ -258,11 +265,14 @@ def _unit(plain: str) -> str:
     return last if stem and last in UNITS else ""
 
 
-def listed(names: Sequence[str]) -> str:
-    """The names of columns for a message, the first of many."""
-    shown = ", ".join(printable(str(name)) or "''" for name in names[:MOST_NAMES])
-    more = len(names) - MOST_NAMES
-    return (shown or "none") + (f" and {more} more" if more > 0 else "")
+def listed(names: Sequence[str], letters: float = inf) -> str:
+    """The names of columns for a message, the first of many; the second and later ones as far as
+    all have at most these `letters`."""
+    shown = [printable(str(name)) or "''" for name in names[:MOST_NAMES]]
+    while len(shown) > 1 and len(", ".join(shown)) > letters:
+        shown.pop()
+    more = len(names) - len(shown)
+    return (", ".join(shown) or "none") + (f" and {more} more" if more > 0 else "")
 
 
 def as_argument(name: str) -> str:

@@ -108,9 +108,9 @@ def _check_unit(ends: Sequence[float], name: str, label: str) -> None:
     if len(high) > MANY * len(ends):
         raise TableError(
             f"{label} must have losses in nats, got {len(high)} of {len(ends)} runs above "
-            f"{A_GUESS} in {name}, such as {max(high):g}, more than a guess; if these are "
-            "perplexities, add a column with their logarithm and ignore this one by "
-            f"--map {as_argument(name)}=ignore; if more is better, {REMEDY}"
+            f"{A_GUESS} in {name}, such as {max(high):g}, more than a guess; take the "
+            "logarithm of perplexities; if more is better, name the column of a held-out cross "
+            "entropy with --map COLUMN=loss"
         )
 
 

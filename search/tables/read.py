@@ -6,24 +6,26 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedIOBase, RawIOBase
-from itertools import chain
+from itertools import chain, dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
 from fathom.objectives.files import GZIP
 from fathom.search.formatting import printable
+from fathom.search.tables.layouts.objects import rows_in
 from fathom.search.tables.runs import TableError
 
 JSON = (".jsonl", ".ndjson", ".json")
+MARKDOWN, BAR = (".md", ".markdown"), "|"
 FIRST_BYTES = 1 << 16
 """Bytes in which the first line must end, and no byte 0 may be."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
 SEPARATORS = (",", "\t", ";", "|")
-KINDS = "a CSV or TSV file (also .gz), JSON lines (.jsonl), rows in a JSON array or parquet"
+KINDS = "a CSV or TSV file (also .gz), JSON (.json, .jsonl), Markdown (.md) or parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,11 @@ def open_text(path: Path) -> Iterator[OpenTable]:
             packed = file.peek(2).startswith(GZIP)
             text = _text(gzip.GzipFile(fileobj=file) if packed else file, label)
             is_json = any(suffix.lower() in JSON for suffix in path.suffixes)
-            yield _open_json(text, label) if is_json else _open_csv(text, label)
+            if is_json:
+                yield _open_json(text, label)
+            else:
+                is_markdown = path.suffix.lower() in MARKDOWN
+                yield _open_csv(_first_table(text) if is_markdown else text, label)
     except (csv.Error, EOFError, zlib.error, OSError) as error:
         if getattr(error, "errno", None) is not None:
             raise
@@ -81,7 +87,12 @@ def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="replace", newline="")
 
 
-def _open_csv(text: io.TextIOWrapper, label: str) -> OpenTable:
+def _first_table(text: Iterable[str]) -> Iterator[str]:
+    """The lines of the first table of a text in Markdown, of which each has a bar."""
+    return takewhile(lambda line: BAR in line, dropwhile(lambda line: BAR not in line, text))
+
+
+def _open_csv(text: Iterable[str], label: str) -> OpenTable:
     lines: Iterator[str] = iter(text)
     head, comment = "", ""
     for line in lines:
@@ -134,35 +145,34 @@ def _is_number(text: str) -> bool:
 def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:
     lines = ((number, line) for number, line in enumerate(text, 1) if line.strip())
     first = next(lines)
-    if first[1].lstrip().startswith("["):
-        return rows_of(label, _rows_of_array(first[1] + text.read(), label))
+    if not isinstance(_value(first[1]), dict) and first[1].lstrip()[0] in "[{":
+        return rows_of(label, _rows_of_whole(first[1] + text.read(), label))
     found = []
     for number, line in chain([first], lines):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
+        row = _value(line)
         if not isinstance(row, dict):
             raise TableError(
                 f"{label}:{number}: a line must be a JSON object with a value for each column, got "
                 f"{printable(line)[:60]}"
             )
-        found.append(flat_names(row))
-    return rows_of(label, found)
+        found.append(row)
+    return rows_of(label, [*map(flat_names, rows_in(found[0]) if len(found) == 1 else found)])
 
 
-def _rows_of_array(text: str, label: str) -> list[dict[str, Any]]:
-    """The objects of an array in JSON."""
+def _value(line: str) -> object:
+    """The value of a line in JSON; None for other text."""
     try:
-        rows = json.loads(text)
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rows_of_whole(text: str, label: str) -> list[dict[str, Any]]:
+    """The rows of a file that is one value in JSON."""
+    try:
+        return [flat_names(row) for row in rows_in(json.loads(text))]
     except (ValueError, RecursionError) as error:
         raise unreadable(label, error) from None
-    if not all(isinstance(row, dict) for row in rows):
-        raise TableError(
-            f"{label} must be an array of objects with a value for each column, got other values "
-            "in it"
-        )
-    return [flat_names(row) for row in rows]
 
 
 def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Which rows of a table a question is about, and which column it means by a name."""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -38,6 +39,10 @@ NOT_ENDED = (
     ),
 )
 """Values of them that say that it did not."""
+FLAGS = ("success", "succeeded", "converged", "has_converged", "is_finished", "completed")
+"""Names of columns that are false for a run that gave nothing."""
+UNSETTLED = re.compile(r"\b(not|never|failed to|did ?n.t|no)[ _-]((fully|yet) )?converge", re.I)
+"""What a remark in any column says of such a run."""
 
 
 SIZES = ("params_total", "params_non_embedding")
@@ -105,17 +110,17 @@ def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
 
 
 def ended_rows(cells: Cells) -> tuple[Cells, str]:
-    """The rows of runs that ended, by a column with their state, and a note on those left out.
+    """The rows of runs that ended, by columns with their state, and a note on those left out.
 
     Those of other runs stay where their tokens say that they came less far than runs of their size:
     as many tokens as these may be what they were to have.
     """
-    state = next((name for name in cells.texts if plain_name(name) in STATES), "")
-    if not state:
-        return cells, ""
-    texts = cells.texts[state]
-    open_ones = [code for code, value in enumerate(texts.values) if value.lower() in NOT_ENDED]
-    kept = ~np.isin(texts.codes, open_ones)
+    kept, states = np.ones(len(cells.values["depth"]), dtype=np.bool_), list[str]()
+    for name, texts in cells.texts.items():
+        open_ones = [code for code, value in enumerate(texts.values) if _is_open(name, value)]
+        if open_ones and not texts.cut:
+            kept &= ~np.isin(texts.codes, open_ones)
+            states.append(printable(name))
     tokens = cells.values.get("tokens")
     if tokens is not None and kept.any():
         kept |= tokens < _most_of_size(cells, kept)
@@ -123,7 +128,17 @@ def ended_rows(cells: Cells) -> tuple[Cells, str]:
         return cells, ""
     left = int((~kept).sum())
     rows = "1 row has not ended, by its" if left == 1 else f"{left} rows have not ended, by their"
-    return cells.at(kept), f"{rows} {printable(state)}: left out"
+    return cells.at(kept), f"{rows} {' and '.join(states)}: left out"
+
+
+def _is_open(name: str, value: str) -> bool:
+    """True for the value of a column that says that a run gave no answer."""
+    plain, word = plain_name(name), value.lower()
+    return (
+        (plain in STATES and word in NOT_ENDED)
+        or (plain in FLAGS and word in ("false", "0", "no"))
+        or UNSETTLED.search(value) is not None
+    )
 
 
 def _most_of_size(cells: Cells, kept: Rows) -> Array:

@@ -1,1 +1,1 @@
-"""Folders with the runs of others: for each run a log of text, or TensorBoard's event files."""
+"""Folders with the runs of others: for each run a log, a table or TensorBoard's event files."""

@@ -13,6 +13,10 @@ EVENTS = "tfevents"
 """Part of the name of every event file of TensorBoard."""
 LOGS = (".log", ".txt", ".out", ".jsonl", ".ndjson")
 """Ends of the names of logs in a folder; a pattern may name any."""
+TABLES = (".csv", ".tsv")
+"""Ends of the names of tables."""
+RAY_RESULTS, RAY_SETTINGS = "result.json", "params.json"
+"""Files that Ray Tune writes for each trial: its results as JSON lines, and its settings."""
 PACKED = ".gz"
 MOST_FILES = 100_000
 WILD = "*?["
@@ -26,8 +30,9 @@ class Found:
     root: Path
     logs: tuple[Path, ...]
     events: tuple[Path, ...]
+    tables: tuple[Path, ...]
     others: tuple[Path, ...]
-    """Neither, of which a few tables may be meant."""
+    """None of these."""
 
     def name(self, path: Path) -> str:
         """The path of a file or folder from the root."""
@@ -57,9 +62,13 @@ def find_files(source: str) -> Found:
     everything = _without_links(dict.fromkeys([*files, *below]))
     chosen = set(files)
     events = [path for path in everything if EVENTS in path.name]
-    logs = [path for path in everything if EVENTS not in path.name]
-    logs = [path for path in logs if path in chosen or _is_log(path)]
-    others = {*everything} - {*events} - {*logs}
+    tables = [path for path in everything if _ends(path, TABLES)]
+    logs = [path for path in everything if path in chosen or _ends(path, LOGS)]
+    logs = [path for path in logs if path not in {*events, *tables}]
+    if of_ray := [path for path in everything if _is_of_ray(path)]:
+        # Ray Tune writes each result into a table, an event file and often a log as well.
+        logs, events, tables = of_ray, [], []
+    others = {*everything} - {*events, *tables, *logs}
     is_folder = Path(source).is_dir()
     common = [path.parent for path in everything] if everything and not is_folder else [source]
     return Found(
@@ -67,18 +76,24 @@ def find_files(source: str) -> Found:
         root=Path(os.path.commonpath(common)),
         logs=tuple(sorted(logs)),
         events=tuple(sorted(events)),
+        tables=tuple(sorted(tables)),
         others=tuple(sorted(others)),
     )
 
 
 def stem(path: PurePosixPath) -> str:
-    """The name of a log without its usual ends; points in it, as of `lr=0.01`, stay."""
+    """The name of a log or table without its usual ends; points in it, as of `lr=0.01`, stay."""
     name = path.name.removesuffix(PACKED)
-    return next((name.removesuffix(end) for end in LOGS if name.endswith(end)), name)
+    ends = (*LOGS, *TABLES)
+    return next((name.removesuffix(end) for end in ends if name.endswith(end)), name)
 
 
-def _is_log(path: Path) -> bool:
-    return path.name.lower().removesuffix(PACKED).endswith(LOGS)
+def _ends(path: Path, ends: tuple[str, ...]) -> bool:
+    return path.name.lower().removesuffix(PACKED).endswith(ends)
+
+
+def _is_of_ray(path: Path) -> bool:
+    return path.name == RAY_RESULTS and path.with_name(RAY_SETTINGS).is_file()
 
 
 def _below(folders: Iterable[Path], label: str) -> Iterator[Path]:

@@ -13,6 +13,7 @@ from fathom.search.formatting import printable
 from fathom.search.tables.columns import NO_LOSS, choose_columns, listed, meaning, plain_name
 from fathom.search.tables.grouping import IDENTITY
 from fathom.search.tables.read import OpenTable
+from fathom.search.tables.runs import TableError
 
 RUN, STEP = "run", "step"
 LOGS = "logs"
@@ -114,6 +115,7 @@ def table_of(logged: Logged, told: Mapping[str, str]) -> OpenTable:
     apart = {taken[ours] for ours in (*IDENTITY, RUN) if ours in taken}
     apart |= {name for name in logged.settings - set(taken.values()) if _is_text(runs, name)}
     used = [run for run in runs if _has(run, loss) and (not times or _time(run, times))]
+    _check_depths(logged, used, taken["depth"])
     names = [name for name in names if name == RUN or any(_has(run, name) for run in used)]
     return OpenTable(
         logged.label,
@@ -230,6 +232,18 @@ def _has(run: LoggedRun, name: str) -> bool:
     return name in run.series or name in run.settings
 
 
+def _check_depths(logged: Logged, used: Sequence[LoggedRun], depth: str) -> None:
+    """Raises `TableError` if the runs whose depth is known have one and others have none."""
+    without = [printable(run.name) for run in used if not _has(run, depth)]
+    known = {str(run.settings.get(depth)) for run in used if _has(run, depth)}
+    if without and len(known) == 1 and not any(depth in run.series for run in used):
+        raise TableError(
+            f"{logged.label} must have runs of several depths, got one, {known.pop()}, and "
+            f"{len(without)} of {len(used)} runs without a depth, such as {without[0]}; give each "
+            f"a column that is it{logged.lacking['depth']}"
+        )
+
+
 def _notes(
     logged: Logged, used: Sequence[LoggedRun], loss: str, times: Sequence[str]
 ) -> Iterator[str]:
@@ -249,9 +263,7 @@ def _notes(
 def lacking(others: Sequence[str], line: str = "") -> dict[str, str]:
     """What messages say of columns that files lack; `others` are names of numbers of unknown
     meaning, and `line` is the flag that says how a line has the loss."""
-    place = (
-        ", or put it into the name of each run's folder or file, such as {}, or into config.json"
-    )
+    place = ", or put it into the name of each folder or file, such as {}, or into config.json"
     more = f" (there are also {listed(others)})" if others else ""
     return {
         "depth": place.format("d8 or depth=8"),

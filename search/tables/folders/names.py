@@ -20,11 +20,13 @@ SHORT = re.compile(
 )
 """`d8`, `seed_1`, `lr1e-3`, `params124M` or `12L`."""
 ABBREVIATED = {
-    "l": "depth", "w": "d_model", "s": "seed", "sd": "seed", "tok": "tokens",
+    "l": "depth", "layer": "depth", "w": "d_model", "s": "seed", "sd": "seed", "tok": "tokens",
     "bs": "batch_size", "batch": "batch_size", "wd": "weight_decay", "heads": "n_heads",
     "ctx": "context",
 }  # fmt: skip
-"""Short names of settings; `d` is the depth, or the width where the name has layers as well."""
+"""Short names of settings; `d` is the depth, or the width beyond any depth or beside layers."""
+DEEPEST = 200
+"""Largest number after `d` that may be a depth; d512 is a width."""
 
 
 def settings_in(parts: Iterable[str]) -> dict[str, str]:
@@ -51,8 +53,8 @@ def _short(part: str) -> dict[str, str]:
         ours = "d" if key == "d" or key.endswith("_d") else _known(key)
         if ours and (not unit or ours in SCALED):
             found[ours] = value + unit
-    letter = "d_model" if "depth" in found else "depth"
-    return {letter if key == "d" else key: value for key, value in found.items()}
+    is_width = "depth" in found or float(found.get("d", 0)) > DEEPEST
+    return {("d_model" if is_width else "depth") if k == "d" else k: v for k, v in found.items()}
 
 
 def _known(key: str) -> str:

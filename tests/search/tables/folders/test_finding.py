@@ -23,7 +23,7 @@ def test_a_folder_has_logs_event_files_and_others(tmp_path: Path) -> None:
 
     assert [found.name(path) for path in found.logs] == ["a/train.log", "b/log.txt.gz"]
     assert [found.name(path) for path in found.events] == ["a/events.out.tfevents.1.h"]
-    assert [found.name(path) for path in found.others] == ["runs.csv"]
+    assert [found.name(path) for path in found.tables] == ["runs.csv"]
 
 
 def test_a_pattern_may_name_files_of_any_kind_and_folders(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from fathom.search.tables.folders.names import settings_in
          {"depth": "8", "learning_rate": "0.0100"}),
         ("model.n_layer=8,data=fine_web,adam_beta2=0.95",
          {"depth": "8", "data": "fine_web", "adam_beta2": "0.95"}),
+        ("baseline_10layer_d512", {"depth": "10", "d_model": "512"}),
+        ("shared_4x5_d512", {"d_model": "512"}),
         ("version_3", {}),
         ("2026-11-01_10-00-00", {}),
         ("a1b2c3d4", {}),
