@@ -172,12 +172,11 @@ def rates_by_device(
 def rates_of(records: Iterable[TrialRecord], since: float) -> dict[float, float]:
     """Median speeds by size of the trials that began at or after the Unix time `since`, without
     evaluations."""
-    ran = [record for record in _began_since(since, records) if record.curve]
     return binned(
-        (record.train_flops / last.step / record.spec.shape.depth,
-         record.train_flops / last.train_seconds)
-        for record in ran
-        if (last := record.curve[-1]).train_seconds > 0
+        (record.train_flops / record.curve[-1].step / record.spec.shape.depth,
+         record.train_flops / record.train_seconds)
+        for record in _began_since(since, records)
+        if record.train_seconds > 0
     )  # fmt: skip
 
 
