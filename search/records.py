@@ -227,16 +227,17 @@ class TrialRecord:
     @property
     def step_seconds(self) -> float | None:
         """Mean time of a training step; None where it is not known."""
-        return self._train_seconds / self.curve[-1].step if self._train_seconds else None
+        return self.train_seconds / self.curve[-1].step if self.train_seconds else None
 
     @property
     def tokens_per_second(self) -> float | None:
         """Training throughput, evaluations excluded; None where it is not known."""
-        return self.tokens / self._train_seconds if self._train_seconds else None
+        return self.tokens / self.train_seconds if self.train_seconds else None
 
     @property
-    def _train_seconds(self) -> float:
-        """Seconds of training; 0 where the evaluations were read after their command had ended."""
+    def train_seconds(self) -> float:
+        """Seconds of training steps so far; 0 before the first evaluation, and where evaluations
+        were read after their command had ended."""
         return self.curve[-1].train_seconds if self.curve else 0.0
 
 

@@ -13,6 +13,7 @@ from math import exp, isfinite, log, sqrt
 import numpy as np
 
 from fathom.search.analysis.depth_estimates import Array
+from fathom.search.analysis.law import nats_away, usual_curvature
 from fathom.search.analysis.loss_law import LossLaw, interval_of, is_determined
 from fathom.search.analysis.published import published_sizes
 from fathom.search.analysis.token_law import TokenLaw, depth_of_both
@@ -161,13 +162,12 @@ def _depth_multiple(
     losses: LossLaw, of_law: Array, depth: float, ends: tuple[float, float]
 ) -> float | None:
     """The multiple of the farther end of an interval of depths, by the usual curvature."""
-    curved = [known.curvature for known in losses.losses if known.curvature is not None]
-    if not curved:
+    curvature = usual_curvature(known.curvature for known in losses.losses)
+    if curvature is None:
         return None
-    missed = max(abs(log(end / depth)) for end in ends)
     floor, _, _, alpha, beta = losses.constants
     best = float(of_law.min()) - exp(floor)
-    lost = float(np.median(curved)) * missed**2
+    lost = max(nats_away(end, depth, curvature) for end in ends)
     return float((1 + lost / best) ** ((alpha + beta) / (alpha * beta)))
 
 

@@ -7,7 +7,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from fathom.search.analysis.law import Prediction
+from fathom.search.analysis.law import Prediction, price
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 
 OFF = 1.5
@@ -68,17 +68,12 @@ def check_rung(
     """A rung beside a law; a unit of ln depth away from the best costs `curvature` nats."""
     if prediction is None or curvature is None:
         return CheckedRung(rung=rung, prediction=prediction, cost=None, cost_interval=None)
-
-    def cost(best: float) -> float:
-        return curvature * log(rung.depth / best) ** 2
-
-    interval = None
-    if prediction.interval:
-        low, high = prediction.interval
-        ends = sorted((cost(low), cost(high)))
-        interval = (0.0 if low <= rung.depth <= high else ends[0], ends[1])
+    cost = price(rung.depth, prediction, curvature)
     return CheckedRung(
-        rung=rung, prediction=prediction, cost=cost(prediction.depth), cost_interval=interval
+        rung=rung,
+        prediction=prediction,
+        cost=cost.nats,
+        cost_interval=cost.interval if prediction.interval else None,
     )
 
 

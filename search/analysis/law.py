@@ -6,11 +6,13 @@ params`. Both are fitted to the same depths, in ln depth, so that their errors c
 (`law_fit.py`). `null_laws.py` has the laws that claim less.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import partial
-from math import exp, inf, isfinite, sqrt
-from typing import TypeGuard
+from math import exp, inf, isfinite, log, sqrt
+from statistics import median
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from scipy.special import wrightomega
@@ -26,7 +28,7 @@ from fathom.search.analysis.law_fit import (
     leave_one_out,
     sized_depths,
 )
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.analysis.verdict import Kind
 
 LOGARITHMIC = "logarithmic"
@@ -52,7 +54,61 @@ class Prediction:
     """95 % interval for the best depth of a budget of this size; None when the law comes without
     errors."""
     extrapolated: bool
-    """True outside the sizes that the law was fitted on."""
+    """True outside the sizes, and the tokens, that the law was fitted on."""
+    tokens: float | None = None
+    """Training tokens at which the depth is best; None by a law over sizes alone."""
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The values by name, as JSON has them; without `tokens` by a law over sizes alone."""
+        values = asdict(self)
+        if self.tokens is None:
+            del values["tokens"]
+        return values
+
+
+class DepthLaw(Protocol):
+    """A law of the best depth, fitted or published, over sizes alone or over tokens as well."""
+
+    def predict(self, params: float, tokens: float | None = None) -> Prediction:
+        """The best depth for a number of parameters and of training tokens; a law over sizes alone
+        holds at the tokens of its budgets, and does not read `tokens`.
+
+        Raises:
+            ValueError: when the law has no depth of at least 1 there, or needs `tokens`.
+        """
+        ...
+
+
+def predictions(
+    law: DepthLaw, sizes: Iterable[float], tokens: float | None = None
+) -> Iterator[Prediction]:
+    """Yields the predictions of a law for those sizes at which it has a depth."""
+    for size in sizes:
+        with suppress(ValueError):
+            yield law.predict(size, tokens)
+
+
+def nats_away(depth: float, best: float, curvature: float) -> float:
+    """Nats that a depth costs where another is best, if a unit of ln depth costs `curvature`."""
+    return curvature * log(depth / best) ** 2
+
+
+def price(depth: int, prediction: Prediction, curvature: float) -> DepthCost:
+    """What a depth costs at a size: at the predicted best depth, and at least and at most within
+    its interval; `curvature` is in nats for a unit of ln depth."""
+    low, high = prediction.interval or (prediction.depth, prediction.depth)
+    ends = sorted(nats_away(depth, best, curvature) for best in (low, high))
+    least = 0.0 if low <= depth <= high else ends[0]
+    nats = nats_away(depth, prediction.depth, curvature)
+    return DepthCost(depth=depth, nats=nats, interval=(least, ends[1]))
+
+
+def usual_curvature(budgets: Iterable[float | None]) -> float | None:
+    """The median of what a unit of ln depth costs by those budgets that say it, nats; None where
+    none does."""
+    rising = [curvature for curvature in budgets if curvature is not None]
+    return median(rising) if rising else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +140,8 @@ class Law:
         """Budgets measured, less two: how much is known of the scatter."""
         return self.budgets - self.bounds - 2
 
-    def predict(self, params: float) -> Prediction:
-        """Returns the predicted depth and width for a number of parameters.
+    def predict(self, params: float, tokens: float | None = None) -> Prediction:
+        """The predicted depth and width for a number of parameters, whatever the `tokens`.
 
         The interval is for the true best depth of a new budget of this size: the error of the line
         and the scatter about it. The quantile is the normal one, since the error comes from the
@@ -105,29 +161,31 @@ class Law:
 
 
 def predict_by(
-    form: Form, fit: LawFit, params: float, params_range: tuple[int, int], *, law: str
-) -> Prediction:
-    """The prediction of a fitted law; raises ValueError when it has no depth of at least 1."""
+    form: Form, fit: LawFit, params: float, params_range: tuple[int, int], *, law: str,
+    tokens: float | None = None,
+) -> Prediction:  # fmt: skip
+    """The prediction of a fitted law whose form takes sizes, or sizes and tokens if there are any.
+
+    Raises:
+        ValueError: when it has no depth of at least 1.
+    """
     check_params(params)
-    depth, factor = depth_and_factor(form, fit, np.array([params]))
-    found = checked_depth(depth, params, f"the fitted {law} law")
+    at = np.array([params] if tokens is None else [[params, tokens]])
+    depths, slopes = form(fit.constants, at)
+    variance = float(slopes[0] @ fit.covariance @ slopes[0]) + fit.scatter**2
+    factor = exp(min(700.0, NORMAL_95 * sqrt(variance)))
+    words = f"the {law}" if tokens else f"the fitted {law} law"
+    depth = checked_depth(float(depths[0]), params, words)
     low, high = params_range
     return Prediction(
         params=params,
         law=law,
-        depth=found,
-        d_model=sqrt(params / (12 * found)),
-        interval=(max(1.0, found / factor), found * factor),
+        depth=depth,
+        d_model=sqrt(params / (12 * depth)),
+        interval=(max(1.0, depth / factor), depth * factor),
         extrapolated=not low <= params <= high,
+        tokens=tokens,
     )
-
-
-def depth_and_factor(form: Form, fit: LawFit, at: Array) -> tuple[float, float]:
-    """The depth of a fitted law at one point (1,) or (1, 2), and the factor by which its 95 %
-    interval reaches on either side."""
-    depth, slopes = form(fit.constants, at)
-    variance = float(slopes[0] @ fit.covariance @ slopes[0]) + fit.scatter**2
-    return float(depth[0]), exp(min(700.0, NORMAL_95 * sqrt(variance)))
 
 
 def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Array]:

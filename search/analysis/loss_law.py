@@ -13,7 +13,6 @@ from math import log, sqrt
 import numpy as np
 from scipy.optimize import least_squares
 
-from fathom.search.analysis.curve_families import Parabola
 from fathom.search.analysis.depth_estimates import Array, excess_variance
 from fathom.search.analysis.law import usable
 from fathom.search.analysis.optimum import Located, Optimum
@@ -96,7 +95,7 @@ def _lowest(optimum: Located) -> LowestLoss:
         tokens=optimum.tokens,
         loss=optimum.expected_loss,
         error=max(LEAST_ERROR, lowest_loss_error(optimum)),
-        curvature=_curvature(optimum.curves.parabola),
+        curvature=optimum.curvature,
     )
 
 
@@ -104,10 +103,6 @@ def lowest_loss_error(optimum: Located) -> float:
     """Standard error of the lowest loss, nats: that of the measured depth nearest to the best."""
     beside = min(optimum.depths, key=lambda known: abs(log(known.depth / optimum.expected_depth)))
     return beside.standard_error
-
-
-def _curvature(parabola: Parabola) -> float | None:
-    return parabola.c2 if parabola.c2 > 0 else None
 
 
 def why_no_loss_law(losses: Sequence[LowestLoss]) -> str:

@@ -53,8 +53,9 @@ class NullLaw:
     embedding: float = 0.0
     """Counted parameters beside the layers over `d_model`, for the same aspect ratio."""
 
-    def predict(self, params: float) -> Prediction:
-        """The predicted depth for a number of parameters, with its 95 % interval.
+    def predict(self, params: float, tokens: float | None = None) -> Prediction:
+        """The predicted depth for a number of parameters with its 95 % interval, whatever the
+        `tokens`.
 
         Raises:
             ValueError: when the law has no depth of at least 1 there.

@@ -144,6 +144,13 @@ class Located(BudgetAnswer):
     end of it."""
 
     @property
+    def curvature(self) -> float | None:
+        """Nats that a unit of ln depth away from the best costs; None where the parabola has no
+        lowest point."""
+        c2 = self.curves.parabola.c2
+        return c2 if c2 > 0 else None
+
+    @property
     def better(self) -> DepthCost | None:
         """The depth that is expected to cost least, if it is not the answer: it did not finish."""
         least = min(self.costs, key=lambda cost: cost.nats, default=None)

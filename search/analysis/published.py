@@ -65,29 +65,32 @@ GPT3 = (
 """The sizes of GPT-3 by their usual names, and one beyond."""
 
 
-def levine2020(params: float) -> Prediction:
-    """The published logarithmic law; `params` without embeddings.
+class Levine2020:
+    """The published logarithmic law, over parameters without embeddings."""
 
-    >>> found = levine2020(175e9)
-    >>> round(found.depth, 1), found.extrapolated
-    (80.5, True)
+    def predict(self, params: float, tokens: float | None = None) -> Prediction:
+        """The published depth and width for a number of parameters, whatever the `tokens`.
 
-    Raises:
-        ValueError: below about 0.32M parameters, where it has no depth of at least 1.
-    """
-    check_params(params)
-    line = np.array([LEVINE_A, LEVINE_B])
-    depth = float(depth_and_slopes(LOGARITHMIC, line, np.array([params]))[0][0])
-    found = checked_depth(depth, params, "the law of Levine et al. 2020")
-    low, high = LEVINE_DEPTHS
-    return Prediction(
-        params=params,
-        law=LEVINE,
-        depth=found,
-        d_model=exp(LEVINE_A + LEVINE_B * found),
-        interval=None,
-        extrapolated=not low <= found <= high,
-    )
+        >>> found = Levine2020().predict(175e9)
+        >>> round(found.depth, 1), found.extrapolated
+        (80.5, True)
+
+        Raises:
+            ValueError: below about 0.32M parameters, where it has no depth of at least 1.
+        """
+        check_params(params)
+        line = np.array([LEVINE_A, LEVINE_B])
+        depth = float(depth_and_slopes(LOGARITHMIC, line, np.array([params]))[0][0])
+        found = checked_depth(depth, params, "the law of Levine et al. 2020")
+        low, high = LEVINE_DEPTHS
+        return Prediction(
+            params=params,
+            law=LEVINE,
+            depth=found,
+            d_model=exp(LEVINE_A + LEVINE_B * found),
+            interval=None,
+            extrapolated=not low <= found <= high,
+        )
 
 
 def published_sizes(flops: float) -> dict[str, float]:

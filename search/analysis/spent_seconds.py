@@ -35,19 +35,15 @@ class SpentSeconds:
 def spent_seconds(records: Sequence[TrialRecord]) -> SpentSeconds | None:
     """What the trials of a budget that trained to the end took; None where the study gives no
     seconds, or no such trial was timed."""
-    took = [
-        (record.curve[-1].train_seconds, record)
-        for record in records
-        if record.loss is not None and record.tokens == record.spec.horizon_tokens
-    ]
-    asked = next((record.spec.seconds_to_spend for _, record in took), None)
+    whole = [r for r in records if r.loss is not None and r.tokens == r.spec.horizon_tokens]
+    asked = next((record.spec.seconds_to_spend for record in whole), None)
     if asked is None:
         return None
-    seconds = [time for time, _ in took]
+    seconds = [record.train_seconds for record in whole]
     return SpentSeconds(
         asked=asked,
         devices=tuple(
-            sorted({name for _, record in took for name in record.device.split(SEVERAL) if name})
+            sorted({name for record in whole for name in record.device.split(SEVERAL) if name})
         ),
         trials=len(seconds),
         median=median(seconds),

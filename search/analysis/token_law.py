@@ -14,13 +14,7 @@ import numpy as np
 
 from fathom.models.shape import Count
 from fathom.search.analysis.depth_estimates import Array
-from fathom.search.analysis.law import (
-    Prediction,
-    check_params,
-    checked_depth,
-    depth_and_factor,
-    usable,
-)
+from fathom.search.analysis.law import Prediction, check_params, predict_by, usable
 from fathom.search.analysis.law_fit import (
     NORMAL_95,
     Form,
@@ -42,13 +36,6 @@ LEAST_SPREAD = 0.25
 depths do not tell the two apart: about that of horizons a factor of 1.7 apart."""
 NAME = "power law over parameters and tokens"
 Row = tuple[float, float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenPrediction(Prediction):
-    """The prediction of a law over parameters and tokens for one size and horizon."""
-
-    tokens: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,31 +74,22 @@ class TokenLaw:
         reach = NORMAL_95 * sqrt(self.covariance[2][2])
         return self.c - reach, self.c + reach
 
-    def predict(self, params: float, tokens: float) -> TokenPrediction:
-        """Returns the predicted depth and width for a number of parameters and of tokens.
+    def predict(self, params: float, tokens: float | None = None) -> Prediction:
+        """The predicted depth and width for a number of parameters and of tokens.
 
         The interval is for the true best depth of a new budget of this size at this horizon: the
         error of the law and the scatter about it.
 
         Raises:
-            ValueError: when the law has no depth of at least 1 there.
+            ValueError: when the law has no depth of at least 1 there, or without `tokens`.
         """
         check_params(params)
-        if not (isfinite(tokens) and tokens > 0):
+        if tokens is None or not (isfinite(tokens) and tokens > 0):
             raise ValueError(f"`tokens` must be a positive number, got {tokens}; for example 20e9")
         line = np.array([self.a, self.b, self.c])
         fit = LawFit(line, np.array(self.covariance), self.scatter)
-        depth, factor = depth_and_factor(depth_of_both, fit, np.array([[params, tokens]]))
-        depth = checked_depth(depth, params, f"the {NAME}")
-        return TokenPrediction(
-            params=params,
-            tokens=tokens,
-            law=NAME,
-            depth=depth,
-            d_model=sqrt(params / (12 * depth)),
-            interval=(max(1.0, depth / factor), depth * factor),
-            extrapolated=not self._reaches(params, tokens),
-        )
+        found = predict_by(depth_of_both, fit, params, self.params_range, law=NAME, tokens=tokens)
+        return replace(found, extrapolated=not self._reaches(params, tokens))
 
     def _reaches(self, params: float, tokens: float) -> bool:
         fitted = (

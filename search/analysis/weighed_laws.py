@@ -85,54 +85,31 @@ class WeighedLaws:
         """Smallest and largest budget that the laws were fitted to."""
         return self.laws[0].params_range
 
-    def at(self, params: float) -> "AtSize":
-        """What the laws say of the best depth at a size."""
-        weighed = (
+    def at(self, params: float) -> tuple[WeighedLaw, ...]:
+        """Each law with what it says of the best depth at a size."""
+        return tuple(
             WeighedLaw(law, self.weights[law.name], *_predicted(law, self.points, params))
             for law in self.laws
         )
-        return AtSize(tuple(weighed))
 
-    def predict(self, params: float) -> Prediction:
-        """The best depth at a size with its 95 % interval.
+    def predict(self, params: float, tokens: float | None = None) -> Prediction:
+        """The best depth at a size, the median, with its 95 % interval, whatever the `tokens`.
 
         Raises:
             ValueError: when the best depth would be below 1 there.
         """
         check_params(params)
-        found, (low, high) = self.at(params), self.params_range
-        depth = checked_depth(_quantile(found.laws, 0.5), params, law_words(self.name))
+        laws, (smallest, largest) = self.at(params), self.params_range
+        low, middle, high = (_quantile(laws, share) for share in TAILS)
+        depth = checked_depth(middle, params, law_words(self.name))
         return Prediction(
             params=params,
             law=self.name,
             depth=depth,
             d_model=sqrt(params / (12 * depth)),
-            interval=found.interval,
-            extrapolated=not low <= params <= high,
+            interval=(max(1.0, low), max(1.0, high)),
+            extrapolated=not smallest <= params <= largest,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class AtSize:
-    """What the budgets of a study say of the best depth at a size."""
-
-    laws: tuple[WeighedLaw, ...]
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 % interval of the best depth, in layers."""
-        low, _, high = self._quantiles
-        return low, high
-
-    @property
-    def depth(self) -> float:
-        """Median of the best depth, in layers."""
-        return self._quantiles[1]
-
-    @property
-    def _quantiles(self) -> tuple[float, float, float]:
-        low, middle, high = (_quantile(self.laws, share) for share in TAILS)
-        return max(1.0, low), max(1.0, middle), max(1.0, high)
 
 
 def weigh_laws(optima: Sequence[Optimum]) -> WeighedLaws | None:

@@ -99,7 +99,5 @@ def seconds_to_save(live: Iterable[TrialRecord]) -> float:
     states, step = 0, 0.0
     for record in live:
         states += checkpoint_bytes(record.spec.shape)
-        if record.curve:
-            last = record.curve[-1]
-            step = max(step, last.train_seconds / last.step)
+        step = max(step, record.step_seconds or 0.0)
     return LEAST_SECONDS + states / SLOW_DISK + STEPS * step

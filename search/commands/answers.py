@@ -173,7 +173,8 @@ def predict(
         str | None, typer.Option(help="Training tokens, by a law over several horizons.")
     ] = None,
     law: Annotated[
-        str, typer.Option(help="levine2020, a run folder, or the JSON of `fathom analyse`.")
+        str,
+        typer.Option(help="levine2020, a run folder or its best.yaml, or `fathom analyse --json`."),
     ] = "levine2020",
     doubling: Annotated[
         float | None,

@@ -1,12 +1,9 @@
 """A ladder of models beside a law: which rung is off because of its shape, and by how much."""
 
-import json
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite, log
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -20,16 +17,11 @@ from fathom.search.analysis.ladder_check import (
     check_rung,
     ladder_by_law,
 )
-from fathom.search.analysis.law import Prediction, usable
-from fathom.search.analysis.published import LEVINE, levine2020
-from fathom.search.analysis.weighed_laws import law_words
-from fathom.search.commands.predict import optima_of, part_law_at
-from fathom.search.conclusion.findings import laws_of
+from fathom.search.analysis.law import predictions
+from fathom.search.conclusion.law_at import NamedLaw, law_at
 from fathom.search.formatting import rounded_count
 from fathom.search.report.terminal.tables import empty_table, print_whole
-from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import load_kept
 from fathom.search.tables.columns import parse_maps
 from fathom.search.tables.ladder_file import SIZES, read_ladder
 
@@ -39,25 +31,10 @@ LEAST = ("95 %", "standing")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LadderLaw:
-    """What a law says of a rung."""
-
-    name: str
-    count: Count
-    """How the law counts sizes."""
-    predict: Callable[[LadderRung], Prediction]
-    """Raises ValueError where the law has no depth of at least 1."""
-    takes_tokens: bool = False
-    """True if the law is over parameters and tokens."""
-    curvature: float | None
-    """Nats that a unit of ln depth away from the best costs; None where the law does not say."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class CheckedLadder:
     """A ladder beside a law."""
 
-    law: LadderLaw
+    law: NamedLaw
     rungs: tuple[CheckedRung, ...]
 
     @property
@@ -77,7 +54,12 @@ class CheckedLadder:
             "law": self.law.name,
             "count": self.law.count.value,
             "rungs": [
-                asdict(each) | {"off": each.is_off, "instead": asdict(instead) if instead else None}
+                asdict(each)
+                | {
+                    "prediction": each.prediction and each.prediction.as_json,
+                    "off": each.is_off,
+                    "instead": asdict(instead) if instead else None,
+                }
                 for each, instead in zip(self.rungs, self.by_law, strict=True)
             ],
             "bend": self.bend,
@@ -97,72 +79,23 @@ def check_ladder(
         raise ConfigError(
             f"`--doubling` must be what twice the best depth costs, nats above 0, got {doubling:g}"
         )
-    found = _law_at(law)
+    found = law_at(law)
+    if found.count not in SIZES:
+        raise ConfigError(
+            f"`--law` must count parameters as {Count.TOTAL.value} or {Count.NON_EMBEDDING.value}, "
+            f"got a run that counts {found.count.label}"
+        )
     curvature = doubling / log(2) ** 2 if doubling else found.curvature
     checked = []
     for rung in read_ladder(files, parse_maps(maps), found.count):
-        if found.takes_tokens and rung.tokens is None:
+        if found.over_tokens and rung.tokens is None:
             raise ConfigError(
                 f"{found.name} needs the tokens of each model, and {rung.name} has none; give the "
                 "ladder a column `tokens`"
             )
-        prediction = None
-        with suppress(ValueError):
-            prediction = found.predict(rung)
+        prediction = next(predictions(found.law, [rung.params], rung.tokens), None)
         checked.append(check_rung(rung, prediction, curvature))
     return CheckedLadder(law=found, rungs=tuple(checked))
-
-
-def _law_at(law: str) -> LadderLaw:
-    if law == LEVINE:
-        return LadderLaw(
-            name=LEVINE,
-            count=Count.NON_EMBEDDING,
-            predict=lambda rung: levine2020(rung.params),
-            curvature=None,
-        )
-    if not Path(law).is_dir() or RunFolder(Path(law)).token_law.exists():
-        return _token_law_at(law)
-    optima = optima_of(law)
-    fitted = laws_of(optima, Path(law))
-    count = optima[0].count
-    if count not in SIZES:
-        raise ConfigError(
-            f"`--law` must count parameters as {Count.TOTAL.value} or {Count.NON_EMBEDDING.value}, "
-            f"got a run that counts {count.label}"
-        )
-    known = [found.curves.parabola.c2 for found in usable(optima)]
-    return LadderLaw(
-        name=f"{law_words(fitted.name)} of {law}",
-        count=count,
-        predict=lambda rung: fitted.predict(rung.params),
-        curvature=_curvature(known),
-    )
-
-
-def _token_law_at(law: str) -> LadderLaw:
-    found = part_law_at(law, "--law")
-    return LadderLaw(
-        name=f"the law of {law} over parameters and tokens",
-        count=_count_of(Path(law)),
-        predict=lambda rung: found.law.predict(rung.params, rung.tokens or 0),
-        takes_tokens=True,
-        curvature=_curvature([known.curvature or 0.0 for known in found.losses]),
-    )
-
-
-def _count_of(law: Path) -> Count:
-    """How a law over parameters and tokens counts sizes: as its study, or its table."""
-    if law.is_dir():
-        return load_kept(RunFolder(law).config).count
-    first = next(iter(json.loads(law.read_bytes()).get("answers", [])), None)
-    return Count(first["question"]["count"]) if first else Count.TOTAL
-
-
-def _curvature(known: Sequence[float]) -> float | None:
-    """The middle of what budgets say that a unit of ln depth costs; None where none does."""
-    rising = [curvature for curvature in known if curvature > 0]
-    return median(rising) if rising else None
 
 
 def print_ladder(ladder: CheckedLadder, console: Console) -> None:

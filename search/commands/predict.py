@@ -1,23 +1,20 @@
 """Predictions of a published law or of a run's law: for one size, or a table of sizes."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from fathom.search.analysis.law import Law, Prediction, usable
+from fathom.search.analysis.law import DepthLaw, Prediction, predictions, usable
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.optimum import Located, Optimum, find_optima
-from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine2020
-from fathom.search.analysis.token_law import TokenPrediction
+from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.published import GPT3, TRILLION_NOTE
+from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
-from fathom.search.conclusion.findings import laws_of
-from fathom.search.conclusion.token_laws import PartLaw, read_token_law
-from fathom.search.formatting import format_count, shell_command
+from fathom.search.conclusion.law_at import NamedLaw, law_at
+from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import (
     law_text,
@@ -26,7 +23,6 @@ from fathom.search.report.text import (
     token_law_text,
     weighed_laws_text,
 )
-from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
 
@@ -57,10 +53,10 @@ class SizeAnswer:
         laws."""
         beside = {
             "weights": dict(self.weights),
-            "null_laws": [asdict(found) for found in self.null_laws],
+            "null_laws": [found.as_json for found in self.null_laws],
             "note": self.note,
         }
-        return asdict(self.prediction) | (beside if self.note else {})
+        return self.prediction.as_json | (beside if self.note else {})
 
 
 def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer:
@@ -81,63 +77,38 @@ def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer
 
 def _size_answer(size: int, law: str, tokens: str | None) -> SizeAnswer:
     if tokens is not None:
-        token_law = part_law_at(law, "--tokens").law
-        found = token_law.predict(size, count_of("--tokens", tokens))
-        return SizeAnswer(prediction=found, note=sentence(token_law_text(token_law)))
-    if law == LEVINE:
-        return SizeAnswer(prediction=levine2020(size))
-    optima = optima_of(law)
-    laws, null_laws = laws_of(optima, Path(law)), fit_null_laws(optima)
+        found = law_at(law, needs_tokens="--tokens")
+        said = found.law.predict(size, count_of("--tokens", tokens))
+        return SizeAnswer(prediction=said, note=_note(found.law))
+    found = _over_sizes(law)
+    null_laws = fit_null_laws(found.optima)
     return SizeAnswer(
-        prediction=laws.predict(size),
-        weights=laws.weights,
-        null_laws=_predictions(null_laws, size),
-        note=_note(laws.laws, null_laws),
+        prediction=found.law.predict(size),
+        weights=found.law.weights if isinstance(found.law, WeighedLaws) else {},
+        null_laws=tuple(said for null in null_laws for said in predictions(null, [size])),
+        note=_note(found.law, null_laws),
     )
 
 
-def part_law_at(law: str, option: str) -> PartLaw:
-    """The law over parameters and tokens of a run folder, or of the JSON of an analysis, which an
-    option needs.
-
-    Raises:
-        ConfigError: when there is none.
-    """
-    path = Path(law)
-    if law == LEVINE:
+def _over_sizes(law: str) -> NamedLaw:
+    """The law over sizes alone that `--law` names; raises ConfigError if it needs tokens."""
+    found = law_at(law)
+    if found.over_tokens:
         raise ConfigError(
-            f"`{option}` needs a law over parameters and tokens, which --law {LEVINE} is not; "
-            "leave it out"
+            f"`--law {law}` has several horizons: give --tokens, or name the folder of one horizon"
         )
-    if not path.is_dir():
-        return read_token_law(path)
-    folder = RunFolder(path)
-    folder.check_files()
-    if not folder.token_law.exists():
-        from fathom.search.study.preflight import load_folder
-
-        if load_folder(path)[1].horizons:
-            again = shell_command("fathom", "report", path)
-            raise ConfigError(f"{path} has no law over parameters and tokens; `{again}` says why")
-        raise ConfigError(
-            f"`{option}` must be left out with {path}, which was searched at one horizon; a table "
-            "of several has a law over tokens: see `fathom analyse --horizons`"
-        )
-    return read_token_law(folder.token_law)
+    return found
 
 
-def _note(laws: Sequence[Law], null_laws: Sequence[NullLaw]) -> str:
-    """How well the best law predicts left-out budgets, and how well the null laws do."""
-    return f"{law_text(laws[0])} {null_laws_text(laws, null_laws)}".rstrip()
-
-
-def _predictions(laws: Sequence[NullLaw], size: float) -> tuple[Prediction, ...]:
-    """What each law says of a size at which it has a depth."""
-    found = []
-    for law in laws:
-        with suppress(ValueError):
-            found.append(law.predict(size))
-    return tuple(found)
+def _note(law: DepthLaw, null_laws: Sequence[NullLaw] = ()) -> str:
+    """How well a law predicts left-out budgets, and how well the null laws do; empty for a
+    published one."""
+    match law:
+        case TokenLaw():
+            return sentence(token_law_text(law))
+        case WeighedLaws(laws=laws):
+            return f"{law_text(laws[0])} {null_laws_text(laws, null_laws)}".rstrip()
+    return ""
 
 
 def predict_table(law: str) -> dict[str, Any]:
@@ -147,17 +118,17 @@ def predict_table(law: str) -> dict[str, Any]:
     Raises:
         ConfigError: when the run has no law.
     """
-    if law == LEVINE:
+    found = _over_sizes(law)
+    if not found.optima:
         rows = [
             {"model": size.name, "trained_depth": size.depth, "trained_d_model": size.d_model}
-            | asdict(levine2020(size.params))
+            | found.law.predict(size.params).as_json
             for size in GPT3
         ]
         return {"rows": rows, "note": TRILLION_NOTE}
-    optima = optima_of(law)
-    fitted, used, null_laws = laws_of(optima, Path(law)), usable(optima), fit_null_laws(optima)
-    rows = [_budget_row(found, fitted, null_laws, is_used=found in used) for found in optima]
-    return {"rows": rows, "note": _note(fitted.laws, null_laws)}
+    used, null_laws = usable(found.optima), fit_null_laws(found.optima)
+    rows = [_budget_row(o, found.law, null_laws, is_used=o in used) for o in found.optima]
+    return {"rows": rows, "note": _note(found.law, null_laws)}
 
 
 def print_prediction(answer: SizeAnswer) -> None:
@@ -166,7 +137,7 @@ def print_prediction(answer: SizeAnswer) -> None:
     width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
     if vague := _too_wide(prediction):
         print(vague)
-    tokens = prediction.tokens if isinstance(prediction, TokenPrediction) else None
+    tokens = prediction.tokens
     horizon = f", {format_count(tokens)} tokens" if tokens else ""
     print(
         f"{format_count(prediction.params)} parameters{horizon}: "
@@ -220,33 +191,11 @@ def print_table(table: dict[str, Any]) -> None:
         print("* outside the sizes that the law was fitted on")
 
 
-def optima_of(run: str) -> tuple[Optimum, ...]:
-    """The answers of a run folder of one horizon.
-
-    Raises:
-        ConfigError: when it is none.
-    """
-    folder = RunFolder(Path(run))
-    folder.check_files()
-    folder.check_config()
-    if not folder.config.exists():
-        raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
-    from fathom.search.study.keys.config import load_kept
-    from fathom.search.study.own_records import read_records
-
-    config = load_kept(folder.config)
-    if config.horizons:
-        raise ConfigError(
-            f"`--law {run}` was searched at several horizons: give --tokens, or name the folder of "
-            "one horizon in it"
-        )
-    return find_optima(read_records(folder, config), seed=config.seed)
-
-
 def _budget_row(
-    optimum: Optimum, laws: WeighedLaws, null_laws: Sequence[NullLaw], *, is_used: bool
+    optimum: Optimum, law: DepthLaw, null_laws: Sequence[NullLaw], *, is_used: bool
 ) -> Row:
-    null_depths = {found.law: found.depth for found in _predictions(null_laws, optimum.budget)}
+    size = [optimum.budget]
+    null_depths = {said.law: said.depth for null in null_laws for said in predictions(null, size)}
     row: Row = {
         "budget": optimum.budget,
         "measured_depth": optimum.optimal_depth,
@@ -255,10 +204,9 @@ def _budget_row(
         "fitted": is_used,
         "null_laws": {null.name: null_depths.get(null.name) for null in null_laws},
     }
-    try:
-        return row | asdict(laws.predict(optimum.budget))
-    except ValueError:
-        return row
+    for said in predictions(law, size):
+        row |= said.as_json
+    return row
 
 
 def _published_table(rows: Sequence[Row]) -> Table:

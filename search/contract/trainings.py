@@ -170,9 +170,9 @@ class Buying:
         """Seconds that finished trainings of a depth took, in the median; else those that all
         trainings spend."""
         took = [
-            record.curve[-1].train_seconds
+            record.train_seconds
             for record in self._records
-            if record.spec.shape.depth == depth and record.loss is not None and record.curve
+            if record.spec.shape.depth == depth and record.loss is not None
         ]
         spent = self.optimum.seconds_to_spend
         return (median(took) or None) if took else spent

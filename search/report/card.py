@@ -194,7 +194,7 @@ def _cost(records: Sequence[TrialRecord]) -> str:
         f"{rounded_count(tokens)} training tokens",
         f"{flops:.2g} FLOPs of training".replace("e+", "e"),
     ]
-    if seconds := sum(record.curve[-1].train_seconds for record in records if record.curve):
+    if seconds := sum(record.train_seconds for record in records):
         parts.append(f"{format_seconds(seconds)} in training steps")
     devices = sorted({_plain(record.device) for record in records if record.device})
     return ", ".join(parts) + (f", on {text.joined(devices)}." if devices else ".")

@@ -2,7 +2,6 @@
 
 import platform
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -11,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from fathom.search.analysis.law import Law
+from fathom.search.analysis.law import DepthLaw, predictions
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.weighed_laws import WeighedLaws
 from fathom.search.conclusion.conclude import Conclusion
@@ -240,10 +239,8 @@ def _prediction_row(size: int, optimum: Optimum | None, laws: WeighedLaws) -> di
     }
 
 
-def _prediction(law: Law | WeighedLaws, size: int) -> str:
-    # A law has no depth for sizes too small for one layer.
-    with suppress(ValueError):
-        found = law.predict(size)
+def _prediction(law: DepthLaw, size: int) -> str:
+    for found in predictions(law, [size]):  # none where less than one layer is best
         low, high = found.interval or (found.depth, found.depth)
         beyond = ", extrapolated" if found.extrapolated else ""
         return f"{found.depth:.1f} [{low:.1f} to {high:.1f}]{beyond}"

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from fathom.search.analysis.compute_law import training_flops
-from fathom.search.analysis.law import Prediction, usable
+from fathom.search.analysis.law import Prediction, predictions, price, usable
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.findings import Findings, why_no_law
 from fathom.search.formatting import rounded_count
 from fathom.search.report import text
 from fathom.search.report.charts.chart import Chart
-from fathom.search.report.charts.sounding import predictions, sounding_chart
+from fathom.search.report.charts.sounding import sounding_chart
 from fathom.search.report.latency import BudgetLatency
 from fathom.search.report.other_depths import multiple_text, nats_text
 
@@ -218,7 +218,7 @@ class _Sounded:
     def _by_law(self, depth: int, best: int, said: Prediction) -> SoundedDepth:
         if depth == best or self._curvature is None:
             return SoundedDepth(depth=depth, nats="", compute="", milliseconds="")
-        cost = _cost(depth, said, self._curvature(said.params))
+        cost = price(depth, said, self._curvature(said.params))
         law, flops = self._found.compute_law, self._flops
         multiple = law.multiple_at(flops(said.params), cost) if law and flops else None
         return SoundedDepth(
@@ -233,8 +233,7 @@ class _Sounded:
         """Nats that a unit of ln depth costs, by size."""
         known = usable(self._found.optima)
         return _over_sizes(
-            [(o.budget, o.curves.parabola.c2) for o in known if o.curves.parabola.c2 > 0],
-            grows=False,
+            [(o.budget, o.curvature) for o in known if o.curvature is not None], grows=False
         )
 
     @cached_property
@@ -275,19 +274,6 @@ def _over_sizes(known: Sequence[tuple[float, float]], *, grows: bool) -> _OverSi
         return None
     sizes, values = zip(*known, strict=True)
     return _OverSizes(sizes, values, grows=grows)
-
-
-def _cost(depth: int, said: Prediction, curvature: float) -> DepthCost:
-    """What a depth costs where the law has the best: at its depth, and at most and at least within
-    its interval."""
-
-    def nats(best: float) -> float:
-        return curvature * log(depth / best) ** 2
-
-    low, high = said.interval or (said.depth, said.depth)
-    ends = sorted((nats(low), nats(high)))
-    least = 0.0 if low <= depth <= high else ends[0]
-    return DepthCost(depth=depth, nats=nats(said.depth), interval=(least, ends[1]))
 
 
 def _between(budgets: Sequence[int], largest: float) -> list[float]:

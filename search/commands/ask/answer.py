@@ -1,7 +1,6 @@
 """The answer of `fathom ask`: depth and shape of the asked size, searched itself or by a law."""
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
@@ -11,10 +10,10 @@ from rich.console import Console
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.law import Prediction, is_settled
+from fathom.search.analysis.law import DepthLaw, Prediction, is_settled, predictions
 from fathom.search.analysis.null_laws import NullLaw, as_good
 from fathom.search.analysis.optimum import Located
-from fathom.search.analysis.published import levine2020
+from fathom.search.analysis.published import Levine2020
 from fathom.search.analysis.weighed_laws import WeighedLaws
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion.conclude import Conclusion
@@ -74,9 +73,8 @@ def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answe
     laws = conclusion.weighed_laws
     if laws is None:
         return None
-    try:
-        prediction = laws.predict(question.params)
-    except ValueError:
+    prediction = next(predictions(laws, [question.params]), None)
+    if prediction is None:
         return None
     study = _study(question, conclusion.config, prediction)
     (budget,) = expand_budgets(study)
@@ -253,14 +251,14 @@ def _study(question: Question, config: StudyConfig, prediction: Prediction) -> S
 def _others(found: Answer) -> Iterator[tuple[str, float]]:
     """Name and depth of each law by itself that has a depth at the asked size."""
     params, laws = found.question.params, found.laws.laws
-    named: list[tuple[str, Callable[[float], Prediction]]] = [
-        *((f"The {law.name} law alone", law.predict) for law in laws if len(laws) > 1),
-        *((f"{AS_GOOD} ({null_law_text(law)})", law.predict) for law in found.null_laws),
-        ("Levine et al. 2020", levine2020),
+    named: list[tuple[str, DepthLaw]] = [
+        *((f"The {law.name} law alone", law) for law in laws if len(laws) > 1),
+        *((f"{AS_GOOD} ({null_law_text(law)})", law) for law in found.null_laws),
+        ("Levine et al. 2020", Levine2020()),
     ]
-    for whose, predict in named:
-        with suppress(ValueError):
-            yield whose, predict(params).depth
+    for whose, law in named:
+        for said in predictions(law, [params]):
+            yield whose, said.depth
 
 
 def _distance(found: Answer) -> str:

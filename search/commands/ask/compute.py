@@ -1,16 +1,16 @@
 """`fathom ask --flops`: how large, how long and how deep at once, by the laws of a ladder."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.at_compute import ComputeAnswer, answer_at
+from fathom.search.analysis.law import predictions
 from fathom.search.analysis.loss_law import fit_loss_law, why_no_loss_law
-from fathom.search.analysis.published import levine2020
+from fathom.search.analysis.published import Levine2020
 from fathom.search.analysis.scaled_shape import flops_per_token, scaled_shape
-from fathom.search.commands.predict import part_law_at
+from fathom.search.conclusion.law_at import law_at
 from fathom.search.conclusion.token_laws import PartLaw
 from fathom.search.contract.reply import (
     AskedQuestion,
@@ -99,7 +99,8 @@ def ask_compute(law: str, compute: Compute, option: str) -> SizeAtCompute:
     Raises:
         ConfigError: when it has no law over parameters and tokens.
     """
-    known = part_law_at(law, option)
+    known = law_at(law, needs_tokens=option).over_tokens
+    assert known is not None, "the option needs tokens"
     losses = fit_loss_law(known.losses)
     if losses is None:
         why = why_no_loss_law(known.losses)
@@ -179,9 +180,8 @@ def _cost_lines(found: ComputeAnswer) -> Iterator[str]:
             f"{rounded_count(rule.tokens)} tokens, which cost {rule.multiple:.2f} times the "
             f"compute (95 %: {low:.2f} to {high:.2f})."
         )
-    with suppress(ValueError):
-        depth = levine2020(found.params).depth
-        yield f"Levine et al. 2020: depth {depth:.0f} at the answered size."
+    for said in predictions(Levine2020(), [found.params]):
+        yield f"Levine et al. 2020: depth {said.depth:.0f} at the answered size."
 
 
 def _counted(number: float, interval: tuple[float, float]) -> str:

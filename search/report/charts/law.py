@@ -1,20 +1,19 @@
 """The chart of depth against budget: the study's optima, its laws, and published ones."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from fathom.models.shape import Count
-from fathom.search.analysis.law import Law, Prediction
+from fathom.search.analysis.law import Law, predictions
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.published import (
     ASPECT_RATIO,
     COMPLETEP_WIDTHS,
+    Levine2020,
     depth_at_width_per_layer,
-    levine2020,
 )
 from fathom.search.analysis.verdict import Kind
 from fathom.search.formatting import format_count
@@ -109,13 +108,13 @@ def _place(optimum: Optimum) -> tuple[float, tuple[float, float]]:
 def _laws(laws: Sequence[Law], grid: Sequence[float]) -> list[chart.Mark]:
     marks: list[chart.Mark] = []
     for law, hue in zip(laws, (colours.ACCENT, colours.MUTED), strict=False):
-        predictions = _predictions(law.predict, grid)
-        banded = [(p.params, *p.interval) for p in predictions if p.interval is not None]
+        said = list(predictions(law, grid))
+        banded = [(p.params, *p.interval) for p in said if p.interval is not None]
         if law is laws[0] and banded:
             x, low, high = zip(*banded, strict=True)
             name = f"95 % of the {law.name} law"
             marks.append(chart.Band(name=name, x=x, low=low, high=high, hue=hue))
-        points = [(p.params, p.depth, p.extrapolated) for p in predictions]
+        points = [(p.params, p.depth, p.extrapolated) for p in said]
         marks += _dashed_outside(f"{law.name} law", points, hue)
     return marks
 
@@ -129,7 +128,7 @@ def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[chart.M
     shares = np.exp(np.interp(np.log(grid), np.log(budgets), np.log(counts / budgets)))
     sizes = [params * float(share) for params, share in zip(grid, shares, strict=True)]
     at = dict(zip(sizes, grid, strict=True))
-    levine = _predictions(levine2020, sizes)
+    levine = predictions(Levine2020(), sizes)
     curve = [(at[found.params], found.depth, found.extrapolated) for found in levine]
     deep, constant, shallow = (
         tuple(depth_at_width_per_layer(size, width) for size in sizes)
@@ -142,18 +141,6 @@ def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[chart.M
             name=CONSTANT, x=tuple(grid), y=constant, hue=colours.GREEN, hover=CONSTANT, width=1.5
         ),
     ]
-
-
-def _predictions(
-    predict: Callable[[float], Prediction], sizes: Sequence[float]
-) -> list[Prediction]:
-    """Returns the predictions for those sizes that have one."""
-    found: list[Prediction] = []
-    for size in sizes:
-        # A law has no depth for sizes too small for one layer; the curve begins where it has.
-        with suppress(ValueError):
-            found.append(predict(size))
-    return found
 
 
 def _dashed_outside(

@@ -3,9 +3,8 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
-from fathom.search.analysis.law import Prediction
+from fathom.search.analysis.law import Prediction, predictions
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.findings import Findings
@@ -65,13 +64,6 @@ def _line(law: WeighedLaws, low: float, high: float) -> list[Prediction]:
     """What the law says between two sizes; the ends of those it was fitted to are among them."""
     ends = [float(end) for end in law.params_range]
     return list(predictions(law, sorted({*chart.log_grid(low, high, STEPS), *ends})))
-
-
-def predictions(law: WeighedLaws, sizes: Sequence[float]) -> Iterator[Prediction]:
-    """Yields what the laws say of those sizes at which they have a depth."""
-    for size in sizes:
-        with suppress(ValueError):
-            yield law.predict(size)
 
 
 def _budgets(known: Sequence[Optimum]) -> set[int]:

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
+from fathom.search.analysis.law import predictions
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.formatting import format_count, rounded_count
@@ -62,10 +62,7 @@ def _lines(
     law: TokenLaw, hues: Mapping[int, colours.Hue], grid: Sequence[float]
 ) -> Iterator[chart.Line]:
     for budget, hue in hues.items():
-        places = []
-        for tokens in grid:
-            with suppress(ValueError):  # less than one layer
-                places.append((tokens, law.predict(budget, tokens).depth))
+        places = [(at, said.depth) for at in grid for said in predictions(law, [budget], at)]
         yield chart.Line(
             name=f"law at {format_count(budget)}",
             x=tuple(tokens for tokens, _ in places),

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -38,6 +39,14 @@ Rate = tuple[float, float]
 """FLOPs of a layer in a training step, and FLOPs per second of the training."""
 
 
+class TimeSource(StrEnum):
+    """How the seconds of a training step are known."""
+
+    MEASURED = "measured"
+    DATA_SHEET = "by its data sheet"
+    ESTIMATE = "an estimate"
+
+
 @dataclass(frozen=True, slots=True)
 class Speed:
     """Training speed of one trial: an estimate, corrected where the speed was measured.
@@ -54,6 +63,13 @@ class Speed:
     """Bytes per second of a GPU's memory; None for a CPU, whose rate of operations includes it."""
     measured: tuple[Rate, ...] = ()
     """FLOPs of a layer in a step, ascending, and the FLOPs per second measured there."""
+
+    @property
+    def source(self) -> TimeSource:
+        """How it is known: by measurements of any size, a GPU's data sheet, or a rule of thumb."""
+        if self.measured:
+            return TimeSource.MEASURED
+        return TimeSource.ESTIMATE if self.bandwidth is None else TimeSource.DATA_SHEET
 
     def flops_per_second(self, layer_flops: float) -> float:
         """FLOPs per second of a training whose layers take so many FLOPs in a step."""
@@ -172,12 +188,11 @@ def rates_by_device(
 def rates_of(records: Iterable[TrialRecord], since: float) -> dict[float, float]:
     """Median speeds by size of the trials that began at or after the Unix time `since`, without
     evaluations."""
-    ran = [record for record in _began_since(since, records) if record.curve]
     return binned(
-        (record.train_flops / last.step / record.spec.shape.depth,
-         record.train_flops / last.train_seconds)
-        for record in ran
-        if (last := record.curve[-1]).train_seconds > 0
+        (record.train_flops / record.curve[-1].step / record.spec.shape.depth,
+         record.train_flops / record.train_seconds)
+        for record in _began_since(since, records)
+        if record.train_seconds > 0
     )  # fmt: skip
 
 

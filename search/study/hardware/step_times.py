@@ -15,7 +15,7 @@ from fathom.models.shape import Shape
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically
 from fathom.search.study.file.safe_yaml import read_text
-from fathom.search.study.hardware.device_speed import Speed, interpolated
+from fathom.search.study.hardware.device_speed import Speed, TimeSource, interpolated
 from fathom.search.study.keys.config import StudyConfig
 
 MOST_DEPTHS = 8
@@ -38,8 +38,8 @@ class StepTimes:
 
     timed: tuple[TimedShape, ...]
     """At least one, by depth and ratio, ascending."""
-    measured: bool = True
-    """False if they are estimates of a plan."""
+    source: TimeSource = TimeSource.MEASURED
+    """`MEASURED` on the workers of the run, before its search."""
 
     def seconds(self, shape: Shape) -> float:
         """Seconds of a step: linear between timed shapes in the logarithms of time, depth and
@@ -74,18 +74,20 @@ class StepTimes:
         return list(groups), list(groups.values())
 
 
-def step_times(seconds: Iterable[tuple[Shape, float]], *, measured: bool = True) -> StepTimes:
+def step_times(
+    seconds: Iterable[tuple[Shape, float]], source: TimeSource = TimeSource.MEASURED
+) -> StepTimes:
     """The step times of a budget, given those of some of its shapes."""
     timed = (TimedShape(shape.depth, shape.ln_ff_ratio, time) for shape, time in seconds)
     ordered = sorted(timed, key=lambda shape: (shape.depth, shape.ln_ff_ratio))
-    return StepTimes(tuple(ordered), measured)
+    return StepTimes(tuple(ordered), source)
 
 
 def estimated_times(shapes: Sequence[Shape], tokens_per_step: int, speed: Speed) -> StepTimes:
     """Step times by the speed that a plan assumes, before any step is measured."""
     return step_times(
         ((shape, speed.step_seconds(shape, tokens_per_step)) for shape in shapes_to_time(shapes)),
-        measured=False,
+        TimeSource.ESTIMATE,
     )
 
 

@@ -10,6 +10,7 @@ from fathom.objectives.keys import MOST_COUNTED
 from fathom.search.analysis.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.hardware.device_speed import TimeSource
 from fathom.search.study.hardware.step_times import NO_TIMES, StepTimes
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import (
@@ -277,7 +278,8 @@ def check_steps(config: StudyConfig, budget: Budget, shapes: Sequence[Shape]) ->
     Raises:
         PlanError: if they do not.
     """
-    if budget.unit == "tokens" or (budget.step_times and not budget.step_times.measured):
+    times = budget.step_times
+    if budget.unit == "tokens" or (times and times.source is not TimeSource.MEASURED):
         return
     dearest = max(shapes, key=budget.step_cost)
     paid, rungs = budget.paid_steps(dearest), rungs_by_step(config, budget.of_shape(dearest))

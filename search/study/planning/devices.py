@@ -44,9 +44,11 @@ class DeviceTimes:
     @property
     def times(self) -> str:
         """Both times, the devices, and how their speeds are known, as text."""
-        cores = f"{_time(self.core_hours)} on {self.cores.description} ({_source(self.cores)})"
-        gpus = f"{_time(self.gpu_hours)} on {self.gpus.description} ({_source(self.gpus)})"
-        return f"{cores}, {gpus}"
+        both = ((self.core_hours, self.cores), (self.gpu_hours, self.gpus))
+        return ", ".join(
+            f"{_time(hours)} on {machine.description} ({machine.speed.source})"
+            for hours, machine in both
+        )
 
 
 def compare_devices(
@@ -149,10 +151,3 @@ def _time(hours: float) -> str:
     if math.isinf(hours):
         return "no time, as a trial does not fit,"
     return f"about {format_seconds(3600 * hours)}"
-
-
-def _source(machine: Machine) -> str:
-    """How the speed of a machine is known, as text."""
-    if machine.speed.measured:
-        return "measured"
-    return "by its data sheet" if machine.device == "GPU" else "an estimate"

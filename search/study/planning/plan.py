@@ -16,6 +16,7 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.search.formatting import rounded_count
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.hardware.device_speed import TimeSource
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.hardware.fit import StepFit, execution, fit_step, may_shard
 from fathom.search.study.hardware.gpus import CARRY, CLUSTER_FILES
@@ -175,9 +176,9 @@ def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
     """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does.
-    Seconds of steps that are not measured yet are those of the machine's speed."""
-    known = budget.step_times is not None and budget.step_times.measured
-    if budget.train_seconds is not None and not known:
+    Steps take the seconds that the run has measured, else those of the machine's speed."""
+    timed = budget.step_times and budget.step_times.source is TimeSource.MEASURED
+    if budget.train_seconds is not None and not timed:
         estimate = estimated_times(shapes, budget.tokens_per_step, machine.speed)
         budget = replace(budget, step_times=estimate)
     check_steps(config, budget, shapes)
@@ -196,10 +197,11 @@ def plan_budget(
 
     def seconds(shape: Shape) -> float:
         """Expected time of all trials of a budget, if all had this shape."""
-        step = speed.step_seconds(shape, budget.tokens_per_step)
+        tokens_of_step = budget.tokens_per_step
+        step = budget.step_cost(shape) if timed else speed.step_seconds(shape, tokens_of_step)
         chunk = speed.step_seconds(shape, EVAL_CHUNK_TOKENS) * FORWARD
         each = chunk * evaluated / EVAL_CHUNK_TOKENS
-        return share(shape) * tokens / budget.tokens_per_step * step + evaluations * each
+        return share(shape) * tokens / tokens_of_step * step + evaluations * each
 
     def flops_of_a_token(shape: Shape) -> float:
         return share(shape) * shape.train_flops_per_token

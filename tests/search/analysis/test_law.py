@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from fathom.search.analysis.law import FEWEST_BUDGETS, Law, fit_laws, usable
 from fathom.search.analysis.law_fit import sized_depths
 from fathom.search.analysis.optimum import Located, find_optima
-from fathom.search.analysis.published import levine2020
+from fathom.search.analysis.published import Levine2020
 from tests.support.optima import BUDGETS, edge, noisy_optimum, optimum
 from tests.support.simulated import planted_depth, simulated_study
 
@@ -27,12 +27,13 @@ def test_a_planted_power_law_is_found_and_preferred() -> None:
 
 
 def test_a_planted_logarithmic_law_is_found_and_preferred() -> None:
-    laws = fit_laws([optimum(n, levine2020(n).depth) for n in (10**6, 10**7, 10**8, 10**9)])
+    published = Levine2020()
+    laws = fit_laws([optimum(n, published.predict(n).depth) for n in (10**6, 10**7, 10**8, 10**9)])
     best = laws[0]
     assert best.name == "logarithmic"
     assert best.a == pytest.approx(5.039, abs=1e-6)
     assert best.b == pytest.approx(0.0555, abs=1e-7)
-    assert best.predict(175e9).depth == pytest.approx(levine2020(175e9).depth)
+    assert best.predict(175e9).depth == pytest.approx(published.predict(175e9).depth)
     assert best.predict(175e9).extrapolated
     assert not best.predict(1e8).extrapolated
 

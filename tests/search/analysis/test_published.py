@@ -9,8 +9,8 @@ from fathom.search.analysis.published import (
     COMPLETEP_WIDTHS,
     GPT3,
     TRILLION_NOTE,
+    Levine2020,
     depth_at_width_per_layer,
-    levine2020,
 )
 
 TABLE = {
@@ -32,7 +32,7 @@ def test_the_published_law_reshapes_gpt3_as_published() -> None:
     for model in GPT3:
         depth, d_model, params, best_depth, best_d_model = TABLE[model.name]
         assert (model.depth, model.d_model, model.params) == (depth, d_model, params)
-        found = levine2020(model.params)
+        found = Levine2020().predict(model.params)
         assert round(found.depth, 1) == best_depth
         # 174B has three digits, and so one in 6,000 of its width.
         assert found.d_model == pytest.approx(best_d_model, abs=0.5, rel=3e-4)
@@ -40,7 +40,7 @@ def test_the_published_law_reshapes_gpt3_as_published() -> None:
 
 def test_the_published_constants_give_depth_95_at_a_trillion() -> None:
     """The authors' blog says 92, which their constants do not."""
-    found = levine2020(1e12)
+    found = Levine2020().predict(1e12)
     assert round(found.depth) == 95
     assert found.extrapolated
     assert "95" in TRILLION_NOTE
@@ -59,22 +59,22 @@ def test_the_published_constants_give_depth_95_at_a_trillion() -> None:
 def test_the_transition_table_is_reproduced(depth: int, d_model: int, params: float) -> None:
     exact = 12 * depth * exp(2 * 5.039 + 2 * 0.0555 * depth)
     assert exact == pytest.approx(params, rel=5e-3)
-    found = levine2020(exact * (1 + 1e-12))
+    found = Levine2020().predict(exact * (1 + 1e-12))
     assert found.depth == pytest.approx(depth)
     assert found.d_model == pytest.approx(d_model, abs=0.5)
     assert found.extrapolated is not (6 <= found.depth <= 48)
 
 
 def test_there_is_no_published_depth_below_a_third_of_a_million_parameters() -> None:
-    assert levine2020(0.32e6).depth == pytest.approx(1, abs=0.01)
+    assert Levine2020().predict(0.32e6).depth == pytest.approx(1, abs=0.01)
     with pytest.raises(ValueError, match=r"at least one layer.* gives depth 0\.9.*at 3e\+05"):
-        levine2020(0.3e6)
+        Levine2020().predict(0.3e6)
 
 
 @pytest.mark.parametrize("params", [0, -1.0, float("nan"), float("inf")])
 def test_a_size_must_be_a_positive_number(params: float) -> None:
     with pytest.raises(ValueError, match="`params` must be a positive number"):
-        levine2020(params)
+        Levine2020().predict(params)
 
 
 def test_width_per_layer_fixes_the_depth() -> None:

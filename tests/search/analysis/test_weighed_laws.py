@@ -8,13 +8,13 @@ import pytest
 from scipy.stats import binom
 
 from fathom.search.analysis.law import Prediction, depth_and_slopes, fit_laws
-from fathom.search.analysis.weighed_laws import AtSize, weigh_laws
+from fathom.search.analysis.weighed_laws import WeighedLaws, weigh_laws
 from tests.support.optima import BUDGETS, noisy_optimum, optimum
 
 TARGET = 300_000_000
 
 
-def by_power(error: float = 0.1, slope: float = 0.25) -> list[AtSize]:
+def by_power(error: float = 0.1, slope: float = 0.25) -> WeighedLaws:
     optima = [
         replace(
             optimum(size, depth := 4 * (size / BUDGETS[0]) ** slope),
@@ -24,37 +24,39 @@ def by_power(error: float = 0.1, slope: float = 0.25) -> list[AtSize]:
     ]
     laws = weigh_laws(optima)
     assert laws
-    return [laws.at(TARGET)]
+    return laws
 
 
 @pytest.fixture
-def found() -> AtSize:
-    return by_power()[0]
+def found() -> WeighedLaws:
+    return by_power()
 
 
-def test_the_laws_have_probabilities(found: AtSize) -> None:
-    assert sum(each.weight for each in found.laws) == pytest.approx(1)
-    assert {each.law.name for each in found.laws} == {"power", "logarithmic"}
+def test_the_laws_have_probabilities(found: WeighedLaws) -> None:
+    assert sum(each.weight for each in found.at(TARGET)) == pytest.approx(1)
+    assert {each.law.name for each in found.at(TARGET)} == {"power", "logarithmic"}
 
 
 def test_a_law_that_fits_far_better_has_nearly_all_the_weight() -> None:
-    (sharp,) = by_power(error=0.01, slope=0.4)
-    weights = {each.law.name: each.weight for each in sharp.laws}
-    assert weights["power"] > 0.99
+    assert by_power(error=0.01, slope=0.4).weights["power"] > 0.99
 
 
-def test_the_interval_holds_95_percent_of_draws_from_the_mixture(found: AtSize) -> None:
-    generator = np.random.default_rng(0)
-    counts = generator.multinomial(200_000, [each.weight for each in found.laws])
+def test_the_interval_holds_95_percent_of_draws_from_the_mixture(
+    found: WeighedLaws,
+) -> None:
+    generator, laws = np.random.default_rng(0), found.at(TARGET)
+    counts = generator.multinomial(200_000, [each.weight for each in laws])
     draws = np.concatenate(
         [
             generator.normal(each.mean, sqrt(each.variance), count)
-            for each, count in zip(found.laws, counts, strict=True)
+            for each, count in zip(laws, counts, strict=True)
         ]
     )
-    low, high = found.interval
+    said = found.predict(TARGET)
+    assert said.interval
+    low, high = said.interval
     assert np.quantile(draws, [0.025, 0.5, 0.975]) == pytest.approx(
-        [log(low), log(found.depth), log(high)], abs=0.02
+        [log(low), log(said.depth), log(high)], abs=0.02
     )
 
 
@@ -63,7 +65,7 @@ def test_the_only_law_that_fits_has_its_own_interval() -> None:
     (law,) = fit_laws(optima)
     laws = weigh_laws(optima)
     assert laws
-    assert laws.at(TARGET).interval == pytest.approx(law.predict(TARGET).interval, rel=1e-3)
+    assert laws.predict(TARGET).interval == pytest.approx(law.predict(TARGET).interval, rel=1e-3)
 
 
 def true_depth(law: str, params: float) -> float:
@@ -101,8 +103,8 @@ def test_a_prediction_is_the_mixtures_and_names_the_likelier_law_first() -> None
     optima = [optimum(size, 0.05 * size**0.33) for size in BUDGETS]
     laws = weigh_laws(optima)
     assert laws
-    said, at = laws.predict(TARGET), laws.at(TARGET)
-    assert (said.depth, said.interval) == (at.depth, at.interval)
+    said = laws.predict(TARGET)
+    assert laws.predict(TARGET, 1e9) == said, "a law over sizes reads no tokens"
     assert (said.law, said.extrapolated) == ("power and logarithmic", True)
     assert laws.weights["power"] > laws.weights["logarithmic"]
     with pytest.raises(ValueError, match="a model has at least one layer, but the power and"):

@@ -9,6 +9,7 @@ import pytest
 from fathom.models.shape import Count
 from fathom.search.analysis.token_law import fit_token_law
 from fathom.search.commands import ladder as checking
+from fathom.search.conclusion.law_at import law_over_sizes
 from fathom.search.conclusion.token_laws import PartLaw, write_token_laws
 from tests.support.command_line import assert_refused, here
 from tests.support.optima import BUDGETS, optimum, token_ladder, token_law_depth
@@ -54,7 +55,7 @@ def test_the_law_of_a_run_counts_as_the_run_and_knows_what_a_depth_costs(
     ladder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     optima = [optimum(budget, 4 * (budget / BUDGETS[0]) ** 0.2) for budget in BUDGETS]
-    monkeypatch.setattr(checking, "optima_of", lambda law: optima)
+    monkeypatch.setattr(checking, "law_at", lambda law: law_over_sizes(law, optima))
     found = checking.check_ladder([ladder], str(tmp_path), None, [])
     assert found.law.count is Count.NON_EMBEDDING
     assert found.rungs[0].rung.params == 302311424
@@ -99,7 +100,7 @@ def test_a_run_that_counts_no_parameters_is_refused(
         replace(optimum(budget, 4 * (budget / BUDGETS[0]) ** 0.2), count=Count.MATRICES)
         for budget in BUDGETS
     ]
-    monkeypatch.setattr(checking, "optima_of", lambda law: matrices)
+    monkeypatch.setattr(checking, "law_at", lambda law: law_over_sizes(law, matrices))
     assert_refused(here("predict", ladder, "--law", tmp_path), "matrices")
 
 

@@ -49,7 +49,7 @@ def run_of(folder: Path, records: Sequence[TrialRecord]) -> str:
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The records here are of planted worlds, and the study file beside them is none of theirs."""
     monkeypatch.setattr(
-        "fathom.search.study.own_records.read_records", lambda run, _: read_records(run.records)
+        "fathom.search.conclusion.law_at.read_records", lambda run, _: read_records(run.records)
     )
 
 
@@ -185,8 +185,8 @@ def test_a_size_at_which_a_law_has_no_layer_is_refused(params: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "must be the output of `fathom analyse --json` at several horizons"),
-        ("[", "it is not JSON"),
+        (None, "`--law` must be levine2020, a run folder, or the JSON of `fathom analyse`, got"),
+        ("[", "must be the output of `fathom analyse --json` at several horizons: it is not JSON"),
         ("{}", "it lacks `token_laws`"),
         ('{"token_laws": []}', "must have one law over parameters and tokens, got 0"),
         ('{"token_laws": [{"law": {}}]}', "it lacks `a`"),

@@ -115,7 +115,7 @@ def test_the_law_over_tokens_is_there_for_predict(folder: Path, found: HorizonAn
     answer = predict_size("40k", str(folder), "800k")
 
     assert answer.prediction.depth == pytest.approx(6.1, rel=0.3)
-    with pytest.raises(ConfigError, match="several horizons: give --tokens"):
+    with pytest.raises(ConfigError, match="has several horizons: give --tokens"):
         predict_size("40k", str(folder))
 
 

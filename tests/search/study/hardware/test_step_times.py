@@ -8,7 +8,7 @@ import pytest
 from fathom.models.shape import Shape
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder, RunFolderError
-from fathom.search.study.hardware.device_speed import Speed
+from fathom.search.study.hardware.device_speed import Speed, TimeSource
 from fathom.search.study.hardware.step_times import (
     MOST_DEPTHS,
     MeasuredSteps,
@@ -64,7 +64,7 @@ def test_a_shape_beyond_those_that_could_be_timed_has_the_time_of_the_nearest() 
 def test_an_estimate_is_that_of_the_speed_and_says_that_it_is_none_of_a_measurement() -> None:
     speed = Speed(1e10)
     times = estimated_times(SHAPES, 512, speed)
-    assert not times.measured
+    assert times.source is TimeSource.ESTIMATE
     for shape in shapes_to_time(SHAPES):
         assert times.seconds(shape) == pytest.approx(speed.step_seconds(shape, 512))
 

@@ -17,6 +17,7 @@ from fathom.search.study.planning.budget import (
     warmup_steps,
 )
 from fathom.search.study.planning.plan import (
+    TRIAL_SECONDS,
     BudgetPlan,
     expected_confirming,
     plan_study,
@@ -127,6 +128,16 @@ def test_a_plan_with_measured_steps_has_their_tokens() -> None:
     plan = timed(study())
     tokens = [plan.budget.of_shape(shape).tokens for shape in plan.shapes]
     assert plan.tokens_each == (min(tokens), max(tokens))
+
+
+def test_measured_steps_take_their_time_whatever_the_machine_is_estimated_at() -> None:
+    config = study(rest="stopping: {enabled: false}\nconfirm: {rates: [1]}\n")
+    plans = plan_study(config, VOCABULARY, MACHINE)
+    fast = replace(MACHINE, speed=Speed(1e30))
+    [plan] = with_step_times(config, plans, measured(plans).times, fast)
+    trials = plan.exploring + expected_confirming(config, plan.budget.params, plan.shapes)
+    took = plan.hours * 3600 * fast.slots
+    assert took == pytest.approx(trials * (SECONDS + TRIAL_SECONDS), rel=0.05)
 
 
 def test_estimated_seconds_refuse_nothing_and_measured_ones_say_what_suffices() -> None:
