@@ -33,7 +33,7 @@ def pytest_configure() -> None:
             del os.environ[name]
     # Where it is noted which stores were made here; another for each process of pytest.
     os.environ.update(SETTINGS, XDG_STATE_HOME=tempfile.mkdtemp(prefix="fathom-tests-"))
-    # A shell starts what it puts in the background with Ctrl-C ignored, nohup with a hangup ignored;
+    # What a shell starts in the background ignores Ctrl-C, and under nohup a hangup;
     # tests send both.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
