@@ -134,7 +134,7 @@ def _without_doubles(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list
     both = {ours for ours in MEASURED if ours in measured}
     ours_set = [{*run.named, *map(meaning, run.settings)} for run in runs]
     always = {
-        ours for ours in NAMED if ours not in MEASURED and all(ours in own for own in ours_set)
+        ours for ours in NAMED if ours not in MEASURED and all(ours in names for names in ours_set)
     }
 
     def without(values: Mapping[str, Any], dropped: set[str]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def _knows_depth(item: tuple[str, Mapping[str, Any]]) -> bool:
     """True for an object that is the depths of several runs, or has the depth of one in a part
     whose name says nothing more, such as `config`."""
     name, inside = item
-    return meaning(name) == "depth" or any(meaning(f"{name}.{own}") == "depth" for own in inside)
+    return meaning(name) == "depth" or any(meaning(f"{name}.{key}") == "depth" for key in inside)
 
 
 def _of_columns(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
