@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from fathom.models.spend import Coin
 from fathom.search.records import SEVERAL, TrialRecord
 
 
@@ -40,16 +41,16 @@ def spent_seconds(records: Sequence[TrialRecord]) -> SpentSeconds | None:
         for record in records
         if record.loss is not None and record.tokens == record.spec.horizon_tokens
     ]
-    asked = next((record.spec.seconds_to_spend for _, record in took), None)
-    if asked is None:
+    asked = next((record.spec.spend for _, record in took), None)
+    if asked is None or asked.coin is not Coin.SECONDS:
         return None
     seconds = [time for time, _ in took]
     return SpentSeconds(
-        asked=asked,
+        asked=asked.amount,
         devices=tuple(
             sorted({name for _, record in took for name in record.device.split(SEVERAL) if name})
         ),
         trials=len(seconds),
         median=median(seconds),
-        worst=max(seconds, key=lambda time: abs(time - asked)),
+        worst=max(seconds, key=lambda time: abs(time - asked.amount)),
     )

@@ -177,7 +177,7 @@ def plan_budget(
     """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does.
     Seconds of steps that are not measured yet are those of the machine's speed."""
     known = budget.step_times is not None and budget.step_times.measured
-    if budget.train_seconds is not None and not known:
+    if budget.spend.coin.timed and not known:
         estimate = estimated_times(shapes, budget.tokens_per_step, machine.speed)
         budget = replace(budget, step_times=estimate)
     check_steps(config, budget, shapes)
@@ -326,7 +326,7 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
 def _epochs_note(config: StudyConfig) -> str:
     """A line where a training repeats its data too often; empty where none does, or it is not
     known."""
-    if config.train_seconds is not None:
+    if config.coin.timed:
         return ""  # tokens follow from step times
     tokens = max(budget.tokens for budget in expand_budgets(config))
     epochs = epochs_at_least(config, tokens)
