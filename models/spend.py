@@ -61,3 +61,6 @@ class Spend:
 
     amount: float
     coin: Coin = Coin.TOKENS
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.coin}"

@@ -185,9 +185,10 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
     known = {*_names(TrialSpec), *_names(TrialRecord), *DERIVED, *EARLIER, EVENT}
     check_keys(line, known - {"shared_spend"} | SPENT.keys())
     spec = _fields_of(TrialSpec, line, may_lack=OF_SPENDING)
-    for name, coin in SPENT.items():
-        if name in line:
-            spec["shared_spend"] = {"amount": line[name], "coin": coin}
+    for name in sorted(SPENT.keys() & line.keys()):
+        if "shared_spend" in spec or not isinstance(line[name], float):
+            raise ValueError(f"`{name}` can't be {str(line[name])[:40]!r}")
+        spec["shared_spend"] = {"amount": line[name], "coin": SPENT[name]}
     rest = _fields_of(TrialRecord, line, may_lack=("spec",))
     # Not `json.dumps`, which would take a quarter of the time of reading records.
     record = _validated(TrialRecord, pydantic_core.to_json(rest | {"spec": spec}))

@@ -171,9 +171,9 @@ class Buying:
             for record in self._records
             if record.spec.shape.depth == depth and record.loss is not None and record.curve
         ]
-        spend = self.optimum.spend
-        spent = spend.amount if spend.coin is Coin.SECONDS else None
-        return (median(took) or None) if took else spent
+        if not took and self.optimum.spend.coin is Coin.SECONDS:
+            return self.optimum.spend.amount
+        return (median(took) or None) if took else None
 
     def _seed(self, depth: int, seen: set[tuple[int, int]]) -> int:
         """The first seed above those with which a depth was trained."""

@@ -60,8 +60,7 @@ def print_conclusion(conclusion: Findings, console: Console) -> None:
 
 def _spent(conclusion: Findings) -> str:
     """What each training could spend, if it was not tokens."""
-    first = next(iter(conclusion.optima), None)
-    spends = first is not None and first.spend.coin in OTHER_COINS
+    spends = any(optimum.spend.coin in OTHER_COINS for optimum in conclusion.optima)
     return f", {conclusion.horizon_text}" if spends else ""
 
 
