@@ -95,7 +95,7 @@ def _with_steps_measured(run: OpenRun, objective: Objective, steps: Steps) -> Op
     Raises:
         ValueError: if they can't be measured, or the seconds are too few for a shape.
     """
-    if run.config.train_seconds is None or run.step_times:
+    if not run.config.coin.timed or run.step_times:
         return run
     shapes = len(timed_tasks(run.plans))
     steps.begin(f"measuring training steps of {shapes} shapes, before the first trial")

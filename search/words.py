@@ -11,9 +11,6 @@ STUDY = {
     Advice.TRAIN_TO_THE_END: "raise `confirm.depths`",
     Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower `train.learning_rate`",
     Advice.MORE_SHAPES: "raise `trials`",
-    Advice.LARGER_OR_LONGER: "raise `budgets` or `tokens`",
-    Advice.LARGER_OR_MORE_FLOPS: "raise `budgets` or `train_flops`",
-    Advice.LARGER_OR_MORE_SECONDS: "raise `budgets` or `train_seconds`",
     Advice.RESUME: "resume it",
     Advice.NAME_SETTINGS: "train more seeds at one setting",
     Advice.SAME_TOKENS: "train these to the end",
@@ -25,9 +22,6 @@ TABLE = {
     Advice.TRAIN_TO_THE_END: "train these to the end",
     Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower the learning rate there",
     Advice.MORE_SHAPES: "compare shapes of one ratio of d_ff to d_model",
-    Advice.LARGER_OR_LONGER: "compare larger models or longer trainings",
-    Advice.LARGER_OR_MORE_FLOPS: "compare larger models or longer trainings",
-    Advice.LARGER_OR_MORE_SECONDS: "compare larger models or longer trainings",
     Advice.RESUME: "resume it",
     Advice.NAME_SETTINGS: "export the columns of its settings, or the column of seeds, with it",
     Advice.SAME_TOKENS: "train them on the same tokens, or name those of more runs with --horizon",
@@ -57,6 +51,8 @@ def study_remedy(verdict: Verdict) -> str:
             return f"set `confirm.seeds: {number}`"
         case v.MoreTokens(seeds, key):
             return f"about {seeds} seeds would be needed, so raise `{key}`"
+        case v.Larger(coin):
+            return f"raise `budgets` or `{coin.key}`"
         case v.Depths(shallowest, deepest):
             return f"set `space.depth: [{shallowest}, {deepest}]`"
         case v.TheseDepths(depths, tested):
@@ -81,6 +77,8 @@ def table_remedy(verdict: Verdict) -> str:
             remedy = f"train {number} seeds of each of the best depths"
         case v.MoreTokens(seeds):
             remedy = f"about {seeds} seeds would be needed, so train on more tokens"
+        case v.Larger():
+            remedy = "compare larger models or longer trainings"
         case v.Depths(shallowest, deepest):
             remedy = f"add depths from {shallowest} to {deepest}"
         case v.TheseDepths(depths):

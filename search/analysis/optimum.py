@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.models.shape import Count, Shape
+from fathom.models.spend import Spend
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
 from fathom.search.analysis.curve_fit import Fit, fit, points_of
 from fathom.search.analysis.depth_estimates import (
@@ -73,13 +74,9 @@ class BudgetAnswer:
     tokens: int
     """Training tokens of a trial that runs to the end; where they depend on the shape, of one of
     `shape`."""
-    flops_to_spend: float | None = None
-    """Operations of a trial that runs to the end, the same for all; None if tokens are the same."""
-    seconds_to_spend: float | None = None
-    """Seconds of training steps of a trial that runs to the end, the same for all; None if tokens
-    or operations are the same."""
-    horizon_unit: str = "tokens"
-    """Unit of `horizon`: a table may have steps, or nothing at all."""
+    shared_spend: Spend | None = None
+    """What each trial that runs to the end has spent, the same for all; None if that is `tokens`. A
+    table may have steps, or not say it."""
     verdict: Verdict
     shape: Shape | None
     """The best finished shape of the answered depth, or for a table of another one where none of
@@ -96,9 +93,9 @@ class BudgetAnswer:
     """Outcome -> number of trials, every outcome present."""
 
     @property
-    def horizon(self) -> float:
-        """What each trial that runs to the end has spent, in `horizon_unit`."""
-        return self.flops_to_spend or self.seconds_to_spend or self.tokens
+    def spend(self) -> Spend:
+        """What each trial that runs to the end has spent, the same for all."""
+        return self.shared_spend or Spend(self.tokens)
 
     @property
     def kind(self) -> Kind:
@@ -320,9 +317,7 @@ def _measured(records: Sequence[TrialRecord], estimates: DepthEstimates) -> dict
         "budget": spec.budget,
         "count": spec.count,
         "tokens": spec.horizon_tokens,
-        "flops_to_spend": spec.flops_to_spend,
-        "seconds_to_spend": spec.seconds_to_spend,
-        "horizon_unit": spec.horizon_unit,
+        "shared_spend": spec.shared_spend,
         "depths": estimates.depths,
         "noise": estimates.noise,
         "params_slope": estimates.params_slope,

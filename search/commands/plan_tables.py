@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
+from fathom.models.spend import Coin
 from fathom.search.formatting import format_bytes, format_seconds, ranges, rounded_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.hardware.machine import Machine
@@ -80,9 +81,10 @@ def _stopping(plan: BudgetPlan) -> str:
 
 
 def _rung_text(plan: BudgetPlan, rung: Rung) -> str:
-    if plan.budget.unit == "tokens":
+    coin = plan.budget.spend.coin
+    if coin is Coin.TOKENS:
         return f"{rounded_count(rung.tokens)} tokens"
-    return f"{100 * rung.tokens / plan.budget.tokens:.3g}% of the {plan.budget.unit}"
+    return f"{100 * rung.tokens / plan.budget.tokens:.3g}% of the {coin}"
 
 
 def _tokens_each(plan: BudgetPlan) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.models.shape import Count, Shape
+from fathom.models.spend import OTHER_COINS
 from fathom.search.analysis.compute_law import ComputeLaw, ComputeMultiple, fit_compute_law
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import Law
@@ -16,7 +17,7 @@ from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.analysis.weighed_laws import WeighedLaws, weigh_laws
-from fathom.search.formatting import amount_text, format_count, printable
+from fathom.search.formatting import format_count, printable, spend_text
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.errors import ConfigError
@@ -34,7 +35,7 @@ OPTIMUM_ROW = (
     *("loss", "trials", "reason", "lowest_depth", "shallowest_depth"),
     *("probabilities", "chance_of_cost", "curve_minimum", "curve_minimum_interval"),
     *("family_disagreement", "share_without_minimum", "noise", "params_slope", "best_ff_ratio"),
-    *("flops_to_spend", "seconds_to_spend"),
+    *(coin.name_in_records for coin in OTHER_COINS),
 )
 """Names of the values of an optimum, as tables and files list them; those of its interval and its
 curve are None unless it is located."""
@@ -84,8 +85,7 @@ class Findings(ABC):
     @property
     def horizon_text(self) -> str:
         """The horizon of the first answer; empty where it is not known."""
-        first = self.optima[0]
-        return amount_text(first.horizon, first.horizon_unit) if first.horizon_unit else ""
+        return spend_text(self.optima[0].spend)
 
     @cached_property
     def audits(self) -> Audits:
@@ -180,7 +180,7 @@ def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
     """
     possible = not_ruled_out(optimum)
     likely = dict(optimum.probabilities) if isinstance(optimum, Located) else None
-    values = {
+    values: dict[str, Any] = {
         "plateau": list(possible),
         "shallowest_depth": min(possible, default=None),
         "verdict": optimum.kind.value,
@@ -188,6 +188,8 @@ def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
         "reason": study_reason(optimum.verdict) if reason is None else reason,
         "probabilities": likely,
     }
+    if optimum.spend.coin in OTHER_COINS:
+        values[optimum.spend.coin.name_in_records] = optimum.spend.amount
     return {name: _plain(getattr(optimum, name, None)) for name in OPTIMUM_ROW} | values
 
 

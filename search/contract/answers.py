@@ -10,7 +10,6 @@ from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.spent_seconds import spent_seconds
 from fathom.search.conclusion.findings import Findings
 from fathom.search.contract.reply import (
-    AskedHorizon,
     AskedQuestion,
     Background,
     BestDepth,
@@ -63,12 +62,6 @@ def _costs(optimum: Optimum, findings: Findings) -> Iterator[StatedCost]:
         )
 
 
-def horizon_of(optimum: Optimum, name: str | None = None) -> AskedHorizon | None:
-    """How long the models of an answer trained; None where that is not known."""
-    unit = optimum.horizon_unit
-    return AskedHorizon(amount=optimum.horizon, unit=unit, name=name) if unit else None
-
-
 def finding_of(optimum: Optimum) -> BestDepth:
     """The best depth of a budget that has one."""
     assert optimum.optimal_depth is not None, "only a budget with a depth has a finding"
@@ -106,7 +99,7 @@ def verdict_of(verdict: v.Verdict, reason: str, remedy: str) -> StatedVerdict:
 def _remedy(remedy: v.Remedy | None, text: str) -> Said | None:
     if remedy is None or not text:
         return None
-    if isinstance(remedy, Enum):
+    if isinstance(remedy, Enum | v.Larger):
         return Said(name=remedy.name.lower(), text=text, values={})
     values = asdict(remedy)
     if isinstance(remedy, v.Keys):

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from fathom.models.spend import OTHER_COINS
 from fathom.search.contract import reply
-from fathom.search.contract.questions import planned_horizon, study_question
+from fathom.search.contract.questions import asked_horizon, study_question
 from fathom.search.contract.reply import (
     Plan,
     Reply,
@@ -92,16 +94,16 @@ def budget_plans(
 ) -> Iterator[reply.PlannedBudget]:
     """Yields the plan of each budget."""
     for plan in plans:
-        tokens = plan.budget.tokens if plan.budget.unit == "tokens" else None
+        spend = plan.budget.spend
+        amounts: dict[str, Any] = dict.fromkeys(coin.key for coin in OTHER_COINS)
+        amounts |= {"tokens": None, spend.coin.key: spend.amount}
         shapes = tuple(map(listed_sizes, plan.shapes))
         yield reply.PlannedBudget(
             horizon=horizon,
             budget=plan.budget.params,
             count=plan.budget.count.value,
-            tokens=tokens,
             tokens_each=plan.tokens_each,
-            train_flops=plan.budget.train_flops,
-            train_seconds=plan.budget.train_seconds,
+            **amounts,
             epochs=plan.epochs,
             shapes=len(plan.shapes),
             depths=plan.depths,
@@ -110,7 +112,7 @@ def budget_plans(
             rungs=tuple(
                 reply.PlannedRung(
                     share=rung.tokens / plan.budget.tokens,
-                    tokens=tokens and rung.tokens,
+                    tokens=amounts["tokens"] and rung.tokens,
                     arriving=rung.arriving,
                     surviving=rung.surviving,
                 )
@@ -132,7 +134,7 @@ def _answers(
         kind=VerdictKind.PLANNED, settled=False, reason=NOTHING, cause=cause, remedy=None
     )
     for plan in plans:
-        asked = planned_horizon(plan.budget, horizon)
+        asked = asked_horizon(plan.budget.spend, horizon)
         yield StatedAnswer(
             question=study_question(plan.budget.params, config, None, asked),
             answer=None, verdict=verdict, costs=(), next=(), command=planned.command,

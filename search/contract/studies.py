@@ -11,10 +11,9 @@ from fathom.search.contract.answers import (
     SETTLED,
     answer_of,
     background_of,
-    horizon_of,
     verdict_of,
 )
-from fathom.search.contract.questions import planned_horizon, study_question
+from fathom.search.contract.questions import asked_horizon, study_question
 from fathom.search.contract.reply import Reply, StatedAnswer
 from fathom.search.contract.table_answers import table_of
 from fathom.search.formatting import exact_count, shell_command
@@ -56,7 +55,8 @@ def study_answers(
     """The answer of each budget of a study; one that has no trial yet is unfinished."""
     config, found = conclusion.config, dict[int, StatedAnswer]()
     for optimum in conclusion.optima:
-        question = study_question(optimum.budget, config, run, horizon_of(optimum, horizon))
+        asked = asked_horizon(optimum.spend, horizon)
+        question = study_question(optimum.budget, config, run, asked)
         command = next_command(optimum, conclusion, run)
         found[optimum.budget] = answer_of(
             optimum, conclusion, question, command=command, noise=noise
@@ -76,7 +76,7 @@ def not_begun(
     verdict = verdict_of(unfinished, study_reason(unfinished), study_remedy(unfinished))
     for budget in expand_budgets(config):
         if budget.params in budgets:
-            asked = planned_horizon(budget, horizon)
+            asked = asked_horizon(budget.spend, horizon)
             yield StatedAnswer(
                 question=study_question(budget.params, config, run, asked),
                 answer=None, verdict=verdict, costs=(), next=(), command=command or None,

@@ -1,17 +1,18 @@
 """The next trainings to buy for a question, by the cause of its verdict and by what is in doubt."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, sqrt
 from statistics import median
 
 from fathom.models.shape import Shape
+from fathom.models.spend import OTHER_COINS, Coin
 from fathom.search.analysis import verdict as v
+from fathom.search.analysis.compute_law import training_flops
 from fathom.search.analysis.optimum import Located, Optimum, find_with_posterior
 from fathom.search.analysis.posterior import Posterior
-from fathom.search.analysis.scaled_shape import FLOPS_OF_A_PARAMETER, scaled_shape
-from fathom.search.analysis.token_law import TOKENS
+from fathom.search.analysis.scaled_shape import scaled_shape
 from fathom.search.conclusion.findings import SIZES, Findings
 from fathom.search.contract.reply import Brings, NextTraining, Price, Sizes
 from fathom.search.records import UNSCALED, Outcome, TrialRecord
@@ -118,11 +119,10 @@ class Buying:
         known = self.optimum
         near = min(known.depths, key=lambda estimate: abs(log(estimate.depth / depth)))
         shape = self._shape(near.shape, depth)
-        timed = known.horizon_unit != ""
         return NextTraining(
             shape=sizes_of(shape) if isinstance(shape, Shape) else shape,
             seed=self._seed(depth, seen),
-            tokens=self._tokens(shape) if timed else None,
+            tokens=self._tokens(shape) if known.spend.coin else None,
             price=Price(flops=self._flops(shape), seconds=self._seconds(near.depth)),
             brings=Brings(text=text, doubt_left=self._left(depth)),
         )
@@ -143,12 +143,13 @@ class Buying:
 
     def _tokens(self, shape: Shape | Sizes) -> int | None:
         """What a training of a shape takes; None where that depends on sizes which are unknown."""
-        flops = self.optimum.flops_to_spend
-        if self.optimum.seconds_to_spend is not None:
-            return self._trained_tokens(shape)
-        if flops is None:
+        spend = self.optimum.spend
+        if spend.coin not in OTHER_COINS:
             return self.optimum.tokens
-        return round(flops / shape.train_flops_per_token) if isinstance(shape, Shape) else None
+        if spend.coin.of_a_token is None:
+            return self._trained_tokens(shape)
+        of_a_token = spend.coin.of_a_token(shape) if isinstance(shape, Shape) else None
+        return round(spend.amount / of_a_token) if of_a_token else None
 
     def _trained_tokens(self, shape: Shape | Sizes) -> int | None:
         """Tokens of the trials of a shape; None where none trained."""
@@ -157,14 +158,10 @@ class Buying:
 
     def _flops(self, shape: Shape | Sizes) -> float | None:
         known = self.optimum
-        if known.flops_to_spend is not None:
-            return known.flops_to_spend
-        if isinstance(shape, Shape):
+        if isinstance(shape, Shape) and known.spend.coin is not Coin.FLOPS:
             tokens = self._tokens(shape)
             return None if tokens is None else shape.train_flops_per_token * tokens
-        if known.count.of_parameters and known.horizon_unit == TOKENS:
-            return FLOPS_OF_A_PARAMETER * known.budget * known.tokens
-        return None
+        return training_flops(replace(known, shape=None))
 
     def _seconds(self, depth: int) -> float | None:
         """Seconds that finished trainings of a depth took, in the median; else those that all
@@ -174,8 +171,9 @@ class Buying:
             for record in self._records
             if record.spec.shape.depth == depth and record.loss is not None
         ]
-        spent = self.optimum.seconds_to_spend
-        return (median(took) or None) if took else spent
+        if not took and self.optimum.spend.coin is Coin.SECONDS:
+            return self.optimum.spend.amount
+        return (median(took) or None) if took else None
 
     def _seed(self, depth: int, seen: set[tuple[int, int]]) -> int:
         """The first seed above those with which a depth was trained."""

@@ -148,7 +148,7 @@ def read_best(
         raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
     if entry["budget"] not in config.budgets:
         raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
-    if config.train_seconds is None:
+    if not config.coin.timed:
         return BestShape(config, entry["budget"], shape)
     tokens = entry.get("tokens")
     if type(tokens) is not int or tokens < 1:
@@ -157,10 +157,10 @@ def read_best(
 
 
 def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
-    """A best shape with the study that trains it. One of equal seconds becomes one of the `tokens`
-    that the shape trained on: its step times are those of the search's device alone."""
-    if config.train_seconds is not None:
-        config = config.model_copy(update={"train_seconds": None, "tokens": tokens})
+    """A best shape with the study that trains it. One whose steps are timed becomes one of the
+    `tokens` that the shape trained on: step times are those of the search's device alone."""
+    if config.coin.timed:
+        config = config.model_copy(update={config.coin.key: None, "tokens": tokens})
     return BestShape(config, budget, shape)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from fathom.models.spend import Coin
 from fathom.search.analysis.law import DepthLaw, predictions
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.weighed_laws import WeighedLaws
@@ -282,12 +283,9 @@ def _latency_values(each: BudgetLatency) -> dict[str, Any]:
 
 
 def _audit_row(rung: RungAudit) -> dict[str, str]:
+    in_tokens = {"rung (tokens)": format_count(rung.rung)}
     return {
-        **(
-            {"rung (tokens)": format_count(rung.rung)}
-            if rung.unit == "tokens"
-            else {"rung": rung.place}
-        ),
+        **(in_tokens if rung.unit == Coin.TOKENS else {"rung": rung.place}),
         "finished": str(rung.finished),
         "pairs": str(rung.pairs),
         "rank correlation": text.optional(rung.rank_correlation, ".2f"),
@@ -335,9 +333,10 @@ def _sampler(conclusion: Conclusion) -> dict[str, str]:
 def _whole(optimum: Optimum) -> str:
     """The horizon of an answer in full."""
     tokens = f"{optimum.tokens:,} tokens"
-    if optimum.horizon_unit == "tokens":
+    spend = optimum.spend
+    if spend.coin is Coin.TOKENS:
         return tokens
-    return f"{optimum.horizon:.6g} {optimum.horizon_unit} ({tokens} of the best shape)"
+    return f"{spend.amount:.6g} {spend.coin} ({tokens} of the best shape)"
 
 
 def _from_records(records: Sequence[TrialRecord]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import exp
 
 from fathom.models.shape import Shape
+from fathom.models.spend import OTHER_COINS, Coin
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
@@ -14,12 +15,12 @@ from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import (
-    amount_text,
     exact_count,
     format_count,
     ranges,
     rounded_count,
     shell_command,
+    spend_text,
 )
 from fathom.search.study.keys.groups import DECAYS
 
@@ -94,21 +95,14 @@ def joined(parts: Sequence[str]) -> str:
 def question(optimum: Optimum) -> str:
     """Returns the size, the horizon and the counting rule of an answer."""
     size = f"{format_count(optimum.budget)} {optimum.count.unit}"
-    parts = (size, horizon_text(optimum), f"{optimum.count.label} count")
+    parts = (size, spend_text(optimum.spend), f"{optimum.count.label} count")
     return ", ".join(part for part in parts if part)
-
-
-def horizon_text(optimum: Optimum) -> str:
-    """Returns the horizon with its unit; nothing for final losses of which none is known."""
-    if not optimum.horizon_unit:
-        return ""
-    return amount_text(optimum.horizon, optimum.horizon_unit)
 
 
 def question_across(optima: Sequence[Optimum]) -> str:
     """Returns the counting rule and the horizons of several budgets."""
-    count, unit = f"{optima[0].count.label} count", optima[0].horizon_unit
-    amounts = (amount_text(optimum.horizon, unit) for optimum in optima)
+    count, unit = f"{optima[0].count.label} count", optima[0].spend.coin
+    amounts = (spend_text(optimum.spend) for optimum in optima)
     shown = [amount.removesuffix(f" {unit}") for amount in dict.fromkeys(amounts)]
     if len(shown) > MOST_HORIZONS:  # else wider than the figure
         shown = [f"{shown[0]} to {shown[-1]}"]
@@ -284,13 +278,13 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
 
 
 def _tokens_text(optimum: Optimum) -> str:
-    """Returns the tokens of a training. At equal FLOPs or seconds they are the best shape's, with
-    the FLOPs or seconds; where no tokens are known, the horizon in its own unit."""
-    if optimum.flops_to_spend or optimum.seconds_to_spend:
-        return f"{rounded_count(optimum.tokens)} ({horizon_text(optimum)})"
-    if optimum.horizon_unit == "tokens":
+    """Returns the tokens of a training. Where it spends another coin they are the best shape's,
+    with its amount; where no tokens are known, the horizon in its own unit."""
+    if optimum.spend.coin in OTHER_COINS:
+        return f"{rounded_count(optimum.tokens)} ({spend_text(optimum.spend)})"
+    if optimum.spend.coin is Coin.TOKENS:
         return rounded_count(optimum.tokens)
-    return horizon_text(optimum)
+    return spend_text(optimum.spend)
 
 
 def layers_text(shape: Shape) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from fathom.models.shape import Shape
+from fathom.models.spend import Spend
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.formatting import printable
 from fathom.search.json_lines import append_line
@@ -168,12 +169,12 @@ class Scheduler:
         """Writes the ended and paused trials into Optuna's study."""
         budget, path = search.budget, self.folder.path.resolve()
         about = {"run_folder": str(path), "budget": budget.params, "count": self.config.count}
-        length = "train_seconds" if budget.unit == "seconds" else "tokens"
+        spend = budget.spend if budget.spend.coin.timed else Spend(budget.tokens)
         contents = StudyContents(
             space=search.public_space,
             records=tuple(search.ended),
             done=search.done,
-            attributes={**about, length: budget.train_seconds or budget.tokens, **(answer or {})},
+            attributes={**about, spend.coin.key: spend.amount, **(answer or {})},
         )
         # Every budget has a study of its own: one name for all would mix their losses.
         self._studies.update(f"{self.config.study}/{budget.label}", contents)

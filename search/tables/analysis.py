@@ -7,8 +7,8 @@ from operator import attrgetter
 from statistics import median
 
 from fathom.models.shape import Count
+from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.optimum import Optimum, find_optimum
-from fathom.search.analysis.token_law import TOKENS
 from fathom.search.analysis.verdict import (
     Advice,
     Confounded,
@@ -44,6 +44,7 @@ from fathom.search.tables.trials import (
     table_budget,
 )
 from fathom.search.tables.varying import (
+    TOKENS,
     Decision,
     decide,
     in_order,
@@ -198,7 +199,7 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
             *decided,
             *swept_notes(runs.runs),
             *_left_note((*settings.left, *settings.shaped)),
-            *STEPS_NOTE * (runs.unit == "steps"),
+            *STEPS_NOTE * (runs.coin is Coin.STEPS),
         ),
         noise=question.noise,
         findings=findings,
@@ -355,16 +356,16 @@ def _case_notes(asked: _Asked, cases: Sequence[_Case]) -> Iterator[str]:
 
 def _check_horizons(asked: _Asked) -> None:
     """Raises `NothingAsked` for horizons that the runs do not count."""
-    unit, remedy = asked.runs.unit, "name them with --map COLUMN=tokens, or drop it"
+    coin, remedy = asked.runs.coin, "name them with --map COLUMN=tokens, or drop it"
     for horizon in asked.question.horizons:
-        if not unit:
+        if not coin:
             raise NothingAsked(
                 f"`--horizon` must be tokens of the table, got {horizon.text}, and {asked.label} "
                 f"has none; {remedy}"
             )
-        if horizon.per_parameter and unit != TOKENS:
+        if horizon.per_parameter and coin is not Coin.TOKENS:
             raise NothingAsked(
-                f"`--horizons` must be {unit} of the table, got {horizon.text}, and {asked.label} "
+                f"`--horizons` must be {coin} of the table, got {horizon.text}, and {asked.label} "
                 f"has no tokens; {remedy}"
             )
 
@@ -406,7 +407,7 @@ def _cases(
                 columns=asked.columns, shaped=asked.runs.shaped,
             )  # fmt: skip
             kept = tuple(run for run in near if decision.holds(run))
-            counted = count_runs(kept, size, tokens, asked.runs.unit)
+            counted = count_runs(kept, size, Spend(tokens, asked.runs.coin))
             yield _Case(size=size, near=kept, tokens=tokens, counted=counted), decision
 
 
@@ -453,7 +454,7 @@ def _findings(
         runs = asked.runs
         ends = [at for run in runs.runs for at in run.tokens[[0, -1]].tolist() if len(run.tokens)]
         raise NothingAsked(
-            f"`--horizon` must be {runs.unit} that the runs of a budget reach, "
+            f"`--horizon` must be {runs.coin} that the runs of a budget reach, "
             f"{_spanned(ends)}, got {horizon.text if horizon else 'none'}"
         )
     records: list[TrialRecord] = []
@@ -494,8 +495,8 @@ def _optimum(
         verdict = Verdict(Kind.INSUFFICIENT, cause, _remedy(cause, case.counted))
     # A table need not say what heads and ratio its shapes have: no whole shape is its answer.
     return replace(
-        found, verdict=verdict, horizon_unit=asked.runs.unit, params_slope=slope, shape=None,
-        best_ff_ratio=None,
+        found, verdict=verdict, shared_spend=Spend(found.tokens, asked.runs.coin),
+        params_slope=slope, shape=None, best_ff_ratio=None,
     )  # fmt: skip
 
 

@@ -9,13 +9,12 @@ from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.conclusion.conclude import Conclusion
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, spend_text
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.certainty import certainty
 from fathom.search.report.text import (
     depth_text,
     depths_not_ruled_out,
-    horizon_text,
     interval,
     law_formula,
     optional,
@@ -147,7 +146,7 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
 def headline(optimum: Optimum) -> str:
     """Returns the answer of a budget in one line."""
     size = f"{format_count(optimum.budget)} {optimum.count.unit_in_full}"
-    horizon = f"after {horizon_text(optimum)}"
+    horizon = f"after {spend_text(optimum.spend)}"
     if optimum.optimal_depth is None:
         return f"{size}: {depth_text(optimum)} ({optimum.kind}), {horizon}"
     within = f", 95 % interval {interval(optimum)}" if isinstance(optimum, Located) else ""

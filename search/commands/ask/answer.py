@@ -9,6 +9,7 @@ from statistics import fmean
 from rich.console import Console
 
 from fathom.models.shape import Shape
+from fathom.models.spend import Spend
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import DepthLaw, Prediction, is_settled, predictions
 from fathom.search.analysis.null_laws import NullLaw, as_good
@@ -19,8 +20,8 @@ from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import why_no_law
 from fathom.search.contract import reply as forms
-from fathom.search.contract.questions import study_question
-from fathom.search.contract.reply import AskedHorizon, BestDepth, ByLaw, Said, VerdictKind
+from fathom.search.contract.questions import asked_horizon, study_question
+from fathom.search.contract.reply import BestDepth, ByLaw, Said, VerdictKind
 from fathom.search.contract.studies import study_answers
 from fathom.search.contract.trainings import sizes_of
 from fathom.search.export.best import entries_yaml, shape_entry
@@ -132,7 +133,7 @@ def asked_answer(
 ) -> forms.StatedAnswer:  # fmt: skip
     """The answer to a question whose size was not searched, by a law or not at all."""
     said = Said(name="Law" if finding else "NoLaw", text=why, values={})
-    horizon = AskedHorizon(amount=question.tokens, unit="tokens")
+    horizon = asked_horizon(Spend(question.tokens))
     of_budgets = study_question(
         question.params, result.conclusion.config, result.folder.path, horizon
     )

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fathom.models.shape import Shape
+from fathom.models.spend import OTHER_COINS
 from fathom.search.analysis.interim import DepthLoss
 from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Located, Optimum
@@ -59,8 +60,7 @@ def print_conclusion(conclusion: Findings, console: Console) -> None:
 
 def _spent(conclusion: Findings) -> str:
     """What each training could spend, if it was not tokens."""
-    first = next(iter(conclusion.optima), None)
-    spends = first is not None and (first.flops_to_spend or first.seconds_to_spend)
+    spends = any(optimum.spend.coin in OTHER_COINS for optimum in conclusion.optima)
     return f", {conclusion.horizon_text}" if spends else ""
 
 
@@ -185,7 +185,7 @@ def _print_table(analysis: Analysis, console: Console) -> None:
     pairs = [(found, known) for found in analysis.findings for known in found.optima]
     pairs.sort(key=lambda pair: (pair[1].budget, pair[1].tokens))
     parts = [pair[0].part_text for pair in pairs]
-    unit = pairs[0][1].horizon_unit
+    unit = pairs[0][1].spend.coin
     names = [name for name in COLUMNS[:-1] if unit or name != "tokens"]
     heads = [unit if name == "tokens" else SHORTER.get(name, name) for name in names]
     count = pairs[0][0].count
@@ -217,7 +217,7 @@ def _print_reasons(pairs: Sequence[tuple[Findings, Optimum]], console: Console) 
 
 
 def _label(optimum: Optimum, *, many: bool) -> str:
-    at = f" at {rounded_count(optimum.tokens)}" if many and optimum.horizon_unit else ""
+    at = f" at {rounded_count(optimum.tokens)}" if many and optimum.spend.coin else ""
     return format_count(optimum.budget) + at
 
 

@@ -37,12 +37,6 @@ def with_true_remedy(
     """
     if verdict.remedy is None:
         return verdict
-    longer = {
-        "train_flops": Advice.LARGER_OR_MORE_FLOPS,
-        "train_seconds": Advice.LARGER_OR_MORE_SECONDS,
-    }
-    if verdict.remedy is Advice.LARGER_OR_LONGER and config.length_key in longer:
-        return replace(verdict, remedy=longer[config.length_key])
     if config.model.build:
         return replace(verdict, remedy=_uncounted(verdict, config, records))
     spec = records[0].spec

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fathom.models.spend import Coin, Spend
 from fathom.search.analysis import verdict as v
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.contract.answers import SETTLED
@@ -93,7 +94,7 @@ def test_where_operations_are_given_a_training_has_the_tokens_that_they_pay_for(
     first = conclusion.optima[0]
     deepest = first.depths[-1].depth
     verdict = v.Verdict(v.Kind.EDGE, v.BestAtEnd(deepest, deeper=True), v.Depths(4, 32))
-    spent = replace(first, verdict=verdict, flops_to_spend=1e12, horizon_unit="FLOPs")
+    spent = replace(first, verdict=verdict, shared_spend=Spend(1e12, Coin.FLOPS))
 
     answer = study_answers(replace(conclusion, optima=(spent,)), RUN)[0]
 

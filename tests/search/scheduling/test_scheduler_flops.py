@@ -7,9 +7,9 @@ import pytest
 from fathom.search.analysis.optimum import Located
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import optimum_row
+from fathom.search.formatting import spend_text
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts.trials import learning_curves
-from fathom.search.report.text import horizon_text
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
@@ -81,7 +81,7 @@ def test_a_search_that_is_cut_off_ends_with_the_same_trials(
 def test_the_answer_says_flops_and_the_tokens_of_its_shape(found: Conclusion) -> None:
     for optimum in found.optima:
         assert isinstance(optimum, Located)
-        assert horizon_text(optimum) == "1T FLOPs"
+        assert spend_text(optimum.spend) == "1T FLOPs"
         assert headline(optimum).endswith("after 1T FLOPs")
         row = optimum_row(optimum)
         assert row["flops_to_spend"] == FLOPS
