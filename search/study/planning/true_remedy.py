@@ -133,7 +133,9 @@ class _TriedPlan:
 
         if (untried := beyond(self._planned.depths)) and (these := self._ladder(untried[:NEXT])):
             return these
-        wanted = beyond(self._meetable)[:NEXT]
+        wanted = beyond(self._meetable)
+        # As far as a search goes beyond an end: `STEP` of `scheduling/trained_depths.py`.
+        wanted = wanted[: max(NEXT, sum(end / 2 <= depth <= 2 * end for depth in wanted))]
         nothing = NoRemedy(Lack.NO_DEEPER if deeper else Lack.NO_SHALLOWER, self._budget)
         if not wanted:
             return nothing
