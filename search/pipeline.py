@@ -20,13 +20,14 @@ from fathom.search.cluster.session.ray_session import cluster_address, start_ray
 from fathom.search.cluster.session.secrets import COPIED_BY_TUNE, hidden
 from fathom.search.cluster.step_times import device_of_worker, measure_steps, timed_tasks
 from fathom.search.cluster.tune import run_trials
-from fathom.search.conclusion.conclude import Conclusion, conclude
+from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.opening import OpenRun, open_run
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.scheduling.extend import extend, forget_checkpoints
+from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.fingerprint import content_read, read_fingerprint, write_fingerprint
+from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.hardware.step_times import freeze_steps
@@ -221,14 +222,7 @@ def _answer(
     needs any more, and keeps the speeds of the trials since the Unix time `began`, which had these
     resources."""
     folder, records, ended = scheduler.folder, scheduler.records, time.monotonic()
-    unfinished = [size for size, search in scheduler.budgets.items() if not search.done]
-    conclusion = conclude(
-        records,
-        scheduler.config,
-        unfinished=unfinished,
-        resume=folder.resume_command,
-        fingerprint=read_fingerprint(folder),
-    )
+    conclusion = conclude_run(folder, scheduler.config, read_run(folder, scheduler.config))
     publish(folder, conclusion, tracker)
     scheduler.conclude(conclusion.optima)
     if scheduler.done:

@@ -6,7 +6,6 @@ from fathom.search.analysis.verdict import Advice, Verdict
 from fathom.search.formatting import format_count
 
 STUDY = {
-    Advice.MORE_SEEDS: "raise `confirm.seeds`",
     Advice.MORE_DEPTHS: "raise `confirm.depths` or widen `space.depth`",
     Advice.TRAIN_TO_THE_END: "raise `confirm.depths`",
     Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower `train.learning_rate`",
@@ -17,7 +16,6 @@ STUDY = {
 }
 """Advice -> what to change in a study."""
 TABLE = {
-    Advice.MORE_SEEDS: "train more seeds",
     Advice.MORE_DEPTHS: "add runs of other depths",
     Advice.TRAIN_TO_THE_END: "train these to the end",
     Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower the learning rate there",
@@ -44,24 +42,34 @@ def _reason(verdict: Verdict, remedy: str) -> str:
     return f"{cause}; {remedy}" if remedy else cause
 
 
+def remedy_keys(remedy: v.Remedy | None) -> dict[str, object]:
+    """Returns the keys of a study that a remedy sets, with their values."""
+    match remedy:
+        case v.Seeds(number):
+            return {"confirm.seeds": number}
+        case v.Depths(shallowest, deepest):
+            return {"space.depth": [shallowest, deepest]}
+        case v.TheseDepths(depths, tested):
+            return {"sampler": "ladder", "space.depth": sorted({*depths, *tested})}
+        case v.Keys(changes):
+            return dict(changes)
+    return {}
+
+
 def study_remedy(verdict: Verdict) -> str:
     """Returns what to change in a study; empty where nothing has to."""
+    keys = " and ".join(f"`{key}: {value}`" for key, value in remedy_keys(verdict.remedy).items())
     match verdict.remedy:
-        case v.Seeds(number):
-            return f"set `confirm.seeds: {number}`"
         case v.MoreTokens(seeds, key):
             return f"about {seeds} seeds would be needed, so raise `{key}`"
         case v.Larger(coin):
             return f"raise `budgets` or `{coin.key}`"
-        case v.Depths(shallowest, deepest):
-            return f"set `space.depth: [{shallowest}, {deepest}]`"
-        case v.TheseDepths(depths, tested):
-            keys = f"`sampler: ladder` and `space.depth: {sorted({*depths, *tested})}`"
+        case v.TheseDepths(depths):
             return f"{_train_too(depths)}, by {keys}"
+        case v.Seeds() | v.Depths() | v.Keys():
+            return f"set {keys}"
         case v.OneValue(setting):
             return f"train them at one value of {setting}"
-        case v.Keys(changes):
-            return "set " + " and ".join(f"`{key}: {value}`" for key, value in changes)
         case v.NoRemedy() as nothing:
             return _nothing_text(nothing)
         case Advice() as advice:

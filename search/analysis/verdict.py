@@ -304,7 +304,6 @@ class Larger:
 class Advice(Enum):
     """Remedies that need no parameters."""
 
-    MORE_SEEDS = auto()
     MORE_DEPTHS = auto()
     TRAIN_TO_THE_END = auto()
     LOWER_LEARNING_RATE = auto()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fathom.search.conclusion.conclude import conclude
+from fathom.search.conclusion.conclude import conclude_run
 from fathom.search.formatting import printable
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
@@ -24,21 +24,13 @@ def answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Anal
             f"or analyse {path / 'tables/trials.csv'}"
         )
     folder, config = load_run(path)
-    past = read_run(folder, config)
-    records = past.ended
-    found = conclude(
-        records,
-        config,
-        unfinished=past.unfinished(config.budgets),
-        resume=folder.resume_command,
-        noise=question.noise,
-    )
+    found = conclude_run(folder, config, read_run(folder, config), question.noise)
     return Analysis(
         label=printable(str(path)),
-        rows=len(records),
+        rows=len(found.records),
         columns={},
-        runs=len(records),
-        shapes=len({record.spec.shape for record in records}),
+        runs=len(found.records),
+        shapes=len({record.spec.shape for record in found.records}),
         notes=(),
         noise=question.noise,
         findings=(found,),

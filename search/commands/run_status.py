@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fathom.search.analysis.optimum import find_optima
-from fathom.search.conclusion.conclude import conclude
+from fathom.search.conclusion.conclude import conclude_run
 from fathom.search.contract.reply import Reply, RunProgress, StatedAnswer
 from fathom.search.contract.studies import study_answers
 from fathom.search.formatting import format_count, format_seconds, shell_command, visible
@@ -135,13 +135,7 @@ def run_of(status: RunStatus, horizon: str | None = None) -> RunProgress:
 
 def status_answers(status: RunStatus, horizon: str | None = None) -> tuple[StatedAnswer, ...]:
     """The answers of a search so far, as its report has them."""
-    config, past = status.config, status.past
-    conclusion = conclude(
-        past.ended,
-        config,
-        unfinished=past.unfinished(config.budgets),
-        resume=status.folder.resume_command,
-    )
+    conclusion = conclude_run(status.folder, status.config, status.past)
     return study_answers(conclusion, status.folder.path, horizon)
 
 

@@ -20,6 +20,7 @@ from fathom.search.analysis.weighed_laws import WeighedLaws, weigh_laws
 from fathom.search.formatting import format_count, printable, spend_text
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
+from fathom.search.scheduling.offers import Offer
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.words import probabilities_text, study_reason, study_remedy
 
@@ -73,6 +74,13 @@ class Findings(ABC):
     @abstractmethod
     def seed(self) -> int:
         """Random seed of the statistics."""
+
+    @abstractmethod
+    def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
+        """The next trainings for an answer; none where it is settled, or no training helps.
+
+        `noise` between seeds, nats, is measured unless it is stated.
+        """
 
     @property
     def part_text(self) -> str:

@@ -198,6 +198,10 @@ class NextTraining(Part):
 
     shape: Sizes
     seed: int
+    rate_scale: float
+    """Multiple of the learning rate of the study, or of the runs."""
+    decay_scale: float
+    """Multiple of the weight decay."""
     tokens: Number | None
     """Steps where a table has no tokens; null where it does not say how long its models trained,
     or a training's operations are given and its shape is not known."""
@@ -273,9 +277,10 @@ class StatedAnswer(Part):
     costs: tuple[StatedCost, ...]
     """What each other depth costs, by depth; empty with fewer than three depths."""
     next: tuple[NextTraining, ...]
-    """The next trainings to buy for this question: the most telling first, then what tells most
-    once those before it are known; empty where it is settled, or no training of this question
-    helps. Ask again after them."""
+    """The next trainings for this question: what a search trains next, and what it would train
+    without limits on depths and seeds where it has ended on an open answer. Empty while a search
+    explores, where it is settled, and where no training of this question helps. Ask again after
+    them."""
     command: str | None
     """The command that does what comes next: trains the answer, resumes a search, searches with
     the remedy, or reads the table again."""

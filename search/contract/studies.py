@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.optimum import Optimum
@@ -21,7 +21,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.tables.analysis import Analysis
-from fathom.search.words import study_reason, study_remedy
+from fathom.search.words import remedy_keys, study_reason, study_remedy
 
 FromRecords = Literal["run", "report", "analyse"]
 """Commands that conclude from the records of a study."""
@@ -90,23 +90,9 @@ def next_command(optimum: Optimum, conclusion: Conclusion, run: Path) -> str | N
         return conclusion.resume or None
     if optimum.kind in SETTLED and optimum.shape:
         return shell_command("fathom", "train", run, "--params", exact_count(optimum.budget))
-    settings = dict(_settings(optimum.verdict.remedy))
+    settings = remedy_keys(optimum.verdict.remedy)
     if not settings:
         return None
     study = {"study": f"{conclusion.config.study}-2", **settings}
     sets = [part for key, value in study.items() for part in ("--set", f"{key}={value}")]
     return shell_command("fathom", "run", RunFolder(run).config, *sets, "--runs", run.parent)
-
-
-def _settings(remedy: v.Remedy | None) -> Iterator[tuple[str, Any]]:
-    """Yields the keys of a study that a remedy changes, with their values."""
-    match remedy:
-        case v.Seeds(number):
-            yield "confirm.seeds", number
-        case v.Depths(shallowest, deepest):
-            yield "space.depth", [shallowest, deepest]
-        case v.TheseDepths(depths, tested):
-            yield "sampler", "ladder"
-            yield "space.depth", sorted({*depths, *tested})
-        case v.Keys(changes):
-            yield from changes

@@ -9,6 +9,7 @@ from statistics import median
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.optimum import Optimum, find_optimum
+from fathom.search.analysis.scaled_shape import with_scaled
 from fathom.search.analysis.verdict import (
     Advice,
     Confounded,
@@ -21,9 +22,13 @@ from fathom.search.analysis.verdict import (
     Verdict,
 )
 from fathom.search.conclusion.findings import Findings
+from fathom.search.conclusion.open_answers import MANY, asked_depths, may_gain
 from fathom.search.conclusion.token_laws import PartLaw, token_laws_of
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
 from fathom.search.records import TrialRecord
+from fathom.search.scheduling.offers import Offer, offers
+from fathom.search.scheduling.trained_depths import TrainingLimits
+from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.choosing import swept_notes
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
@@ -117,6 +122,19 @@ class TableFindings(Findings):
     def seed(self) -> int:
         """Seed of the statistics, the same for every table."""
         return SEED
+
+    def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
+        """What a search with default settings and these runs would train next at their rates."""
+        if not may_gain(optimum):
+            return ()
+        records = self.records_of(optimum.budget)
+        limits = TrainingLimits(
+            confirm=ConfirmConfig(depths=MANY, seeds=MANY, rates=(1.0,)),
+            shapes=with_scaled({record.spec.shape: None for record in records}),
+            first_seed=0,
+            asked=asked_depths(optimum),
+        )
+        return offers(records, limits, noise=noise)
 
     def reason(self, optimum: Optimum) -> str:
         """Returns the reason of a verdict, with the runs that would settle it."""

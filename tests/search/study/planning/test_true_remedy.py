@@ -133,7 +133,6 @@ def test_a_depth_without_a_shape_is_no_remedy() -> None:
     [
         (NoiseUnknown(), Seeds(3)),
         (NoiseHidesDepth(0.01), Seeds(4)),
-        (MayCostMore(3, 0.2, (2,)), Advice.MORE_SEEDS),
     ],
 )
 def test_seeds_are_more_than_the_study_allows(cause: Cause, remedy: Remedy) -> None:
