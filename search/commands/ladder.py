@@ -18,7 +18,8 @@ from fathom.search.analysis.ladder_check import (
     ladder_by_law,
 )
 from fathom.search.analysis.law import predictions
-from fathom.search.conclusion.law_at import NamedLaw, law_at
+from fathom.search.conclusion.law_at import law_at
+from fathom.search.conclusion.named_law import NamedLaw
 from fathom.search.formatting import rounded_count
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.study.file.errors import ConfigError

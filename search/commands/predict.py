@@ -10,10 +10,10 @@ from rich.table import Table
 from fathom.search.analysis.law import DepthLaw, Prediction, predictions, usable
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.published import GPT3, TRILLION_NOTE
+from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE
 from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
-from fathom.search.conclusion.law_at import NamedLaw, law_at
+from fathom.search.conclusion.named_law import PUBLISHED, NamedLaw
 from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import (
@@ -77,7 +77,7 @@ def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer
 
 def _size_answer(size: int, law: str, tokens: str | None) -> SizeAnswer:
     if tokens is not None:
-        found = law_at(law, needs_tokens="--tokens")
+        found = _named(law, needs_tokens="--tokens")
         said = found.law.predict(size, count_of("--tokens", tokens))
         return SizeAnswer(prediction=said, note=_note(found.law))
     found = _over_sizes(law)
@@ -90,9 +90,16 @@ def _size_answer(size: int, law: str, tokens: str | None) -> SizeAnswer:
     )
 
 
+def _named(law: str, *, needs_tokens: str = "") -> NamedLaw:
+    # Here, because it needs yaml, which the published law does without.
+    from fathom.search.conclusion.law_at import law_at
+
+    return law_at(law, needs_tokens=needs_tokens)
+
+
 def _over_sizes(law: str) -> NamedLaw:
     """The law over sizes alone that `--law` names; raises ConfigError if it needs tokens."""
-    found = law_at(law)
+    found = PUBLISHED if law == LEVINE else _named(law)
     if found.over_tokens:
         raise ConfigError(
             f"`--law {law}` has several horizons: give --tokens, or name the folder of one horizon"

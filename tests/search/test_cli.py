@@ -111,7 +111,7 @@ REFUSED = (
     ("ui --port 70000", "65535"),
     ("predict --params", "--params"),
     ("predict --params huge", "huge"),
-    ("predict --params 1M --law .", "or a run folder, got ."),
+    ("predict --params 1M --law .", "a run folder, or the JSON of `fathom analyse`, got ."),
     (f"run {TINY} --runs binary", "must be a folder that can be written to, got binary"),
     (f"run {TINY} --runs binary/below", "that can be written to, got binary/below"),
     ("report .", "config.yaml"),

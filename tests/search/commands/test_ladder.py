@@ -9,7 +9,7 @@ import pytest
 from fathom.models.shape import Count
 from fathom.search.analysis.token_law import fit_token_law
 from fathom.search.commands import ladder as checking
-from fathom.search.conclusion.law_at import law_over_sizes
+from fathom.search.conclusion.named_law import law_over_sizes
 from fathom.search.conclusion.token_laws import PartLaw, write_token_laws
 from tests.support.command_line import assert_refused, here
 from tests.support.optima import BUDGETS, optimum, token_ladder, token_law_depth

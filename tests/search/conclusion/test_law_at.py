@@ -8,7 +8,8 @@ from fathom.models.shape import Count
 from fathom.search.analysis.law import price, usual_curvature
 from fathom.search.analysis.published import Levine2020
 from fathom.search.analysis.token_law import fit_token_law
-from fathom.search.conclusion.law_at import law_at, law_over_sizes
+from fathom.search.conclusion.law_at import law_at
+from fathom.search.conclusion.named_law import law_over_sizes
 from fathom.search.conclusion.token_laws import PartLaw, write_token_laws
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
