@@ -114,7 +114,7 @@ def part_law_at(law: str, option: str) -> PartLaw:
     folder = RunFolder(path)
     folder.check_files()
     if not folder.token_law.exists():
-        from fathom.search.study.preflight import load_folder
+        from fathom.search.study.runs import load_folder
 
         if load_folder(path)[1].horizons:
             again = shell_command("fathom", "report", path)
@@ -232,13 +232,15 @@ def optima_of(run: str) -> tuple[Optimum, ...]:
     if not folder.config.exists():
         raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
     from fathom.search.study.keys.config import load_kept
+    from fathom.search.study.keys.horizons import horizon_label
     from fathom.search.study.own_records import read_records
 
     config = load_kept(folder.config)
     if config.horizons:
         raise ConfigError(
-            f"`--law {run}` was searched at several horizons: give --tokens, or name the folder of "
-            "one horizon in it"
+            f"`--law {run}` was searched at the horizons "
+            f"{', '.join(map(horizon_label, config.horizons))}: give --tokens, or choose one with "
+            "--horizon"
         )
     return find_optima(read_records(folder, config), seed=config.seed)
 

@@ -83,9 +83,9 @@ class Findings(ABC):
 
     @property
     def horizon_text(self) -> str:
-        """The horizon of the first answer; empty where it is not known."""
-        first = self.optima[0]
-        return amount_text(first.horizon, first.horizon_unit) if first.horizon_unit else ""
+        """The horizon of the first answer; empty where there is none or it is not known."""
+        units = (amount_text(o.horizon, o.horizon_unit) for o in self.optima[:1] if o.horizon_unit)
+        return next(units, "")
 
     @cached_property
     def audits(self) -> Audits:
