@@ -2,8 +2,9 @@
 
 import errno
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 from rich.console import Console
@@ -12,8 +13,8 @@ from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
 from fathom.search.cluster.auto_gpus import settled_resources
-from fathom.search.cluster.cost_limit import CostLimit
-from fathom.search.cluster.early_end import DiskSpace, TimeLimit
+from fathom.search.cluster.cost_limit import CostLimit, spent_device_seconds
+from fathom.search.cluster.early_end import DiskSpace, TimeLimit, spent_seconds
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.memory_kills import MemoryKills
 from fathom.search.cluster.session.ray_session import cluster_address, start_ray
@@ -31,9 +32,11 @@ from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.hardware.step_times import freeze_steps
+from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import ResourcesConfig
-from fathom.search.study.preflight import ReadyStudy
-from fathom.search.tracking.publishing import RunResult, publish
+from fathom.search.study.planning.horizons import horizon_words
+from fathom.search.study.preflight import ReadyRun, ReadyStudy
+from fathom.search.tracking.publishing import RunResult, StudyResult, publish, publish_study
 from fathom.search.tracking.tracker import Tracker
 
 
@@ -43,20 +46,58 @@ def run_study(
     *,
     objective: Objective | None = None,
     extended: bool = False,
-) -> RunResult:
-    """Searches every budget of a study, concludes and reports; continues what earlier runs on the
-    folder left.
+    show: Callable[[RunResult], None] = lambda result: None,
+) -> StudyResult:
+    """Searches the runs of a study one after another, concludes and reports; continues what earlier
+    runs on the folder left. Ends with the first run that `max_hours` or the `cap` has cut short.
 
     With `extended`, trials that were stopped at a rung whose audit failed are resumed too. The
-    caller holds the folder's lock. It may hand over the objective with its data.
+    caller holds the folder's lock. It may hand over the objective with its data; `show` gets the
+    result of each run as it ends.
 
     Raises:
-        ValueError: before any trial starts, if the study can't be run.
+        ValueError: before any trial of a run starts, if it can't be run.
         OSError: when the disk is full; what was trained is saved, as far as there was room. Or when
             the run folder was deleted meanwhile.
     """
     steps.begin("starting Ray" if objective else "reading the data")
-    objective = objective or prepare(ready.config.objective, run_folder.token_cache(ready.runs))
+    cache = run_folder.token_cache(ready.folder.path.parent)
+    objective = objective or prepare(ready.config.objective, cache)
+    if ready.config.horizons:
+        run_folder.write_atomically(ready.folder.config, dump(ready.config))
+    result = StudyResult(ready.folder, ready.config, ())
+    for run in _limited(ready):
+        is_whole = run.folder == ready.folder  # which the caller has locked
+        with nullcontext() if is_whole else run_folder.locked(run.folder):
+            if not is_whole:
+                steps.end()
+                line = f"\nHorizon of {horizon_words(run.config)}"
+                steps.console.print(line, style="bold", highlight=False)
+            found = _search_run(run, steps, objective, extended=extended)
+        result = replace(result, runs=(*result.runs, found))
+        publish_study(result)
+        show(found)
+        if found.conclusion.unfinished:
+            break
+    return result
+
+
+def _limited(ready: ReadyStudy) -> Iterator[ReadyRun]:
+    """Yields each run when its turn comes, with what the others have left of the limits of all."""
+    for run in ready.runs:
+        others = [other.folder for other in ready.runs if other is not run]
+        hours = ready.max_hours and ready.max_hours - sum(map(spent_seconds, others)) / 3600
+        cap = ready.cap and ready.cap.after(sum(map(spent_device_seconds, others)))
+        limited = replace(run, max_hours=hours and max(0.0, hours), cap=cap)
+        if run is not ready.runs[0]:  # whose time has run since the checks
+            limited = replace(limited, began=time.time(), began_monotonic=time.monotonic())
+        yield limited
+
+
+def _search_run(
+    ready: ReadyRun, steps: Steps, objective: Objective, *, extended: bool
+) -> RunResult:
+    """Searches every budget of one run, concludes and reports."""
     run = open_run(ready, objective)
     config, folder, fingerprint = run.config, run.folder, run.fingerprint
     if extended or not ready.has_report:

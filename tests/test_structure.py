@@ -35,7 +35,6 @@ LEVELS = (
     {"tracking"},
     {"opening"},
     {"pipeline"},
-    {"horizons"},
     {"contract"},
     {"commands"},
     {"api", "cli"},

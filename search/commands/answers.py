@@ -135,6 +135,7 @@ def compare(
         Path | None,
         typer.Option(help="Folder for a page with these tables and a figure of each study."),
     ] = None,
+    horizon: HorizonOption = None,
     as_json: Json = False,
 ) -> None:
     """Compare studies of other data, training, tokens or splits: is the best depth the same?
@@ -147,7 +148,7 @@ def compare(
     from fathom.search.commands import compare as comparing
     from fathom.search.conclusion.comparison import compare_runs
 
-    found = compare_runs(runs)
+    found = compare_runs(runs, horizon)
     place = None
     if report is not None:
         from fathom.search.report.comparison import write_comparison
@@ -184,6 +185,7 @@ def predict(
         list[str] | None,
         typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: blocks=depth."),
     ] = None,
+    horizon: HorizonOption = None,
     as_json: Json = False,
 ) -> None:
     """Say how deep a model of some size should be, by a published law or a run's own.
@@ -194,6 +196,10 @@ def predict(
     """
     from fathom.search.commands import predict as predictions
 
+    if horizon is not None:
+        from fathom.search.study.runs import one_run
+
+        law = str(one_run(Path(law), horizon).folder.path)
     _check_predict(ladder, params=params, tokens=tokens, doubling=doubling, maps=maps)
     if ladder:
         from rich.console import Console

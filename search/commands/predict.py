@@ -102,7 +102,7 @@ def _over_sizes(law: str) -> NamedLaw:
     found = PUBLISHED if law == LEVINE else _named(law)
     if found.over_tokens:
         raise ConfigError(
-            f"`--law {law}` has several horizons: give --tokens, or name the folder of one horizon"
+            f"`--law {law}` has several horizons: give --tokens, or choose one with --horizon"
         )
     return found
 

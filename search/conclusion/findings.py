@@ -92,8 +92,8 @@ class Findings(ABC):
 
     @property
     def horizon_text(self) -> str:
-        """The horizon of the first answer; empty where it is not known."""
-        return spend_text(self.optima[0].spend)
+        """The horizon of the first answer; empty where there is none or it is not known."""
+        return spend_text(self.optima[0].spend) if self.optima else ""
 
     @cached_property
     def audits(self) -> Audits:

@@ -48,8 +48,8 @@ def token_laws_of(findings: Sequence[Findings]) -> tuple[PartLaw, ...]:
         parts.setdefault(tuple(found.part.items()), []).append(found)
     laws = []
     for part, several in parts.items():
-        law = part_law([optimum for found in several for optimum in found.optima])
-        if len(several) > 1 and law is not None:
+        optima = [optimum for found in several for optimum in found.optima]
+        if len(several) > 1 and (law := part_law(optima)):
             laws.append(replace(law, part=dict(part)))
     return tuple(laws)
 

@@ -7,6 +7,7 @@ from typing import Literal
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.token_laws import laws_json, token_laws_of
 from fathom.search.contract.answers import (
     SETTLED,
     answer_of,
@@ -14,13 +15,14 @@ from fathom.search.contract.answers import (
     verdict_of,
 )
 from fathom.search.contract.questions import asked_horizon, study_question
-from fathom.search.contract.reply import Reply, StatedAnswer
+from fathom.search.contract.reply import Background, Reply, StatedAnswer
 from fathom.search.contract.table_answers import table_of
 from fathom.search.formatting import exact_count, shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.tables.analysis import Analysis
+from fathom.search.tracking.publishing import RunResult
 from fathom.search.words import remedy_keys, study_reason, study_remedy
 
 FromRecords = Literal["run", "report", "analyse"]
@@ -28,21 +30,30 @@ FromRecords = Literal["run", "report", "analyse"]
 
 
 def study_reply(
-    command: FromRecords, conclusion: Conclusion, run: Path, noise: float | None = None
+    command: FromRecords, runs: Sequence[RunResult], noise: float | None = None
 ) -> Reply:
-    """The reply of a command on a run folder of one horizon; `noise` if it was stated, nats."""
+    """The reply of a command on a run folder; `noise` if it was stated, nats."""
+    answers, background = list[StatedAnswer](), list[Background]()
+    for run in runs:
+        found, horizon = run.conclusion, run.horizon
+        answers += study_answers(found, run.folder.path, horizon, noise)
+        background.append(background_of(found, found.title, horizon=horizon))
     return Reply(
         command=command,
-        answers=study_answers(conclusion, run, noise=noise),
-        background=(background_of(conclusion, conclusion.title),),
+        answers=tuple(answers),
+        background=tuple(background),
+        token_laws=tuple(laws_json(token_laws_of([run.conclusion for run in runs]))),
     )
 
 
 def run_folder_reply(analysis: Analysis) -> Reply:
-    """The reply of `analyse` on a run folder of one horizon."""
-    [found] = analysis.findings
-    assert isinstance(found, Conclusion), "a run folder has the conclusion of a study"
-    reply = study_reply("analyse", found, Path(analysis.label), noise=analysis.noise)
+    """The reply of `analyse` on a run folder."""
+    path, runs = Path(analysis.label), list[RunResult]()
+    for found in analysis.findings:
+        assert isinstance(found, Conclusion), "a run folder has the conclusion of a study"
+        several = len(analysis.findings) > 1
+        runs.append(RunResult(RunFolder(path / found.title if several else path), found))
+    reply = study_reply("analyse", runs, noise=analysis.noise)
     return reply.model_copy(update={"table": table_of(analysis), "notes": analysis.notes})
 
 

@@ -125,7 +125,7 @@ def select(
     if budget is not None or depth is not None:
         content["best"] = [_chosen(content, budget, horizon, depth, path)]
     elif horizon is not None:
-        content["best"] = _at_horizon(content["best"], horizon, path)
+        content["best"] = _at_horizon(content, horizon, path)
     return best_text(content)
 
 
@@ -170,11 +170,11 @@ def doubts(
     """A line for each exported answer that its study could not settle, and for each depth that is
     not the answer, with what it costs."""
     content = _content(source)
-    entries = chosen = content["best"]
+    chosen = content["best"]
     if budget is not None or depth is not None:
         chosen = [_chosen(content, budget, horizon, depth, source)]
     elif horizon is not None:
-        chosen = _at_horizon(entries, horizon, source)
+        chosen = _at_horizon(content, horizon, source)
     unsettled = [
         f"the answer for {_name(entry)} is {entry['verdict']}: {entry['reason']}"
         for entry in chosen
@@ -226,13 +226,15 @@ def _name(entry: Mapping[str, Any]) -> str:
     return f"{format_count(entry['budget'])}{horizon}"
 
 
-def _at_horizon(entries: list[Any], horizon: str | None, source: Path) -> list[Any]:
+def _at_horizon(content: Mapping[str, Any], horizon: str | None, source: Path) -> list[Any]:
     """The entries of a horizon; all of a study that was searched at one."""
+    study, entries = content["study"], list(content["best"])
     known = [entry[HORIZON] for entry in entries if isinstance(entry, dict) and HORIZON in entry]
     labels = list(dict.fromkeys(map(str, known)))
     listed = ", ".join(labels)
     if not labels:
-        if horizon is not None:
+        own = study.get("horizon_of") and (study.get("tokens") or study.get("tokens_per_parameter"))
+        if horizon is not None and not is_horizon(horizon, own):
             raise ConfigError(f"{source} holds one horizon only; drop --horizon {horizon}")
         return entries
     if horizon is None and len(labels) > 1:
@@ -249,7 +251,7 @@ def _chosen(
     source: Path,
 ) -> dict[str, Any]:  # fmt: skip
     """The entry of a budget and a horizon, with another depth if one is named."""
-    entry = _choose(content["best"], budget, horizon, source)
+    entry = _choose(content, budget, horizon, source)
     if depth is None:
         return entry
     other, shape = at_depth(entry, depth, str(source))
@@ -257,11 +259,11 @@ def _chosen(
 
 
 def _choose(
-    entries: list[Any], budget: str | None, horizon: str | None, source: Path
+    content: Mapping[str, Any], budget: str | None, horizon: str | None, source: Path
 ) -> dict[str, Any]:
     found = [
         entry
-        for entry in _at_horizon(entries, horizon, source)
+        for entry in _at_horizon(content, horizon, source)
         if isinstance(entry, dict) and type(entry.get("budget")) is int
     ]
     labels = ", ".join(format_count(entry["budget"]) for entry in found) or "none"

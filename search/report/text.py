@@ -209,15 +209,17 @@ def seconds_text(conclusion: Findings) -> str:
     return f"{spent[0][1].asked:g} s of training steps on {where}; {'; '.join(off)}"
 
 
-def next_steps(conclusion: Findings, source: str) -> list[str]:
-    """Returns the commands that use the answers, from a run folder or its best.yaml.
+def next_steps(conclusion: Findings, source: str, horizon: str | None = None) -> list[str]:
+    """Returns the commands that use the answers, from a run folder or its best.yaml; `horizon` if
+    it has several.
 
     They name the largest budget whose depth is settled; none if no budget's is.
     """
     chosen = to_train(conclusion)
     if chosen is None:
         return []
-    which = (source, "--params", exact_count(chosen.budget))
+    which = [source, "--params", exact_count(chosen.budget)]
+    which += ["--horizon", horizon] if horizon else []
     return [shell_command("fathom", verb, *which) for verb in ("train", "export")]
 
 

@@ -159,9 +159,10 @@ def study_tags(optima: Sequence[Optimum], config: StudyConfig) -> dict[str, str]
     found = (o for o in optima if o.optimal_depth is not None)
     depths = ", ".join(f"{format_count(o.budget)}: {o.optimal_depth}" for o in found)
     tags = {"optimal_depth": depths[:RUN_NOTE_CHARACTERS]}
-    if not config.horizon_of:
+    horizon = horizon_name(config)
+    if horizon is None:
         return tags
-    return tags | {"horizon": horizon_name(config), "study_of_horizons": parent_name(config)}
+    return tags | {"horizon": horizon, "study_of_horizons": parent_name(config)}
 
 
 def law_line(law: Law) -> str:

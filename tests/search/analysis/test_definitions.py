@@ -32,11 +32,14 @@ from fathom.search.records import Outcome
 from fathom.search.report.terminal.answer_tables import optimum_cells
 from fathom.search.report.text import depth_text, interval
 from fathom.search.report.writer import write_report
+from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import dump
 from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.runs import one_run
 from fathom.search.tracking.metrics import budget_metrics
 from fathom.search.tracking.pages import budget_tags, headline
+from fathom.search.tracking.publishing import RunResult
 from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import printed, rows, visible
@@ -63,12 +66,12 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Scheduler:
 
 def places(run: Scheduler, conclusion: Conclusion) -> Iterator[dict[str, dict[str, str]]]:
     """Yields for each budget: place -> name of a fact -> its text there."""
-    status = printed(partial(print_status, status_of(run.folder.path)))
-    now = printed_values(status_reply([status_of(run.folder.path)]))
+    status = printed(partial(print_status, status_of(one_run(run.folder.path))))
+    now = printed_values(status_reply([status_of(one_run(run.folder.path))]))
     states = {answer["question"]["budget"]: answer for answer in now["answers"]}
     unfinished = [budget for budget, search in run.budgets.items() if not search.done]
     csv = {row["budget"]: row for row in rows(run.folder.path, "optima")}
-    plain = printed_values(study_reply("report", conclusion, run.folder.path))["answers"]
+    plain = printed_values(study_reply("report", [RunResult(run.folder, conclusion)]))["answers"]
     for optimum, values in zip(conclusion.optima, _with_trials(plain), strict=True):
         size, row = format_count(optimum.budget), csv[str(optimum.budget)]
         cells, tags = optimum_cells(optimum), budget_tags(optimum, ())
@@ -178,7 +181,9 @@ def depths_told(
 ) -> dict[str, int | float | None]:
     """Place -> the depth of the budget there; None everywhere before one was trained to the end."""
     tags, metrics = budget_tags(optimum, ()), budget_metrics(optimum)
-    said = printed_values(study_reply("report", conclusion, path))["answers"][0]["answer"]
+    said = printed_values(study_reply("report", [RunResult(RunFolder(path), conclusion)]))[
+        "answers"
+    ][0]["answer"]
     line = re.search(r"best depth (\d+) ", headline(optimum))
     told: dict[str, int | float | None] = {
         "answer": optimum.optimal_depth,

@@ -11,6 +11,8 @@ from fathom.search.analysis import verdict as v
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.contract.answers import SETTLED
 from fathom.search.contract.studies import next_command, study_answers, study_reply
+from fathom.search.run_folder import RunFolder
+from fathom.search.tracking.publishing import RunResult
 from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.optima import located
@@ -27,7 +29,8 @@ def conclusion(tmp_path_factory: pytest.TempPathFactory) -> Conclusion:
 
 
 def test_numbers_are_those_of_the_conclusion_to_the_last_digit(conclusion: Conclusion) -> None:
-    answers = printed_values(study_reply("report", conclusion, RUN))["answers"]
+    result = RunResult(RunFolder(RUN), conclusion)
+    answers = printed_values(study_reply("report", [result]))["answers"]
 
     for optimum, answer in zip(map(located, conclusion.optima), answers, strict=True):
         found = answer["answer"]

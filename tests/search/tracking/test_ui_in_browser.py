@@ -54,7 +54,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             simulation.run(events=20)
             progress._update_answers(all_budgets=True)
     search.folder.config.write_text(dump(config))
-    largest = report_study(search.folder.path).conclusion.optima[-1]
+    largest = report_study(search.folder.path).conclusions[0].optima[-1]
     port = free_port()
     command = [sys.executable, "-m", "search", "ui", "--runs", str(runs), "--port", str(port)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
