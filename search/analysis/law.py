@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import exp, inf, isfinite, sqrt
-from typing import TypeGuard
 
 import numpy as np
 from scipy.special import wrightomega
@@ -152,12 +151,7 @@ def usable(optima: Sequence[Optimum]) -> tuple[Located, ...]:
     """The optima that laws are fitted to: those that are settled, and every edge that says on which
     side the best depth lies."""
     known = (optimum for optimum in optima if isinstance(optimum, Located))
-    return tuple(optimum for optimum in known if is_settled(optimum) or _is_bound(optimum))
-
-
-def is_settled(optimum: Optimum) -> TypeGuard[Located]:
-    """True if the best depth is measured, with an interval."""
-    return isinstance(optimum, Located) and optimum.kind in (Kind.IDENTIFIED, Kind.PLATEAU)
+    return tuple(optimum for optimum in known if optimum.kind.settled or _is_bound(optimum))
 
 
 def _is_bound(optimum: Located) -> bool:

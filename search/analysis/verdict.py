@@ -50,6 +50,16 @@ class Kind(StrEnum):
     INSUFFICIENT = "insufficient"
     UNFINISHED = "unfinished"
 
+    @property
+    def settled(self) -> bool:
+        """True if the best depth is answered, so that nothing has to be trained."""
+        return self in (Kind.IDENTIFIED, Kind.PLATEAU)
+
+    @property
+    def decided(self) -> bool:
+        """True if the interval rules depths out: a settled answer, or an edge."""
+        return self.settled or self is Kind.EDGE
+
 
 @dataclass(frozen=True, slots=True)
 class NarrowInterval:

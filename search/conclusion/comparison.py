@@ -25,7 +25,6 @@ from fathom.search.analysis.depth_estimates import (
 )
 from fathom.search.analysis.optimum import Located, find_with_posterior
 from fathom.search.analysis.posterior import Posterior
-from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.formatting import printable
 from fathom.search.scheduling.journal import read_run
@@ -36,8 +35,6 @@ CONFIDENCE = 0.95
 """Probability that all intervals of a budget hold together."""
 BESIDE_THE_QUESTION = ("study", "budgets", "resources", "tracking", "seed")
 """Keys in which studies may differ without a word."""
-LOCATED = (Kind.IDENTIFIED, Kind.PLATEAU)
-"""Verdicts whose best depth is compared with that of another study."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +53,7 @@ class ComparedStudy:
     def located(self, budget: int) -> Located | None:
         """The answer of a budget whose best depth is inside the tested range; else None."""
         for optimum in self.conclusion.optima:
-            if optimum.budget == budget and optimum.kind in LOCATED:
+            if optimum.budget == budget and optimum.kind.settled:
                 return optimum if isinstance(optimum, Located) else None
         return None
 

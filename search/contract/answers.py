@@ -31,7 +31,6 @@ from fathom.search.report.caveats import unsupported
 from fathom.search.words import cause_text
 
 NONE: Mapping[str, str] = {}
-SETTLED = (v.Kind.IDENTIFIED, v.Kind.PLATEAU)
 
 
 def answer_of(
@@ -96,7 +95,7 @@ def verdict_of(verdict: v.Verdict, reason: str, remedy: str) -> StatedVerdict:
                  values=asdict(verdict.cause))  # fmt: skip
     return StatedVerdict(
         kind=VerdictKind(verdict.kind.value),
-        settled=verdict.kind in SETTLED,
+        settled=verdict.kind.settled,
         reason=reason,
         cause=cause,
         remedy=_remedy(verdict.remedy, remedy),

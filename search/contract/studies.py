@@ -8,7 +8,6 @@ from fathom.search.analysis import verdict as v
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.contract.answers import (
-    SETTLED,
     answer_of,
     background_of,
     horizon_of,
@@ -88,7 +87,7 @@ def next_command(optimum: Optimum, conclusion: Conclusion, run: Path) -> str | N
     """The command that trains the answer, resumes the search, or searches with the remedy."""
     if optimum.kind is v.Kind.UNFINISHED:
         return conclusion.resume or None
-    if optimum.kind in SETTLED and optimum.shape:
+    if optimum.kind.settled and optimum.shape:
         return shell_command("fathom", "train", run, "--params", exact_count(optimum.budget))
     settings = dict(_settings(optimum.verdict.remedy))
     if not settings:

@@ -48,7 +48,7 @@ class Buying:
     def _wanted(self) -> Iterator[tuple[int, str]]:
         """Yields depths to train, each with what it brings."""
         known, cause = self.optimum, self.optimum.verdict.cause
-        if not known.depths or known.kind in (v.Kind.IDENTIFIED, v.Kind.PLATEAU):
+        if not known.depths or known.kind.settled:
             return
         if isinstance(known.verdict.remedy, v.NoRemedy):  # no shape of the study meets its budget
             return

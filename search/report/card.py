@@ -20,7 +20,6 @@ from fathom.search.records import TrialRecord
 from fathom.search.report import text
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.charts.card_picture import CardPicture, save_card_picture
-from fathom.search.report.depth_standing import DECIDED
 from fathom.search.report.hero import strip_charts
 from fathom.search.report.other_depths import compute_note, other_depths
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
@@ -139,7 +138,7 @@ def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
     """Yields what trainings would overturn each answer."""
     for optimum in optima:
         label = format_count(optimum.budget)
-        if not isinstance(optimum, Located) or optimum.kind not in DECIDED:
+        if not isinstance(optimum, Located) or not optimum.kind.decided:
             yield f"{label}: nothing is claimed."
             continue
         yield (

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from fathom.search.analysis.definitions import lowest_mean, not_ruled_out
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
+from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.formatting import ranges, rounded_count
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.text import SETTLED, counted, joined
-
-DECIDED = (*SETTLED, Kind.EDGE)
-"""Verdicts whose interval rules depths out."""
+from fathom.search.report.text import counted, joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +51,7 @@ def _standing(
     depth: int, records: Sequence[TrialRecord], estimate: DepthEstimate | None, optimum: Optimum
 ) -> DepthStanding:
     possible = _inside(depth, optimum) or depth in optimum.plateau
-    out = optimum.kind in DECIDED and not possible
+    out = optimum.kind.decided and not possible
     lowest = lowest_mean(optimum)
     gap = estimate.loss - lowest if estimate and lowest is not None else None
     error = estimate.standard_error if estimate and estimate.standard_error < float("inf") else 0.0
@@ -73,7 +70,7 @@ def _standing(
 def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
     if depth == optimum.optimal_depth:
         return "the best"
-    so_far = "" if optimum.kind in DECIDED or depth in not_ruled_out(optimum) else " so far"
+    so_far = "" if optimum.kind.decided or depth in not_ruled_out(optimum) else " so far"
     above = f"{gap:.4f} nats above the lowest mean{so_far}"
     if out:
         return f"ruled out: outside the 95 % interval, {above}"
@@ -81,7 +78,7 @@ def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
         outside = "" if _inside(depth, optimum) else "outside the 95 % interval, but "
         near = f"it may lie within {PLATEAU_WIDTH} nats of the best"
         return f"{outside}not ruled out: {near} ({above})"
-    if optimum.kind in DECIDED:
+    if optimum.kind.decided:
         return f"not ruled out: inside the 95 % interval, {above}"
     return above
 

@@ -6,7 +6,6 @@ from math import log
 from fathom.search.analysis.compute_law import ComputeMultiple
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.conclusion.findings import Findings
-from fathom.search.report.depth_standing import DECIDED
 
 COST, COMPUTE = "instead of the best (nats)", "times the compute"
 """Headings of what a depth costs."""
@@ -62,7 +61,7 @@ def compute_note(found: Findings, optimum: Optimum) -> str:
 def other_depths(found: Findings, optimum: Optimum) -> str:
     """Returns what the depths nearest to half and to twice the best one cost, in a line; empty
     where no depth is claimed to be the best."""
-    if not isinstance(optimum, Located) or optimum.kind not in DECIDED:
+    if not isinstance(optimum, Located) or not optimum.kind.decided:
         return ""
     parts = [
         f"depth {cost.depth} costs {nats_text(cost, ' nats')}"

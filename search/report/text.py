@@ -23,7 +23,6 @@ from fathom.search.formatting import (
 )
 from fathom.search.study.keys.groups import DECAYS
 
-SETTLED = (Kind.IDENTIFIED, Kind.PLATEAU)
 MOST_HORIZONS = 4
 """Horizons that are listed one by one; more of them would be wider than a figure."""
 METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
@@ -62,7 +61,7 @@ def finding(optimum: Optimum) -> str:
 
 def summary(optima: Sequence[Optimum]) -> str:
     """Returns the answers of all budgets as one sentence, and one for each that is not settled."""
-    settled = [optimum for optimum in optima if optimum.kind in SETTLED and optimum.optimal_depth]
+    settled = [optimum for optimum in optima if optimum.kind.settled and optimum.optimal_depth]
     sentences = []
     if settled:
         depths = joined([_depth_at(optimum) for optimum in settled])
@@ -229,7 +228,7 @@ def next_steps(conclusion: Findings, source: str) -> list[str]:
 
 def to_train(conclusion: Findings) -> Optimum | None:
     """Returns the largest budget whose depth is settled and whose shape is known."""
-    known = [optimum for optimum in conclusion.optima if optimum.kind in SETTLED and optimum.shape]
+    known = [optimum for optimum in conclusion.optima if optimum.kind.settled and optimum.shape]
     return max(known, key=lambda optimum: optimum.budget, default=None)
 
 

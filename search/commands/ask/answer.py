@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.law import Prediction, is_settled
+from fathom.search.analysis.law import Prediction
 from fathom.search.analysis.null_laws import NullLaw, as_good
 from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.published import levine2020
@@ -215,8 +215,9 @@ def _no_answer(question: Question, conclusion: Conclusion, study: Path) -> str:
 def searched(question: Question, conclusion: Conclusion) -> Located | None:
     """Returns the optimum of the asked size; None if that size was not searched, or its depth is
     left open."""
-    settled = filter(is_settled, conclusion.optima)
-    return next((optimum for optimum in settled if optimum.budget == question.params), None)
+    located = (optimum for optimum in conclusion.optima if isinstance(optimum, Located))
+    found = (optimum for optimum in located if optimum.budget == question.params)
+    return next((optimum for optimum in found if optimum.kind.settled), None)
 
 
 def searched_lines(found: Located) -> list[str]:

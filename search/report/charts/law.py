@@ -16,7 +16,6 @@ from fathom.search.analysis.published import (
     depth_at_width_per_layer,
     levine2020,
 )
-from fathom.search.analysis.verdict import Kind
 from fathom.search.formatting import format_count
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.text import question_across
@@ -29,7 +28,6 @@ WIDEST = 5
 """Factor in depth above which a band does not widen the scale."""
 LEVINE, COMPLETEP = "Levine et al. 2020", "CompleteP within 1 %"
 CONSTANT = f"width {ASPECT_RATIO} x depth"
-NOT_FOR_THE_LAW = (Kind.EDGE, Kind.INSUFFICIENT, Kind.UNFINISHED)
 
 
 def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> chart.Chart | None:
@@ -54,7 +52,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> char
 
 def _caption(known: Sequence[Optimum], laws: Sequence[Law], drawn: Collection[str]) -> str:
     sentences = ["Points are the best depths with their 95 % intervals, in whole layers."]
-    if any(optimum.kind in NOT_FOR_THE_LAW for optimum in known):
+    if not all(optimum.kind.settled for optimum in known):
         sentences.append(
             "Hollow ones are at the edge, short of data or unfinished; without a bar, the depth is"
             " the lowest so far."
@@ -86,7 +84,7 @@ def _caption(known: Sequence[Optimum], laws: Sequence[Law], drawn: Collection[st
 
 def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
     for settled in (True, False):
-        optima = [o for o in known if (o.kind not in NOT_FOR_THE_LAW) is settled]
+        optima = [o for o in known if o.kind.settled is settled]
         places = [_place(optimum) for optimum in optima]
         yield chart.Points(
             name="best depth" if settled else "best depth, not settled",

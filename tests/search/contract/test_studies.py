@@ -8,7 +8,6 @@ import pytest
 
 from fathom.search.analysis import verdict as v
 from fathom.search.conclusion.conclude import Conclusion, conclude
-from fathom.search.contract.answers import SETTLED
 from fathom.search.contract.studies import next_command, study_answers, study_reply
 from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study
@@ -40,7 +39,7 @@ def test_numbers_are_those_of_the_conclusion_to_the_last_digit(conclusion: Concl
 
 
 def test_the_command_of_a_settled_depth_trains_it(conclusion: Conclusion) -> None:
-    settled = [optimum for optimum in conclusion.optima if optimum.kind in SETTLED]
+    settled = [optimum for optimum in conclusion.optima if optimum.kind.settled]
     assert settled
     for optimum in settled:
         command = next_command(optimum, conclusion, RUN)
