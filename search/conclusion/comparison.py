@@ -23,7 +23,7 @@ from fathom.search.analysis.depth_estimates import (
     estimate_depths,
     loss_difference,
 )
-from fathom.search.analysis.optimum import Located, find_with_posterior
+from fathom.search.analysis.optimum import find_with_posterior
 from fathom.search.analysis.posterior import Posterior
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.formatting import printable
@@ -49,13 +49,6 @@ class ComparedStudy:
     """Budget -> the best loss there."""
     posteriors: Mapping[int, Posterior]
     """Budget -> the posterior of its losses, where three depths finished."""
-
-    def located(self, budget: int) -> Located | None:
-        """The answer of a budget whose best depth is inside the tested range; else None."""
-        for optimum in self.conclusion.optima:
-            if optimum.budget == budget and optimum.kind.settled:
-                return optimum if isinstance(optimum, Located) else None
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +219,7 @@ def _pairs(
         why_not = " and ".join(
             f"{study.name} is {_verdict(study, budget)}"
             for study in (one, other)
-            if study.located(budget) is None
+            if study.conclusion.settled(budget) is None
         )
         yield ComparedPair(
             budget=budget,
@@ -246,7 +239,7 @@ def _verdict(study: ComparedStudy, budget: int) -> str:
 def _depths(
     one: ComparedStudy, other: ComparedStudy, budget: int, confidence: float
 ) -> DepthDifference | None:
-    first, second = one.located(budget), other.located(budget)
+    first, second = one.conclusion.settled(budget), other.conclusion.settled(budget)
     if first is None or second is None:
         return None
     return DepthDifference(
@@ -263,7 +256,8 @@ def _draws(one: ComparedStudy, other: ComparedStudy, budget: int) -> Any:
 
 def _together(one: ComparedStudy, other: ComparedStudy, confidence: float) -> list[Together]:
     """The ratio over all budgets where both have a best depth, if there are several."""
-    budgets = [b for b in one.conclusion.config.budgets if one.located(b) and other.located(b)]
+    both = (one.conclusion, other.conclusion)
+    budgets = [b for b in one.conclusion.config.budgets if all(c.settled(b) for c in both)]
     if len(budgets) < 2:
         return []
     draws = [_draws(one, other, budget) for budget in budgets]

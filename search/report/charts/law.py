@@ -54,8 +54,8 @@ def _caption(known: Sequence[Optimum], laws: Sequence[Law], drawn: Collection[st
     sentences = ["Points are the best depths with their 95 % intervals, in whole layers."]
     if not all(optimum.kind.settled for optimum in known):
         sentences.append(
-            "Hollow ones are at the edge, short of data or unfinished; without a bar, the depth is"
-            " the lowest so far."
+            "Hollow ones are at the edge, short of data or unfinished; those without a bar have"
+            " fewer than three depths that finished."
         )
     if laws:
         sentences.append(
@@ -100,7 +100,7 @@ def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
 def _place(optimum: Optimum) -> tuple[float, tuple[float, float]]:
     """Returns the best depth with its interval; without one the lowest depth so far."""
     depth = float(optimum.optimal_depth or optimum.lowest_depth or 0)
-    low, high = optimum.interval if isinstance(optimum, Located) else (depth, depth)
+    low, high = optimum.interval or (depth, depth)
     return depth, (low, high)
 
 

@@ -184,7 +184,7 @@ def test_the_answer_is_in_the_descriptions_with_its_files(place: Place) -> None:
     client = MlflowClient(place.uri)
     study, budget = place.find("demo"), place.find("1M → depth 6")
     note = study.data.tags[pages.NOTE]
-    assert "best depth 6 (identified, 95 % interval 5-8), after 20M tokens" in note
+    assert "20M tokens, total count: depth 6 [5-8], " in note
     assert summary_table([optimum()]) in note
     assert "depth: 6" in note
     assert f"get-artifact?path=figures/loss_depth.png&run_uuid={study.info.run_id}" in note
