@@ -3,18 +3,16 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isfinite, log
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from rich.console import Console
 
 from fathom.models.shape import Count
 from fathom.search.analysis.ladder_check import (
     BEYOND,
-    CheckedRung,
     LadderRung,
     bend,
     check_rung,
@@ -25,6 +23,7 @@ from fathom.search.analysis.published import LEVINE, levine2020
 from fathom.search.analysis.weighed_laws import law_words
 from fathom.search.commands.predict import optima_of, part_law_at
 from fathom.search.conclusion.findings import laws_of
+from fathom.search.contract.reply import StatedLadder, StatedRung
 from fathom.search.formatting import rounded_count
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.run_folder import RunFolder
@@ -53,40 +52,9 @@ class LadderLaw:
     """Nats that a unit of ln depth away from the best costs; None where the law does not say."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedLadder:
-    """A ladder beside a law."""
-
-    law: LadderLaw
-    rungs: tuple[CheckedRung, ...]
-
-    @property
-    def bend(self) -> float | None:
-        """Nats by which a line through the ladder lies too high at `BEYOND` times its largest."""
-        return bend(self.rungs)
-
-    @property
-    def by_law(self) -> list[LadderRung | None]:
-        """The ladder at the law's depths."""
-        return ladder_by_law(self.rungs)
-
-    @property
-    def as_json(self) -> dict[str, Any]:
-        """Values for programs."""
-        return {
-            "law": self.law.name,
-            "count": self.law.count.value,
-            "rungs": [
-                asdict(each) | {"off": each.is_off, "instead": asdict(instead) if instead else None}
-                for each, instead in zip(self.rungs, self.by_law, strict=True)
-            ],
-            "bend": self.bend,
-        }
-
-
 def check_ladder(
     files: Sequence[Path], law: str, doubling: float | None, maps: Sequence[str]
-) -> CheckedLadder:
+) -> StatedLadder:
     """Each rung of a ladder beside a law: `levine2020`, a run folder, or the JSON of an analysis.
 
     Raises:
@@ -110,7 +78,9 @@ def check_ladder(
         with suppress(ValueError):
             prediction = found.predict(rung)
         checked.append(check_rung(rung, prediction, curvature))
-    return CheckedLadder(law=found, rungs=tuple(checked))
+    pairs = zip(checked, ladder_by_law(checked), strict=True)
+    rungs = (StatedRung.model_validate(e).model_copy(update={"instead": i}) for e, i in pairs)
+    return StatedLadder(law=found.name, count=found.count, rungs=tuple(rungs), bend=bend(checked))
 
 
 def _law_at(law: str) -> LadderLaw:
@@ -165,18 +135,18 @@ def _curvature(known: Sequence[float]) -> float | None:
     return median(rising) if rising else None
 
 
-def print_ladder(ladder: CheckedLadder, console: Console) -> None:
+def print_ladder(ladder: StatedLadder, console: Console) -> None:
     """Prints each rung, which ones are off, and how far a line through the ladder bends."""
-    unit = ladder.law.count.unit_in_full
-    table = empty_table(f"A ladder by {ladder.law.name} ({unit})", HEADS, LEAST)
-    for each, instead in zip(ladder.rungs, ladder.by_law, strict=True):
-        table.add_row(*_cells(each, instead))
+    unit = Count(ladder.count).unit_in_full
+    table = empty_table(f"A ladder by {ladder.law} ({unit})", HEADS, LEAST)
+    for each in ladder.rungs:
+        table.add_row(*_cells(each))
     console.print(table)
     for line in sentences(ladder):
         print_whole(line, console)
 
 
-def _cells(each: CheckedRung, instead: LadderRung | None) -> tuple[str, ...]:
+def _cells(each: StatedRung) -> tuple[str, ...]:
     found = each.prediction
     interval = found.interval if found else None
     star = "*" if found and found.extrapolated else ""
@@ -188,7 +158,7 @@ def _cells(each: CheckedRung, instead: LadderRung | None) -> tuple[str, ...]:
         f"{interval[0]:.1f}-{interval[1]:.1f}" if interval else "-",
         "-" if each.cost is None else f"{each.cost:.4f}",
         _standing(each),
-        _shape(instead) if instead else "-",
+        _shape(each.instead) if each.instead else "-",
     )
 
 
@@ -196,7 +166,7 @@ def _shape(rung: LadderRung) -> str:
     return f"{rung.depth} x {rung.d_model}" if rung.d_model else str(rung.depth)
 
 
-def _standing(each: CheckedRung) -> str:
+def _standing(each: StatedRung) -> str:
     if each.factor is None:
         return "no depth by the law"
     if not each.is_off:
@@ -204,7 +174,7 @@ def _standing(each: CheckedRung) -> str:
     return f"too {'deep' if each.factor > 1 else 'shallow'}"
 
 
-def sentences(ladder: CheckedLadder) -> list[str]:
+def sentences(ladder: StatedLadder) -> list[str]:
     """Which rungs are off, by how much, and how far a line through all of them bends."""
     lines = [_off_text(each) for each in ladder.rungs if each.is_off]
     if not lines:
@@ -226,7 +196,7 @@ def sentences(ladder: CheckedLadder) -> list[str]:
     return lines
 
 
-def _off_text(each: CheckedRung) -> str:
+def _off_text(each: StatedRung) -> str:
     assert each.factor is not None, "a rung that is off has a depth by the law"
     times = max(each.factor, 1 / each.factor)
     cost = ""

@@ -1,18 +1,12 @@
 """A plan in the form that programs read."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
+from fathom.search.analysis.verdict import Kind
 from fathom.search.contract import reply
 from fathom.search.contract.questions import planned_horizon, study_question
-from fathom.search.contract.reply import (
-    Plan,
-    Reply,
-    Said,
-    StatedAnswer,
-    StatedVerdict,
-    VerdictKind,
-)
+from fathom.search.contract.reply import Plan, Reply, Said, StatedAnswer, StatedVerdict
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.horizons import horizon_label
@@ -118,7 +112,7 @@ def budget_plans(
             ),
             flops=plan.flops,
             hours=plan.hours,
-            step=reply.PlannedStep(**asdict(plan.step)),
+            step=plan.step,
             shape_list=shapes if with_shapes else None,
         )
 
@@ -128,13 +122,10 @@ def _answers(
 ) -> Iterator[StatedAnswer]:
     """Yields the questions that a search would answer."""
     cause = Said(name="NothingTrained", text=NOTHING, values={})
-    verdict = StatedVerdict(
-        kind=VerdictKind.PLANNED, settled=False, reason=NOTHING, cause=cause, remedy=None
-    )
+    verdict = StatedVerdict(kind=Kind.PLANNED, reason=NOTHING, cause=cause)
     for plan in plans:
         asked = planned_horizon(plan.budget, horizon)
         yield StatedAnswer(
             question=study_question(plan.budget.params, config, None, asked),
-            answer=None, verdict=verdict, costs=(), next=(), command=planned.command,
-            evidence=None,
+            verdict=verdict, command=planned.command,
         )  # fmt: skip

@@ -7,12 +7,7 @@ from typing import Any, Literal
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
-from fathom.search.contract.answers import (
-    answer_of,
-    background_of,
-    horizon_of,
-    verdict_of,
-)
+from fathom.search.contract.answers import answer_of, background_of, horizon_of, verdict_of
 from fathom.search.contract.questions import planned_horizon, study_question
 from fathom.search.contract.reply import Reply, StatedAnswer
 from fathom.search.contract.table_answers import table_of
@@ -78,8 +73,7 @@ def not_begun(
             asked = planned_horizon(budget, horizon)
             yield StatedAnswer(
                 question=study_question(budget.params, config, run, asked),
-                answer=None, verdict=verdict, costs=(), next=(), command=command or None,
-                evidence=None,
+                verdict=verdict, command=command or None,
             )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from fathom.search.analysis.optimum import Located, Optimum, find_with_posterior
 from fathom.search.analysis.posterior import Posterior
 from fathom.search.analysis.scaled_shape import FLOPS_OF_A_PARAMETER, scaled_shape
 from fathom.search.analysis.token_law import TOKENS
-from fathom.search.conclusion.findings import SIZES, Findings
+from fathom.search.conclusion.findings import Findings
 from fathom.search.contract.reply import Brings, NextTraining, Price, Sizes
 from fathom.search.records import UNSCALED, Outcome, TrialRecord
 from fathom.search.scheduling.telling import doubt_left, doubt_of, most_telling
@@ -120,7 +120,7 @@ class Buying:
         shape = self._shape(near.shape, depth)
         timed = known.horizon_unit != ""
         return NextTraining(
-            shape=sizes_of(shape) if isinstance(shape, Shape) else shape,
+            shape=Sizes.model_validate(shape),
             seed=self._seed(depth, seen),
             tokens=self._tokens(shape) if timed else None,
             price=Price(flops=self._flops(shape), seconds=self._seconds(near.depth)),
@@ -133,12 +133,11 @@ class Buying:
         known = self.optimum
         if known.shape is None:  # of a table
             width = near.d_model if depth == near.depth else _scaled_width(near, depth)
-            return Sizes.model_validate(dict.fromkeys(SIZES) | {"depth": depth, "d_model": width})
+            return Sizes(depth=depth, d_model=width)
         if depth == near.depth:
             return near
         if near.own_counts or not known.count.of_parameters:
-            sizes = {"depth": depth, "d_model": _scaled_width(near, depth)}
-            return Sizes.model_validate(dict.fromkeys(SIZES) | sizes)
+            return Sizes(depth=depth, d_model=_scaled_width(near, depth))
         return scaled_shape(near, known.budget, depth, known.count)
 
     def _tokens(self, shape: Shape | Sizes) -> int | None:
@@ -198,11 +197,6 @@ def next_trainings(
 ) -> Sequence[NextTraining]:
     """The next trainings to buy for an answer; none where it is settled or none helps."""
     return tuple(Buying(findings, optimum, noise).trainings())
-
-
-def sizes_of(shape: Shape) -> Sizes:
-    """The sizes of a shape in the form that programs read."""
-    return Sizes.model_validate({name: getattr(shape, name) for name in SIZES})
 
 
 def _scaled_width(near: Shape, depth: int) -> int:
