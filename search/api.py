@@ -26,6 +26,7 @@ from fathom.search.pipeline import run_study
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
 from fathom.search.report.terminal.steps import Steps
+from fathom.search.report.text import answer
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.scheduling.journal import Past, read_run
@@ -44,7 +45,6 @@ from fathom.search.study.runs import one_run
 from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.columns import parse_maps
 from fathom.search.tables.read import rows_of
-from fathom.search.tracking.pages import headline
 
 __all__ = ["DepthSampler", "ShapeSpace", "Study", "analyse", "load", "run", "run_horizons"]
 
@@ -202,7 +202,7 @@ class Study:
         return folder
 
     def __repr__(self) -> str:
-        answers = "\n".join(f"  {headline(optimum)}" for optimum in self.conclusion.optima)
+        answers = "\n".join(f"  {answer(optimum)}" for optimum in self.conclusion.optima)
         return (
             f"Study {self.config.study} in {self.folder.path}\n{answers or '  no trial has ended'}"
         )

@@ -1,7 +1,7 @@
 """The reason of a verdict and its remedy in words: for a study, and for a table of runs."""
 
 from fathom.search.analysis import verdict as v
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Advice, Verdict
 from fathom.search.formatting import format_count
 
@@ -25,6 +25,10 @@ TABLE = {
     Advice.SAME_TOKENS: "train them on the same tokens, or name those of more runs with --horizon",
 }
 """Advice -> which runs to add to a table."""
+
+
+NOT_RULED_OUT = f"depths that finished and may lie within {v.PLATEAU_WIDTH} nats of the best"
+"""Meaning of the depths that are listed as not ruled out."""
 
 
 def study_reason(verdict: Verdict) -> str:
@@ -203,8 +207,7 @@ def _train_too(depths: tuple[int, ...]) -> str:
 
 def probabilities_text(optimum: Optimum) -> str:
     """Returns the probabilities of depths to be the best, `3: 71 %, 4: 22 %`; empty without any."""
-    likely = optimum.probabilities if isinstance(optimum, Located) else ()
-    return ", ".join(f"{depth}: {100 * share:.0f} %" for depth, share in likely)
+    return ", ".join(f"{depth}: {100 * share:.0f} %" for depth, share in optimum.probabilities)
 
 
 def both_ends(interval: tuple[int, int]) -> str:

@@ -6,7 +6,7 @@ the losses of all depths may be, `verdict.py` turns the result into a verdict.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,15 +170,21 @@ class NotLocated(BudgetAnswer):
 
     lowest_depth: int | None
     """The tested depth with the lowest measured loss; None when no trial finished."""
+    curves: ClassVar[None] = None
+    """A curve takes three depths; likewise below, where a value is read off one."""
+    interval: ClassVar[None] = None
+    probabilities: ClassVar[tuple[tuple[int, float], ...]] = ()
+    chance_of_cost: ClassVar[None] = None
+    curve_minimum: ClassVar[None] = None
+    curve_minimum_interval: ClassVar[None] = None
+    family_disagreement: ClassVar[None] = None
+    costs: ClassVar[tuple[DepthCost, ...]] = ()
+    share_without_minimum: ClassVar[None] = None
 
     @property
     def optimal_depth(self) -> int | None:
         """The best of fewer than three depths; None where none finished."""
         return self.lowest_depth
-
-    @property
-    def curves(self) -> None:
-        """None: a curve takes three depths."""
 
     @property
     def loss(self) -> float | None:

@@ -43,13 +43,27 @@ EDGE_SHARE = 0.25
 
 
 class Kind(StrEnum):
-    """The kinds of verdict; the last three say what to run next."""
+    """How far an answer can be relied on."""
 
     IDENTIFIED = "identified"
     PLATEAU = "plateau"
     EDGE = "edge"
     INSUFFICIENT = "insufficient"
     UNFINISHED = "unfinished"
+    BY_LAW = "by_law"
+    """Read off a law of other sizes; no budget has it, nor the two below."""
+    NO_ANSWER = "no_answer"
+    PLANNED = "planned"
+
+    @property
+    def settled(self) -> bool:
+        """True if the best depth is answered, so that nothing has to be trained."""
+        return self in (Kind.IDENTIFIED, Kind.PLATEAU)
+
+    @property
+    def decided(self) -> bool:
+        """True if the interval rules depths out: a settled answer, or an edge."""
+        return self.settled or self is Kind.EDGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from fathom.search.commands.arguments import (
     Runs,
     Trust,
 )
-from fathom.search.commands.output import command_again, print_json, print_reply
+from fathom.search.commands.output import command_again, print_reply
 
 if TYPE_CHECKING:
     from fathom.search.export.best import BestShape
@@ -195,6 +195,7 @@ def predict(
     the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
     """
     from fathom.search.commands import predict as predictions
+    from fathom.search.contract.reply import Reply
 
     if horizon is not None:
         from fathom.search.study.runs import one_run
@@ -208,19 +209,19 @@ def predict(
 
         found = checking.check_ladder(ladder, law, doubling, maps or ())
         if as_json:
-            print_json(found.as_json)
+            print_reply(Reply(command="predict", ladder=found))
         else:
             checking.print_ladder(found, Console())
     elif params is None:
         table = predictions.predict_table(law)
         if as_json:
-            print_json(table)
+            print_reply(Reply(command="predict", law_table=table))
         else:
             predictions.print_table(table)
     else:
         answer = predictions.predict_size(params, law, tokens)
         if as_json:
-            print_json(answer.as_json)
+            print_reply(Reply(command="predict", size=answer))
         else:
             predictions.print_prediction(answer)
 

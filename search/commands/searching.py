@@ -413,9 +413,10 @@ def ask(
     )  # fmt: skip
     from rich.console import Console
 
+    from fathom.search.analysis.verdict import Kind
     from fathom.search.commands.ask.answer import print_answer
     from fathom.search.commands.ask.chosen_study import prepare_study
-    from fathom.search.contract.reply import Reply, VerdictKind
+    from fathom.search.contract.reply import Reply
 
     console, file = Console(stderr=as_json), out or Path(f"{asked.name}.yaml")
     try:
@@ -432,7 +433,7 @@ def ask(
         print_reply(reply)
     if exit_verdict:
         exit_by_verdict(reply)
-    if not (found.verdict.settled or found.verdict.kind is VerdictKind.BY_LAW):
+    if not (found.verdict.settled or found.verdict.kind is Kind.BY_LAW):
         sys.exit(1)
 
 

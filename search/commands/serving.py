@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from fathom.search.commands.arguments import BudgetOption, HorizonOption, Json, RunPath
-from fathom.search.commands.output import print_json
+from fathom.search.commands.output import print_reply
 
 NO_LIMIT = float("inf")
 
@@ -79,6 +79,6 @@ def latency(
     )
     together = [joined(*pair, limits) for pair in zip(budgets, found, strict=True)]
     if as_json:
-        print_json(output.output_json(together))
+        print_reply(output.latency_reply(together))
     else:
         output.print_latency(together, console)

@@ -15,7 +15,7 @@ from fathom.search.commands.arguments import (
     Trust,
     found_study,
 )
-from fathom.search.commands.output import print_json, print_reply
+from fathom.search.commands.output import print_reply
 
 
 def init(
@@ -117,7 +117,7 @@ def check(
         result = check_study(longest, output.follow(console), probe, token_cache(runs))
     measure_speeds(config.resources)  # the next plan reads it
     if as_json:
-        print_json(output.check_json(result))
+        print_reply(output.check_reply(result))
     else:
         output.print_check(result, console)
     if not result.carries_over:
@@ -149,14 +149,16 @@ def doctor(
     if study and config:
         check_trusted_study(config, study, trust=trust)
     from fathom.search.cluster.doctor.examine import examine
-    from fathom.search.cluster.doctor.messages import findings_json, print_findings, would_work
+    from fathom.search.cluster.doctor.messages import print_findings, would_work
+    from fathom.search.contract.reply import Reply
 
     findings = examine(config, runs)
+    works = would_work(findings)
     if as_json:
-        print_json(findings_json(findings))
+        print_reply(Reply(command="doctor", works=works, findings=tuple(findings)))
     else:
         print_findings(findings, Console())
-    if not would_work(findings):
+    if not works:
         sys.exit(1)
 
 

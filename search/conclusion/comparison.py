@@ -23,9 +23,8 @@ from fathom.search.analysis.depth_estimates import (
     estimate_depths,
     loss_difference,
 )
-from fathom.search.analysis.optimum import Located, find_with_posterior
+from fathom.search.analysis.optimum import find_with_posterior
 from fathom.search.analysis.posterior import Posterior
-from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.formatting import printable
 from fathom.search.scheduling.journal import read_run
@@ -36,8 +35,6 @@ CONFIDENCE = 0.95
 """Probability that all intervals of a budget hold together."""
 BESIDE_THE_QUESTION = ("study", "budgets", "resources", "tracking", "seed")
 """Keys in which studies may differ without a word."""
-LOCATED = (Kind.IDENTIFIED, Kind.PLATEAU)
-"""Verdicts whose best depth is compared with that of another study."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +49,6 @@ class ComparedStudy:
     """Budget -> the best loss there."""
     posteriors: Mapping[int, Posterior]
     """Budget -> the posterior of its losses, where three depths finished."""
-
-    def located(self, budget: int) -> Located | None:
-        """The answer of a budget whose best depth is inside the tested range; else None."""
-        for optimum in self.conclusion.optima:
-            if optimum.budget == budget and optimum.kind in LOCATED:
-                return optimum if isinstance(optimum, Located) else None
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +229,7 @@ def _pairs(
         why_not = " and ".join(
             f"{study.name} is {_verdict(study, budget)}"
             for study in (one, other)
-            if study.located(budget) is None
+            if study.conclusion.settled(budget) is None
         )
         yield ComparedPair(
             budget=budget,
@@ -259,7 +249,7 @@ def _verdict(study: ComparedStudy, budget: int) -> str:
 def _depths(
     one: ComparedStudy, other: ComparedStudy, budget: int, confidence: float
 ) -> DepthDifference | None:
-    first, second = one.located(budget), other.located(budget)
+    first, second = one.conclusion.settled(budget), other.conclusion.settled(budget)
     if first is None or second is None:
         return None
     return DepthDifference(
@@ -276,7 +266,8 @@ def _draws(one: ComparedStudy, other: ComparedStudy, budget: int) -> Any:
 
 def _together(one: ComparedStudy, other: ComparedStudy, confidence: float) -> list[Together]:
     """The ratio over all budgets where both have a best depth, if there are several."""
-    budgets = [b for b in one.conclusion.config.budgets if one.located(b) and other.located(b)]
+    both = (one.conclusion, other.conclusion)
+    budgets = [b for b in one.conclusion.config.budgets if all(c.settled(b) for c in both)]
     if len(budgets) < 2:
         return []
     draws = [_draws(one, other, budget) for budget in budgets]

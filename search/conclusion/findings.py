@@ -143,6 +143,11 @@ class Findings(ABC):
         """Returns what to change for a settled answer; empty where nothing has to."""
         return study_remedy(optimum.verdict)
 
+    def settled(self, budget: int) -> Located | None:
+        """The answer of a budget whose best depth is inside the tested range; else None."""
+        located = (optimum for optimum in self.optima if isinstance(optimum, Located))
+        return next((o for o in located if o.budget == budget and o.kind.settled), None)
+
     def records_of(self, budget: int) -> list[TrialRecord]:
         """The ended trials of one budget."""
         return [record for record in self.records if record.spec.budget == budget]
@@ -187,14 +192,13 @@ def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
     `reason` of the verdict is that for a study unless another is given.
     """
     possible = not_ruled_out(optimum)
-    likely = dict(optimum.probabilities) if isinstance(optimum, Located) else None
     values: dict[str, Any] = {
         "plateau": list(possible),
         "shallowest_depth": min(possible, default=None),
         "verdict": optimum.kind.value,
         "shape": shape_row(optimum.shape) if optimum.shape else None,
         "reason": study_reason(optimum.verdict) if reason is None else reason,
-        "probabilities": likely,
+        "probabilities": dict(optimum.probabilities) or None,
     }
     if optimum.spend.coin in OTHER_COINS:
         values[optimum.spend.coin.name_in_records] = optimum.spend.amount

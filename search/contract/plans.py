@@ -1,20 +1,13 @@
 """A plan in the form that programs read."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from fathom.models.spend import OTHER_COINS
+from fathom.search.analysis.verdict import Kind
 from fathom.search.contract import reply
 from fathom.search.contract.questions import asked_horizon, study_question
-from fathom.search.contract.reply import (
-    Plan,
-    Reply,
-    Said,
-    StatedAnswer,
-    StatedVerdict,
-    VerdictKind,
-)
+from fathom.search.contract.reply import Plan, Reply, Said, StatedAnswer, StatedVerdict
 from fathom.search.study.planning.advice import RunPlan
 from fathom.search.study.planning.horizons import horizon_name
 from fathom.search.study.planning.plan import BudgetPlan, listed_sizes
@@ -81,7 +74,7 @@ def budget_plans(
             ),
             flops=plan.flops,
             hours=plan.hours,
-            step=reply.PlannedStep(**asdict(plan.step)),
+            step=plan.step,
             shape_list=shapes if with_shapes else None,
         )
 
@@ -89,13 +82,10 @@ def budget_plans(
 def _answers(run: RunPlan, command: str, horizon: str | None) -> Iterator[StatedAnswer]:
     """Yields the questions that a search would answer."""
     cause = Said(name="NothingTrained", text=NOTHING, values={})
-    verdict = StatedVerdict(
-        kind=VerdictKind.PLANNED, settled=False, reason=NOTHING, cause=cause, remedy=None
-    )
+    verdict = StatedVerdict(kind=Kind.PLANNED, reason=NOTHING, cause=cause)
     for plan in run.budgets:
         asked = asked_horizon(plan.budget.spend, horizon)
         yield StatedAnswer(
             question=study_question(plan.budget.params, run.config, None, asked),
-            answer=None, verdict=verdict, costs=(), next=(), command=command,
-            evidence=None,
+            verdict=verdict, command=command,
         )  # fmt: skip

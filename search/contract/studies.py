@@ -8,12 +8,7 @@ from fathom.search.analysis import verdict as v
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.token_laws import laws_json, token_laws_of
-from fathom.search.contract.answers import (
-    SETTLED,
-    answer_of,
-    background_of,
-    verdict_of,
-)
+from fathom.search.contract.answers import answer_of, background_of, verdict_of
 from fathom.search.contract.questions import asked_horizon, study_question
 from fathom.search.contract.reply import Background, Reply, StatedAnswer
 from fathom.search.contract.table_answers import table_of
@@ -90,8 +85,7 @@ def not_begun(
             asked = asked_horizon(budget.spend, horizon)
             yield StatedAnswer(
                 question=study_question(budget.params, config, run, asked),
-                answer=None, verdict=verdict, costs=(), next=(), command=command or None,
-                evidence=None,
+                verdict=verdict, command=command or None,
             )  # fmt: skip
 
 
@@ -99,7 +93,7 @@ def next_command(optimum: Optimum, conclusion: Conclusion, run: Path) -> str | N
     """The command that trains the answer, resumes the search, or searches with the remedy."""
     if optimum.kind is v.Kind.UNFINISHED:
         return conclusion.resume or None
-    if optimum.kind in SETTLED and optimum.shape:
+    if optimum.kind.settled and optimum.shape:
         return shell_command("fathom", "train", run, "--params", exact_count(optimum.budget))
     settings = remedy_keys(optimum.verdict.remedy)
     if not settings:

@@ -10,7 +10,7 @@ from fathom.models.shape import Shape
 from fathom.models.spend import OTHER_COINS, Coin
 from fathom.search.analysis.compute_law import training_flops
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.conclusion.findings import SIZES, Findings
+from fathom.search.conclusion.findings import Findings
 from fathom.search.contract.reply import Brings, NextTraining, Price, Sizes
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.offers import Offer
@@ -26,11 +26,6 @@ def next_trainings(
     return tuple(prices.training(offer) for offer in findings.offers(optimum, noise))
 
 
-def sizes_of(shape: Shape, known: Sequence[str] = SIZES) -> Sizes:
-    """The `known` sizes of a shape in the form that programs read; the others are null."""
-    return Sizes.model_validate(dict.fromkeys(SIZES) | {n: getattr(shape, n) for n in known})
-
-
 @dataclass(frozen=True)
 class _Prices:
     """Prices of trainings for an answer, by the trials of its budget."""
@@ -40,10 +35,8 @@ class _Prices:
 
     def training(self, offer: Offer) -> NextTraining:
         choice, tokens = offer.training, self._tokens(offer.training.shape)
-        # A table need not say the other sizes.
-        known = ("depth", "d_model") if isinstance(choice.shape, SizedShape) else SIZES
         return NextTraining(
-            shape=sizes_of(choice.shape, known),
+            shape=_sizes(choice.shape),
             seed=choice.seed,
             rate_scale=choice.rate_scale,
             decay_scale=choice.decay_scale,
@@ -82,3 +75,10 @@ class _Prices:
             return median(took[near]) or None
         spend = self.optimum.spend
         return spend.amount if spend.coin is Coin.SECONDS else None
+
+
+def _sizes(shape: Shape) -> Sizes:
+    """The sizes of a shape; of a table's, which need not say the others, depth and width."""
+    if isinstance(shape, SizedShape):
+        return Sizes(depth=shape.depth, d_model=shape.d_model)
+    return Sizes.model_validate(shape)

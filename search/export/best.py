@@ -32,7 +32,7 @@ ANSWER = (
 
 HORIZON = "horizon"
 """Key of an entry of a study of several horizons: the short name of the entry's own."""
-UNSETTLED = (Kind.INSUFFICIENT, Kind.UNFINISHED)
+UNDECIDED = [kind.value for kind in Kind if not kind.decided]
 """Verdicts of an answer that is no more than the best so far."""
 
 
@@ -178,7 +178,7 @@ def doubts(
     unsettled = [
         f"the answer for {_name(entry)} is {entry['verdict']}: {entry['reason']}"
         for entry in chosen
-        if isinstance(entry, Mapping) and entry.get("verdict") in UNSETTLED
+        if isinstance(entry, Mapping) and entry.get("verdict") in UNDECIDED
         if type(entry.get("budget")) is int and isinstance(entry.get("reason"), str)
     ]
     return unsettled + [line for entry in chosen if (line := cost_line(entry))]

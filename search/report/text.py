@@ -24,23 +24,13 @@ from fathom.search.formatting import (
 )
 from fathom.search.study.keys.groups import DECAYS
 
-SETTLED = (Kind.IDENTIFIED, Kind.PLATEAU)
 MOST_HORIZONS = 4
 """Horizons that are listed one by one; more of them would be wider than a figure."""
 METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 """Metrics whose names are written in a way of their own."""
 SUMMARY = (
-    *(
-        "budget",
-        "tokens",
-        "count",
-        "depth",
-        "95 % interval",
-        "not ruled out",
-        "verdict",
-        "loss (nats)",
-    ),
-    "best trained shape",
+    *("budget", "tokens", "count", "depth", "95 % interval", "not ruled out", "verdict"),
+    *("loss (nats)", "best trained shape"),
 )
 """Columns of the Markdown table."""
 
@@ -63,17 +53,25 @@ def finding(optimum: Optimum) -> str:
 
 def summary(optima: Sequence[Optimum]) -> str:
     """Returns the answers of all budgets as one sentence, and one for each that is not settled."""
-    settled = [optimum for optimum in optima if optimum.kind in SETTLED and optimum.optimal_depth]
+    settled = [optimum for optimum in optima if optimum.kind.settled]
     sentences = []
     if settled:
         depths = joined([_depth_at(optimum) for optimum in settled])
         sentences.append(f"The best depth is {depths} {settled[0].count.unit}.")
-    for optimum in optima:
-        if optimum not in settled:
-            depth = optimum.optimal_depth
-            so_far = f"depth {depth} is lowest so far" if depth else "no trial has finished"
-            sentences.append(f"{format_count(optimum.budget)}: not settled; {so_far}.")
+    sentences += [
+        f"{format_count(optimum.budget)}: {optimum.kind.value}; {estimate_text(optimum)}."
+        for optimum in optima
+        if optimum not in settled
+    ]
     return " ".join(sentences)
+
+
+def estimate_text(optimum: Optimum) -> str:
+    """Returns the depth of an answer that is not settled, as a clause."""
+    if optimum.optimal_depth is None:
+        return "no trial has finished"
+    so_far = " so far" if optimum.kind is Kind.UNFINISHED else ""
+    return f"depth {optimum.optimal_depth} is the best estimate{so_far}"
 
 
 def _depth_at(optimum: Optimum) -> str:
@@ -225,7 +223,7 @@ def next_steps(conclusion: Findings, source: str, horizon: str | None = None) ->
 
 def to_train(conclusion: Findings) -> Optimum | None:
     """Returns the largest budget whose depth is settled and whose shape is known."""
-    known = [optimum for optimum in conclusion.optima if optimum.kind in SETTLED and optimum.shape]
+    known = [optimum for optimum in conclusion.optima if optimum.kind.settled and optimum.shape]
     return max(known, key=lambda optimum: optimum.budget, default=None)
 
 

@@ -127,7 +127,7 @@ def answer_metrics(answer: InterimAnswer) -> dict[str, float]:
         "interim_optimal_depth": answer.depth,
         "interim_interval_low": answer.low,
         "interim_interval_high": answer.high,
-        "incumbent_loss": answer.lowest_loss,
+        "lowest_loss": answer.lowest_loss,
         **{f"interim_trials_{outcome}": number for outcome, number in answer.trials.items()},
     }
     return {

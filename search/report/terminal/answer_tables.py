@@ -10,7 +10,7 @@ from fathom.models.shape import Shape
 from fathom.models.spend import OTHER_COINS
 from fathom.search.analysis.interim import DepthLoss
 from fathom.search.analysis.null_laws import as_good
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion
@@ -25,6 +25,7 @@ from fathom.search.report.terminal.tables import empty_table, print_text, print_
 from fathom.search.report.text import (
     answer_row,
     decay_text,
+    finding,
     law_formula,
     layers_text,
     null_law_text,
@@ -46,13 +47,8 @@ SHORTER = {"95 % interval": "95 %", "loss (nats)": "loss"}
 """Headings that are shorter on a terminal."""
 LEAST = ("tokens", "not ruled out", "best shape", "loss")
 """Columns that a narrow terminal leaves out, the first one first."""
-VERDICT_STYLES = {
-    Kind.IDENTIFIED: "green",
-    Kind.PLATEAU: "cyan",
-    Kind.EDGE: "yellow",
-    Kind.INSUFFICIENT: "red",
-    Kind.UNFINISHED: "red",
-}
+STYLES = {Kind.IDENTIFIED: "green", Kind.PLATEAU: "cyan", Kind.EDGE: "yellow"}
+"""Colours of verdicts; others are red."""
 
 
 def print_conclusion(conclusion: Findings, console: Console) -> None:
@@ -143,7 +139,7 @@ def optimum_cells(optimum: Optimum) -> dict[str, str]:
         "tokens": rounded_count(optimum.tokens),
         "95 % interval": short_interval(optimum),
         "best shape": _short(optimum.shape) if optimum.shape else "",
-        "verdict": f"[{VERDICT_STYLES[optimum.kind]}]{optimum.kind.value}[/]",
+        "verdict": f"[{STYLES.get(optimum.kind, 'red')}]{optimum.kind.value}[/]",
     }
 
 
@@ -153,13 +149,11 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
     if len(losses) < 2:
         return None
     best = optimum.optimal_depth
-    bounds = f" [{short_interval(optimum)}]" if isinstance(optimum, Located) else ""
-    answer = f"depth {best}{bounds}" if best else "no best depth"
     return DepthPicture(
-        title=f"{format_count(optimum.budget)}: {answer}, {optimum.kind.value}",
+        title=f"{format_count(optimum.budget)}: {finding(optimum)}",
         losses=losses,
         curve=optimum.curves.power if best and optimum.curves else None,
-        interval=optimum.interval if isinstance(optimum, Located) else None,
+        interval=optimum.interval,
         best=best,
     )
 

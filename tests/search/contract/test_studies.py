@@ -9,7 +9,6 @@ import pytest
 from fathom.models.spend import Coin, Spend
 from fathom.search.analysis import verdict as v
 from fathom.search.conclusion.conclude import Conclusion, conclude
-from fathom.search.contract.answers import SETTLED
 from fathom.search.contract.studies import next_command, study_answers, study_reply
 from fathom.search.run_folder import RunFolder
 from fathom.search.tracking.publishing import RunResult
@@ -44,7 +43,7 @@ def test_numbers_are_those_of_the_conclusion_to_the_last_digit(conclusion: Concl
 
 
 def test_the_command_of_a_settled_depth_trains_it(conclusion: Conclusion) -> None:
-    settled = [optimum for optimum in conclusion.optima if optimum.kind in SETTLED]
+    settled = [optimum for optimum in conclusion.optima if optimum.kind.settled]
     assert settled
     for optimum in settled:
         command = next_command(optimum, conclusion, RUN)

@@ -81,7 +81,7 @@ def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: 
     chromium.follow(STUDY, to="/experiments/")
     chromium.wait_for(f"document.body?.innerText.includes('40k → depth {page.depth}')")
     chromium.follow("table, figures and YAML", to="/runs/")
-    chromium.wait_for(f"document.body?.innerText.includes('best depth {page.depth}')")
+    chromium.wait_for(f"document.body?.innerText.includes('count: depth {page.depth}')")
     assert "workflowType=machine_learning" in chromium.ask("location.href")
     chromium.wait_for("[...document.images].some((one) => one.naturalWidth > 500)")
 
