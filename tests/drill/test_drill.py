@@ -82,7 +82,6 @@ def test_a_read_checkpoint_counts_as_a_resumption_that_repeats_later_reports(
     assert watch.steps == {"a": [10]}
 
 
-@pytest.mark.drill
 @pytest.mark.cluster
 @pytest.mark.siege
 @pytest.mark.timeout(1800)

@@ -37,8 +37,6 @@ class Ended:
     status: int
     out: str
     err: str
-    running: list[str]
-    """MLflow's runs that seem to go on."""
 
 
 class KilledSearch:
@@ -68,9 +66,7 @@ class KilledSearch:
 
     def end(self, run: SearchProcess) -> Ended:
         """Waits for the end of a run."""
-        status, out, err = run.end()
-        names = [name for name, status in self.mlflow() if status == "RUNNING"]
-        return Ended(status, out, err, names)
+        return Ended(*run.end())
 
     def mlflow(self) -> list[tuple[str, str]]:
         """Trial and status of each of MLflow's runs of trials."""
