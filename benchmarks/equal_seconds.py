@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.analysis.spent_seconds import spent_seconds
 from fathom.search.api import load
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, spend_text
 from fathom.search.report import text
 
 COLUMNS = ("budget", "each trains for", "depth", "95 % interval", "verdict")
@@ -27,7 +27,7 @@ def main() -> None:
     for optimum in found.optima:
         table.add(
             format_count(optimum.budget),
-            text.horizon_text(optimum),
+            spend_text(optimum.spend),
             str(optimum.optimal_depth or "-"),
             text.interval(optimum) or "-",
             optimum.kind.value,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.formatting import format_count
-from fathom.search.horizons.answers import HorizonAnswers, answers_of
 from fathom.search.report.text import interval
-from fathom.search.study.preflight import load_folder
+from fathom.search.study.planning.horizons import horizon_words
+from fathom.search.tracking.publishing import StudyResult, study_result
 
 
 def main() -> None:
@@ -20,22 +20,22 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="run folder")
     add_json_option(parser)
     asked = parser.parse_args()
-    show(answers_of(*load_folder(asked.run)), asked.json)
+    show(study_result(asked.run), asked.json)
 
 
-def show(found: HorizonAnswers, file: Path | None = None) -> None:
+def show(found: StudyResult, file: Path | None = None) -> None:
     """Prints the table and keeps it with the figures of its sentences."""
     columns = {"budget": "", "horizon": "", "depth": "", "95 % interval": "", "verdict": ""}
     table = PrintedTable(columns | {"loss (nats)": ".4f", "tokens": ".2f"}, file)
     for budget in found.config.budgets:
-        for answer in found.answers:
-            records = answer.conclusion.records_of(budget)
+        for answer in found.conclusions:
+            records = answer.records_of(budget)
             tokens = sum(record.tokens for record in records) / 1e6
-            for optimum in answer.conclusion.optima:
+            for optimum in answer.optima:
                 if optimum.budget == budget:
                     table.add(
                         format_count(budget),
-                        answer.text,
+                        horizon_words(answer.config),
                         str(optimum.optimal_depth or "-"),
                         interval(optimum) or "-",
                         optimum.kind.value,

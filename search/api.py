@@ -22,11 +22,11 @@ from fathom.search.conclusion.findings import laws_of
 from fathom.search.contract.plans import budget_plans
 from fathom.search.export.best import BestShape, best_yaml, shape_to_train
 from fathom.search.formatting import format_count
-from fathom.search.horizons.search import check_horizons_ready, search_horizons
 from fathom.search.pipeline import run_study
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
 from fathom.search.report.terminal.steps import Steps
+from fathom.search.report.text import answer
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.scheduling.journal import Past, read_run
@@ -38,12 +38,13 @@ from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.keys.config import load as read_study
 from fathom.search.study.keys.groups import TrackingConfig
+from fathom.search.study.planning.horizons import horizon_name
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
-from fathom.search.study.preflight import check_ready, check_trusted, check_trusted_study, load_run
+from fathom.search.study.preflight import check_ready, check_trusted, check_trusted_study
+from fathom.search.study.runs import one_run
 from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.columns import parse_maps
 from fathom.search.tables.read import rows_of
-from fathom.search.tracking.pages import headline
 
 __all__ = ["DepthSampler", "ShapeSpace", "Study", "analyse", "load", "run", "run_horizons"]
 
@@ -201,7 +202,7 @@ class Study:
         return folder
 
     def __repr__(self) -> str:
-        answers = "\n".join(f"  {headline(optimum)}" for optimum in self.conclusion.optima)
+        answers = "\n".join(f"  {answer(optimum)}" for optimum in self.conclusion.optima)
         return (
             f"Study {self.config.study} in {self.folder.path}\n{answers or '  no trial has ended'}"
         )
@@ -225,17 +226,20 @@ class Study:
         return self.tables.get(name, pd.DataFrame())
 
 
-def load(run_folder: str | Path, *, trust: bool = False) -> Study:
-    """Returns the study of a run folder, `runs/NAME`; its search may still be running.
+def load(
+    run_folder: str | Path, *, horizon: str | float | None = None, trust: bool = False
+) -> Study:
+    """Returns the study of a run folder, `runs/NAME`, or one of its horizons, such as 20 or
+    `"10M"`; its search may still be running.
 
     Loading runs no code that the folder names. The study's `plan` and `train` import the class of
     its objective, and only with `trust`, as commands do with `--trust`.
 
     Raises:
-        RunFolderError: if it is not a run folder.
+        RunFolderError: if it is not a run folder, or is of several horizons and none is named.
     """
-    folder, config = load_run(Path(run_folder))
-    return Study(folder, config, read_run(folder, config), trust=trust)
+    run = one_run(Path(run_folder), None if horizon is None else str(horizon))
+    return Study(run.folder, run.config, read_run(run.folder, run.config), trust=trust)
 
 
 def run(
@@ -252,16 +256,13 @@ def run(
     Call this under `if __name__ == "__main__":` in a script, because processes draw the figures.
 
     Raises:
-        ValueError: before any trial starts, if the study can't be run.
+        ValueError: before any trial starts, if the study can't be run or has several horizons.
     """
     config = _config(study)
-    if isinstance(study, str | Path):
-        check_trusted_study(config, Path(study), trust=trust)
-    check_sampler(config)
-    ready = replace(check_ready(config, Path(runs)), trust=trust)
-    with locked(ready.folder), Steps(Console()) as steps:
-        run_study(ready, steps)
-    return load(ready.folder.path, trust=True)
+    if config.horizons:
+        raise ConfigError(f"`run_horizons` searches {config.study}, which has `horizons`")
+    [found] = _run(config, study, Path(runs), trust=trust)
+    return found
 
 
 def run_horizons(
@@ -279,15 +280,21 @@ def run_horizons(
         ValueError: before any trial starts, if the study can't be run or has one horizon only.
     """
     config = _config(study)
-    if isinstance(study, str | Path):
-        check_trusted_study(config, Path(study), trust=trust)
     if not config.horizons:
         raise ConfigError(f"`run` searches {config.study}, which has no `horizons`")
-    ready = check_horizons_ready(config, Path(runs), trust=trust)
+    found = _run(config, study, Path(runs), trust=trust)
+    return {str(horizon_name(each.config)): each for each in found}
+
+
+def _run(config: StudyConfig, study: object, runs: Path, *, trust: bool) -> list[Study]:
+    """Searches each run of a study, which is of a file if it was given by a path."""
+    if isinstance(study, str | Path):
+        check_trusted_study(config, Path(study), trust=trust)
+    check_sampler(config)
+    ready = check_ready(config, runs, trust=trust)
     with locked(ready.folder), Steps(Console()) as steps:
-        found = [result.folder.path for result in search_horizons(ready, steps)]
-    labels = (each.label for each in ready.horizons)
-    return {label: load(path, trust=True) for label, path in zip(labels, found, strict=False)}
+        result = run_study(ready, steps)
+    return [load(run.folder.path, trust=True) for run in result.runs]
 
 
 def analyse(

@@ -4,6 +4,8 @@ commands as a terminal may show them."""
 import shlex
 from collections.abc import Sequence
 
+from fathom.models.spend import Spend
+
 SUFFIXES = (("T", 10**12), ("B", 10**9), ("M", 10**6), ("k", 10**3))
 
 
@@ -30,10 +32,12 @@ def rounded_count(number: float) -> str:
     return format_count(float(f"{number:.3g}"))
 
 
-def amount_text(amount: float, unit: str) -> str:
-    """An amount with its unit, rounded to three significant digits: 1.23M tokens, 1e+15 FLOPs."""
+def spend_text(spend: Spend) -> str:
+    """What a training spends, rounded to three significant digits: 1.23M tokens, 1e+15 FLOPs; empty
+    where it is not known."""
+    amount = spend.amount
     number = rounded_count(amount) if amount < 10**15 else f"{amount:.3g}"
-    return f"{number} {unit}"
+    return f"{number} {spend.coin}" if spend.coin else ""
 
 
 def format_seconds(seconds: float) -> str:

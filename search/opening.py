@@ -19,7 +19,7 @@ from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan, with_step_times
-from fathom.search.study.preflight import Cap, ReadyStudy
+from fathom.search.study.preflight import Cap, ReadyRun
 from fathom.search.tracking.data_set import data_set
 from fathom.search.tracking.messages import DataSet, TrackedStudy
 
@@ -76,7 +76,7 @@ def _timed(
     return with_step_times(config, plans, steps.times, this_machine(config))
 
 
-def open_run(ready: ReadyStudy, objective: Objective) -> OpenRun:
+def open_run(ready: ReadyRun, objective: Objective) -> OpenRun:
     """Returns the run of a checked study on its data.
 
     Raises:

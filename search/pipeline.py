@@ -2,8 +2,9 @@
 
 import errno
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 from rich.console import Console
@@ -12,27 +13,30 @@ from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
 from fathom.search.cluster.auto_gpus import settled_resources
-from fathom.search.cluster.cost_limit import CostLimit
-from fathom.search.cluster.early_end import DiskSpace, TimeLimit
+from fathom.search.cluster.cost_limit import CostLimit, spent_device_seconds
+from fathom.search.cluster.early_end import DiskSpace, TimeLimit, spent_seconds
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.memory_kills import MemoryKills
 from fathom.search.cluster.session.ray_session import cluster_address, start_ray
 from fathom.search.cluster.session.secrets import COPIED_BY_TUNE, hidden
 from fathom.search.cluster.step_times import device_of_worker, measure_steps, timed_tasks
 from fathom.search.cluster.tune import run_trials
-from fathom.search.conclusion.conclude import Conclusion, conclude
+from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.opening import OpenRun, open_run
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.scheduling.extend import extend, forget_checkpoints
+from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.fingerprint import content_read, read_fingerprint, write_fingerprint
+from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.hardware.step_times import freeze_steps
+from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import ResourcesConfig
-from fathom.search.study.preflight import ReadyStudy
-from fathom.search.tracking.publishing import RunResult, publish
+from fathom.search.study.planning.horizons import horizon_words
+from fathom.search.study.preflight import ReadyRun, ReadyStudy
+from fathom.search.tracking.publishing import RunResult, StudyResult, publish, publish_study
 from fathom.search.tracking.tracker import Tracker
 
 
@@ -42,20 +46,58 @@ def run_study(
     *,
     objective: Objective | None = None,
     extended: bool = False,
-) -> RunResult:
-    """Searches every budget of a study, concludes and reports; continues what earlier runs on the
-    folder left.
+    show: Callable[[RunResult], None] = lambda result: None,
+) -> StudyResult:
+    """Searches the runs of a study one after another, concludes and reports; continues what earlier
+    runs on the folder left. Ends with the first run that `max_hours` or the `cap` has cut short.
 
     With `extended`, trials that were stopped at a rung whose audit failed are resumed too. The
-    caller holds the folder's lock. It may hand over the objective with its data.
+    caller holds the folder's lock. It may hand over the objective with its data; `show` gets the
+    result of each run as it ends.
 
     Raises:
-        ValueError: before any trial starts, if the study can't be run.
+        ValueError: before any trial of a run starts, if it can't be run.
         OSError: when the disk is full; what was trained is saved, as far as there was room. Or when
             the run folder was deleted meanwhile.
     """
     steps.begin("starting Ray" if objective else "reading the data")
-    objective = objective or prepare(ready.config.objective, run_folder.token_cache(ready.runs))
+    cache = run_folder.token_cache(ready.folder.path.parent)
+    objective = objective or prepare(ready.config.objective, cache)
+    if ready.config.horizons:
+        run_folder.write_atomically(ready.folder.config, dump(ready.config))
+    result = StudyResult(ready.folder, ready.config, ())
+    for run in _limited(ready):
+        is_whole = run.folder == ready.folder  # which the caller has locked
+        with nullcontext() if is_whole else run_folder.locked(run.folder):
+            if not is_whole:
+                steps.end()
+                line = f"\nHorizon of {horizon_words(run.config)}"
+                steps.console.print(line, style="bold", highlight=False)
+            found = _search_run(run, steps, objective, extended=extended)
+        result = replace(result, runs=(*result.runs, found))
+        publish_study(result)
+        show(found)
+        if found.conclusion.unfinished:
+            break
+    return result
+
+
+def _limited(ready: ReadyStudy) -> Iterator[ReadyRun]:
+    """Yields each run when its turn comes, with what the others have left of the limits of all."""
+    for run in ready.runs:
+        others = [other.folder for other in ready.runs if other is not run]
+        hours = ready.max_hours and ready.max_hours - sum(map(spent_seconds, others)) / 3600
+        cap = ready.cap and ready.cap.after(sum(map(spent_device_seconds, others)))
+        limited = replace(run, max_hours=hours and max(0.0, hours), cap=cap)
+        if run is not ready.runs[0]:  # whose time has run since the checks
+            limited = replace(limited, began=time.time(), began_monotonic=time.monotonic())
+        yield limited
+
+
+def _search_run(
+    ready: ReadyRun, steps: Steps, objective: Objective, *, extended: bool
+) -> RunResult:
+    """Searches every budget of one run, concludes and reports."""
     run = open_run(ready, objective)
     config, folder, fingerprint = run.config, run.folder, run.fingerprint
     if extended or not ready.has_report:
@@ -95,7 +137,7 @@ def _with_steps_measured(run: OpenRun, objective: Objective, steps: Steps) -> Op
     Raises:
         ValueError: if they can't be measured, or the seconds are too few for a shape.
     """
-    if run.config.train_seconds is None or run.step_times:
+    if not run.config.coin.timed or run.step_times:
         return run
     shapes = len(timed_tasks(run.plans))
     steps.begin(f"measuring training steps of {shapes} shapes, before the first trial")
@@ -221,14 +263,7 @@ def _answer(
     needs any more, and keeps the speeds of the trials since the Unix time `began`, which had these
     resources."""
     folder, records, ended = scheduler.folder, scheduler.records, time.monotonic()
-    unfinished = [size for size, search in scheduler.budgets.items() if not search.done]
-    conclusion = conclude(
-        records,
-        scheduler.config,
-        unfinished=unfinished,
-        resume=folder.resume_command,
-        fingerprint=read_fingerprint(folder),
-    )
+    conclusion = conclude_run(folder, scheduler.config, read_run(folder, scheduler.config))
     publish(folder, conclusion, tracker)
     scheduler.conclude(conclusion.optima)
     if scheduler.done:

@@ -12,6 +12,7 @@ import pydantic_core
 from pydantic import TypeAdapter, ValidationError
 
 from fathom.models.shape import Shape
+from fathom.models.spend import OTHER_COINS, Coin
 from fathom.search.formatting import printable
 from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord, TrialSpec
 
@@ -26,8 +27,10 @@ LARGEST_REAL = 3.5e38
 """Upper limit of every other number: what float32 holds."""
 LARGEST = 10**18
 """Upper limit of every count of a study: parameters, tokens and seeds."""
-OF_SPENDING = ("flops_to_spend", "seconds_to_spend", "shared_tokens")
-"""Fields of a trial's description that are written only if they are known."""
+SPENT = {coin.name_in_records: coin for coin in OTHER_COINS}
+"""Key of a line -> the coin of `TrialSpec.shared_spend`, of which the line has the amount alone."""
+OF_SPENDING = ("shared_spend", "shared_tokens")
+"""Fields of a trial's description that are written only if they are known, after all others."""
 OF_AN_ENCODER = ("encoder_depth", "source_vocab_size")
 """Fields of a shape that are written only if it has an encoder."""
 EVENT = "event"
@@ -122,9 +125,11 @@ def to_values(value: Any) -> dict[str, Any]:
     """The fields of a dataclass as JSON values: enums become text, tuples lists."""
     values: dict[str, Any] = _adapter_of(type(value)).dump_python(value, mode="json")
     spec = values.get("spec", values)
-    for name in OF_SPENDING:
-        if spec.get(name, 0) is None:
-            del spec[name]
+    spend, tokens = (spec.pop(name, None) for name in OF_SPENDING)
+    if spend is not None:
+        spec[Coin(spend["coin"]).name_in_records] = spend["amount"]
+    if tokens is not None:
+        spec["shared_tokens"] = tokens
     shape = spec.get("shape", values)
     if not shape.get("encoder_depth", True):
         for name in OF_AN_ENCODER:
@@ -177,8 +182,13 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
     Raises:
         KeyError, TypeError, ValueError: when it is not a line that `to_json` wrote.
     """
-    check_keys(line, {*_names(TrialSpec), *_names(TrialRecord), *DERIVED, *EARLIER, EVENT})
+    known = {*_names(TrialSpec), *_names(TrialRecord), *DERIVED, *EARLIER, EVENT}
+    check_keys(line, known - {"shared_spend"} | SPENT.keys())
     spec = _fields_of(TrialSpec, line, may_lack=OF_SPENDING)
+    for name in sorted(SPENT.keys() & line.keys()):
+        if "shared_spend" in spec or not isinstance(line[name], float):
+            raise ValueError(f"`{name}` can't be {str(line[name])[:40]!r}")
+        spec["shared_spend"] = {"amount": line[name], "coin": SPENT[name]}
     rest = _fields_of(TrialRecord, line, may_lack=("spec",))
     # Not `json.dumps`, which would take a quarter of the time of reading records.
     record = _validated(TrialRecord, pydantic_core.to_json(rest | {"spec": spec}))
@@ -242,9 +252,11 @@ def _check_spec(spec: TrialSpec) -> None:
     if not TRIAL.fullmatch(spec.trial):
         raise ValueError(f"`trial` can't be {spec.trial[:40]!r}")
     sizes = ("budget", "horizon_tokens", "learning_rate", "rate_scale", "decay_scale")
-    for name in (*sizes, *OF_SPENDING):
-        value = getattr(spec, name)
-        if not (value is None and name in OF_SPENDING) and not 0 < value < math.inf:
+    values = {name: getattr(spec, name) for name in (*sizes, "shared_tokens")}
+    if spec.shared_spend:
+        values[spec.shared_spend.coin.name_in_records] = spec.shared_spend.amount
+    for name, value in values.items():
+        if not (value is None and name == "shared_tokens") and not 0 < value < math.inf:
             raise ValueError(f"`{name}` can't be {value}")
     if 1 not in spec.scale:
         raise ValueError("`rate_scale` and `decay_scale` can't both differ from 1")

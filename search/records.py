@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from fathom.models.shape import Count, Shape
+from fathom.models.spend import Spend
 
 HOPELESS_NATS = 1.0
 """A trial has diverged when its held-out loss exceeds that of a guess by this much. Not less: a
@@ -79,22 +80,17 @@ class TrialSpec:
     """False for confirmation trials and for the audit trials, which are exempt from pruning."""
     fingerprint: str = ""
     """Digest of the study's settings and data."""
-    flops_to_spend: float | None = None
-    """Operations that the training may spend, from which `horizon_tokens` follow; None if the study
-    gives tokens."""
-    seconds_to_spend: float | None = None
-    """Seconds of training steps that the training may spend, from which `horizon_tokens` follow by
-    the step times of the run; None if the study gives tokens or operations."""
+    shared_spend: Spend | None = None
+    """What all trials of the budget may spend, from which `horizon_tokens` follow; None where these
+    are what they spend."""
     shared_tokens: int | None = None
     """Tokens that stand for a whole training of any shape of the budget, by which rungs are named;
     None where these are `horizon_tokens`."""
 
     @property
-    def horizon_unit(self) -> str:
-        """Unit of what all trials of the budget spend alike."""
-        if self.seconds_to_spend is not None:
-            return "seconds"
-        return "tokens" if self.flops_to_spend is None else "FLOPs"
+    def spend(self) -> Spend:
+        """What all trials of the budget that run to the end spend alike."""
+        return self.shared_spend or Spend(self.horizon_tokens)
 
     @property
     def shared_horizon(self) -> int:

@@ -1,38 +1,34 @@
 """The reason of a verdict and its remedy in words: for a study, and for a table of runs."""
 
 from fathom.search.analysis import verdict as v
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Advice, Verdict
 from fathom.search.formatting import format_count
 
 STUDY = {
-    Advice.MORE_SEEDS: "raise `confirm.seeds`",
     Advice.MORE_DEPTHS: "raise `confirm.depths` or widen `space.depth`",
     Advice.TRAIN_TO_THE_END: "raise `confirm.depths`",
     Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower `train.learning_rate`",
     Advice.MORE_SHAPES: "raise `trials`",
-    Advice.LARGER_OR_LONGER: "raise `budgets` or `tokens`",
-    Advice.LARGER_OR_MORE_FLOPS: "raise `budgets` or `train_flops`",
-    Advice.LARGER_OR_MORE_SECONDS: "raise `budgets` or `train_seconds`",
     Advice.RESUME: "resume it",
     Advice.NAME_SETTINGS: "train more seeds at one setting",
     Advice.SAME_TOKENS: "train these to the end",
 }
 """Advice -> what to change in a study."""
 TABLE = {
-    Advice.MORE_SEEDS: "train more seeds",
     Advice.MORE_DEPTHS: "add runs of other depths",
     Advice.TRAIN_TO_THE_END: "train these to the end",
     Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower the learning rate there",
     Advice.MORE_SHAPES: "compare shapes of one ratio of d_ff to d_model",
-    Advice.LARGER_OR_LONGER: "compare larger models or longer trainings",
-    Advice.LARGER_OR_MORE_FLOPS: "compare larger models or longer trainings",
-    Advice.LARGER_OR_MORE_SECONDS: "compare larger models or longer trainings",
     Advice.RESUME: "resume it",
     Advice.NAME_SETTINGS: "export the columns of its settings, or the column of seeds, with it",
     Advice.SAME_TOKENS: "train them on the same tokens, or name those of more runs with --horizon",
 }
 """Advice -> which runs to add to a table."""
+
+
+NOT_RULED_OUT = f"depths that finished and may lie within {v.PLATEAU_WIDTH} nats of the best"
+"""Meaning of the depths that are listed as not ruled out."""
 
 
 def study_reason(verdict: Verdict) -> str:
@@ -50,22 +46,34 @@ def _reason(verdict: Verdict, remedy: str) -> str:
     return f"{cause}; {remedy}" if remedy else cause
 
 
+def remedy_keys(remedy: v.Remedy | None) -> dict[str, object]:
+    """Returns the keys of a study that a remedy sets, with their values."""
+    match remedy:
+        case v.Seeds(number):
+            return {"confirm.seeds": number}
+        case v.Depths(shallowest, deepest):
+            return {"space.depth": [shallowest, deepest]}
+        case v.TheseDepths(depths, tested):
+            return {"sampler": "ladder", "space.depth": sorted({*depths, *tested})}
+        case v.Keys(changes):
+            return dict(changes)
+    return {}
+
+
 def study_remedy(verdict: Verdict) -> str:
     """Returns what to change in a study; empty where nothing has to."""
+    keys = " and ".join(f"`{key}: {value}`" for key, value in remedy_keys(verdict.remedy).items())
     match verdict.remedy:
-        case v.Seeds(number):
-            return f"set `confirm.seeds: {number}`"
         case v.MoreTokens(seeds, key):
             return f"about {seeds} seeds would be needed, so raise `{key}`"
-        case v.Depths(shallowest, deepest):
-            return f"set `space.depth: [{shallowest}, {deepest}]`"
-        case v.TheseDepths(depths, tested):
-            keys = f"`sampler: ladder` and `space.depth: {sorted({*depths, *tested})}`"
+        case v.Larger(coin):
+            return f"raise `budgets` or `{coin.key}`"
+        case v.TheseDepths(depths):
             return f"{_train_too(depths)}, by {keys}"
+        case v.Seeds() | v.Depths() | v.Keys():
+            return f"set {keys}"
         case v.OneValue(setting):
             return f"train them at one value of {setting}"
-        case v.Keys(changes):
-            return "set " + " and ".join(f"`{key}: {value}`" for key, value in changes)
         case v.NoRemedy() as nothing:
             return _nothing_text(nothing)
         case Advice() as advice:
@@ -81,6 +89,8 @@ def table_remedy(verdict: Verdict) -> str:
             remedy = f"train {number} seeds of each of the best depths"
         case v.MoreTokens(seeds):
             remedy = f"about {seeds} seeds would be needed, so train on more tokens"
+        case v.Larger():
+            remedy = "compare larger models or longer trainings"
         case v.Depths(shallowest, deepest):
             remedy = f"add depths from {shallowest} to {deepest}"
         case v.TheseDepths(depths):
@@ -197,8 +207,7 @@ def _train_too(depths: tuple[int, ...]) -> str:
 
 def probabilities_text(optimum: Optimum) -> str:
     """Returns the probabilities of depths to be the best, `3: 71 %, 4: 22 %`; empty without any."""
-    likely = optimum.probabilities if isinstance(optimum, Located) else ()
-    return ", ".join(f"{depth}: {100 * share:.0f} %" for depth, share in likely)
+    return ", ".join(f"{depth}: {100 * share:.0f} %" for depth, share in optimum.probabilities)
 
 
 def both_ends(interval: tuple[int, int]) -> str:

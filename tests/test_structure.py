@@ -35,7 +35,6 @@ LEVELS = (
     {"tracking"},
     {"opening"},
     {"pipeline"},
-    {"horizons"},
     {"contract"},
     {"commands"},
     {"api", "cli"},
@@ -85,7 +84,10 @@ HOMES = {
 }
 """Each framework -> the folders or modules that may name it."""
 
-ANALYSIS_MAY_USE = ("fathom.search.analysis", "fathom.search.records", "fathom.models.shape")
+ANALYSIS_MAY_USE = (
+    *("fathom.search.analysis", "fathom.search.records"),
+    *("fathom.models.shape", "fathom.models.spend"),
+)
 ANALYSIS_NEEDS = STANDARD_LIBRARY | {"numpy", "scipy"}
 
 PROGRAM = "fathom.search.cli"

@@ -12,6 +12,7 @@ from math import exp, log, sqrt
 import numpy as np
 from numpy.random import Generator
 
+from fathom.models.spend import Coin
 from fathom.search.tables.runs import Run, Runs
 
 MIDDLE = (10_000_000, 200_000_000)
@@ -76,7 +77,8 @@ def table_of(
 ) -> Runs:
     """The runs of a ladder: every depth of a size within a factor of four of its best depths, at
     each of several tokens a parameter."""
-    return Runs(runs=tuple(_runs(world, generator, sizes, ratios, seeds)), unit="tokens", notes=())
+    runs = tuple(_runs(world, generator, sizes, ratios, seeds))
+    return Runs(runs=runs, coin=Coin.TOKENS, notes=())
 
 
 def _runs(

@@ -11,12 +11,12 @@ from math import inf
 
 import numpy as np
 
+from fathom.models.spend import Coin
 from fathom.search.analysis.depth_estimates import Array
 from fathom.search.analysis.law import usable
 from fathom.search.analysis.loss_law import LEAST_ERROR, interval_of, lowest_loss_error
 from fathom.search.analysis.optimum import DepthCost, Optimum
 from fathom.search.analysis.scaled_shape import FLOPS_OF_A_PARAMETER
-from fathom.search.analysis.token_law import TOKENS
 
 FEWEST_BUDGETS = 2
 """Two losses say how fast the loss falls between them, and the grid how the curve may bend."""
@@ -88,11 +88,11 @@ class ComputeLaw:
 def training_flops(optimum: Optimum) -> float | None:
     """FLOPs of a training of the best shape to the end: exact for a study, six for each parameter
     and token of a table; None where that is not known."""
-    if optimum.flops_to_spend is not None:
-        return optimum.flops_to_spend
+    if optimum.spend.coin is Coin.FLOPS:
+        return optimum.spend.amount
     if optimum.shape:
         return optimum.shape.train_flops_per_token * optimum.tokens
-    if optimum.count.of_parameters and optimum.horizon_unit == TOKENS:
+    if optimum.count.of_parameters and optimum.spend.coin is Coin.TOKENS:
         return FLOPS_OF_A_PARAMETER * optimum.budget * optimum.tokens
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fathom.search.analysis.curve_families import PowerCurve
 from fathom.search.analysis.depth_estimates import estimate_depths
 from fathom.search.analysis.joint_curve import finished_depths, fit_joint_curve, incumbent_depth
-from fathom.search.analysis.optimum import Located, find_optimum
+from fathom.search.analysis.optimum import find_optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome, TrialRecord
 
@@ -80,7 +80,7 @@ def interim_answer(
     optimum = find_optimum(records, seed=seed) if enough else None
     if optimum and optimum.lowest_depth is None:
         return None  # nothing finished
-    low, high = optimum.interval if isinstance(optimum, Located) else (None, None)
+    low, high = (optimum and optimum.interval) or (None, None)
     outcomes = Counter(record.outcome for record in records)
     return InterimAnswer(
         budget=evaluated[0].spec.budget,

@@ -8,11 +8,11 @@ params`. Both are fitted to the same depths, in ln depth, so that their errors c
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from math import exp, inf, isfinite, log, sqrt
 from statistics import median
-from typing import Any, Protocol, TypeGuard
+from typing import Protocol
 
 import numpy as np
 from scipy.special import wrightomega
@@ -57,14 +57,6 @@ class Prediction:
     """True outside the sizes, and the tokens, that the law was fitted on."""
     tokens: float | None = None
     """Training tokens at which the depth is best; None by a law over sizes alone."""
-
-    @property
-    def as_json(self) -> dict[str, Any]:
-        """The values by name, as JSON has them; without `tokens` by a law over sizes alone."""
-        values = asdict(self)
-        if self.tokens is None:
-            del values["tokens"]
-        return values
 
 
 class DepthLaw(Protocol):
@@ -210,12 +202,7 @@ def usable(optima: Sequence[Optimum]) -> tuple[Located, ...]:
     """The optima that laws are fitted to: those that are settled, and every edge that says on which
     side the best depth lies."""
     known = (optimum for optimum in optima if isinstance(optimum, Located))
-    return tuple(optimum for optimum in known if is_settled(optimum) or _is_bound(optimum))
-
-
-def is_settled(optimum: Optimum) -> TypeGuard[Located]:
-    """True if the best depth is measured, with an interval."""
-    return isinstance(optimum, Located) and optimum.kind in (Kind.IDENTIFIED, Kind.PLATEAU)
+    return tuple(optimum for optimum in known if optimum.kind.settled or _is_bound(optimum))
 
 
 def _is_bound(optimum: Located) -> bool:

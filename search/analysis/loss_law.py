@@ -13,10 +13,11 @@ from math import log, sqrt
 import numpy as np
 from scipy.optimize import least_squares
 
+from fathom.models.spend import Coin
 from fathom.search.analysis.depth_estimates import Array, excess_variance
 from fathom.search.analysis.law import usable
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.token_law import TOKENS, tells_apart
+from fathom.search.analysis.token_law import tells_apart
 
 CONSTANTS = 5
 FEWEST_LOSSES = 7
@@ -85,7 +86,7 @@ class LossLaw:
 
 def lowest_losses(optima: Sequence[Optimum]) -> tuple[LowestLoss, ...]:
     """The lowest losses of budgets and horizons that laws are fitted to."""
-    counted = [o for o in usable(optima) if o.count.of_parameters and o.horizon_unit == TOKENS]
+    counted = [o for o in usable(optima) if o.count.of_parameters and o.spend.coin is Coin.TOKENS]
     return tuple(_lowest(optimum) for optimum in counted)
 
 

@@ -6,12 +6,13 @@ the losses of all depths may be, `verdict.py` turns the result into a verdict.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fathom.models.shape import Count, Shape
+from fathom.models.spend import Spend
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
 from fathom.search.analysis.curve_fit import Fit, fit, points_of
 from fathom.search.analysis.depth_estimates import (
@@ -73,13 +74,9 @@ class BudgetAnswer:
     tokens: int
     """Training tokens of a trial that runs to the end; where they depend on the shape, of one of
     `shape`."""
-    flops_to_spend: float | None = None
-    """Operations of a trial that runs to the end, the same for all; None if tokens are the same."""
-    seconds_to_spend: float | None = None
-    """Seconds of training steps of a trial that runs to the end, the same for all; None if tokens
-    or operations are the same."""
-    horizon_unit: str = "tokens"
-    """Unit of `horizon`: a table may have steps, or nothing at all."""
+    shared_spend: Spend | None = None
+    """What each trial that runs to the end has spent, the same for all; None if that is `tokens`. A
+    table may have steps, or not say it."""
     verdict: Verdict
     shape: Shape | None
     """The best finished shape of the answered depth, or for a table of another one where none of
@@ -96,9 +93,9 @@ class BudgetAnswer:
     """Outcome -> number of trials, every outcome present."""
 
     @property
-    def horizon(self) -> float:
-        """What each trial that runs to the end has spent, in `horizon_unit`."""
-        return self.flops_to_spend or self.seconds_to_spend or self.tokens
+    def spend(self) -> Spend:
+        """What each trial that runs to the end has spent, the same for all."""
+        return self.shared_spend or Spend(self.tokens)
 
     @property
     def kind(self) -> Kind:
@@ -173,15 +170,21 @@ class NotLocated(BudgetAnswer):
 
     lowest_depth: int | None
     """The tested depth with the lowest measured loss; None when no trial finished."""
+    curves: ClassVar[None] = None
+    """A curve takes three depths; likewise below, where a value is read off one."""
+    interval: ClassVar[None] = None
+    probabilities: ClassVar[tuple[tuple[int, float], ...]] = ()
+    chance_of_cost: ClassVar[None] = None
+    curve_minimum: ClassVar[None] = None
+    curve_minimum_interval: ClassVar[None] = None
+    family_disagreement: ClassVar[None] = None
+    costs: ClassVar[tuple[DepthCost, ...]] = ()
+    share_without_minimum: ClassVar[None] = None
 
     @property
     def optimal_depth(self) -> int | None:
         """The best of fewer than three depths; None where none finished."""
         return self.lowest_depth
-
-    @property
-    def curves(self) -> None:
-        """None: a curve takes three depths."""
 
     @property
     def loss(self) -> float | None:
@@ -320,9 +323,7 @@ def _measured(records: Sequence[TrialRecord], estimates: DepthEstimates) -> dict
         "budget": spec.budget,
         "count": spec.count,
         "tokens": spec.horizon_tokens,
-        "flops_to_spend": spec.flops_to_spend,
-        "seconds_to_spend": spec.seconds_to_spend,
-        "horizon_unit": spec.horizon_unit,
+        "shared_spend": spec.shared_spend,
         "depths": estimates.depths,
         "noise": estimates.noise,
         "params_slope": estimates.params_slope,

@@ -1,9 +1,10 @@
 """Shapes of any size with the options of a known one, and the FLOPs that training on a token
 costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from math import log, sqrt
 
 from fathom.models.shape import Count, Shape
 
@@ -13,6 +14,23 @@ TOLERANCE = 0.005
 """Relative difference from a size up to which a shape has it."""
 WIDEST = 2**20
 """Largest width that is tried."""
+
+
+def with_scaled(shapes: Collection[Shape]) -> tuple[Shape, ...]:
+    """The shapes, and for each further depth to twice their deepest those of the nearest depth,
+    with the width that leaves `depth * d_model**2` as it is.
+
+    Such a shape keeps its heads: only its depth, width and `ff_ratio` are meant.
+    """
+    depths = {shape.depth for shape in shapes}
+    scaled = []
+    for depth in range(1, 2 * max(depths) + 1):
+        nearest = min(depths, key=lambda other: abs(log(other / depth)))
+        for near in (shape for shape in shapes if shape.depth == nearest != depth):
+            width = max(1, round(near.d_model * sqrt(nearest / depth)))
+            d_ff = round(near.ff_ratio * width)
+            scaled.append(replace(near, depth=depth, d_model=width, d_ff=d_ff))
+    return (*shapes, *scaled)
 
 
 def scaled_shape(template: Shape, params: float, depth: int, count: Count) -> Shape:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from fathom.models.spend import Coin
 from fathom.search.records import SEVERAL, TrialRecord
 
 
@@ -36,16 +37,16 @@ def spent_seconds(records: Sequence[TrialRecord]) -> SpentSeconds | None:
     """What the trials of a budget that trained to the end took; None where the study gives no
     seconds, or no such trial was timed."""
     whole = [r for r in records if r.loss is not None and r.tokens == r.spec.horizon_tokens]
-    asked = next((record.spec.seconds_to_spend for record in whole), None)
-    if asked is None:
+    asked = next((record.spec.spend for record in whole), None)
+    if asked is None or asked.coin is not Coin.SECONDS:
         return None
     seconds = [record.train_seconds for record in whole]
     return SpentSeconds(
-        asked=asked,
+        asked=asked.amount,
         devices=tuple(
             sorted({name for record in whole for name in record.device.split(SEVERAL) if name})
         ),
         trials=len(seconds),
         median=median(seconds),
-        worst=max(seconds, key=lambda time: abs(time - asked)),
+        worst=max(seconds, key=lambda time: abs(time - asked.amount)),
     )

@@ -13,6 +13,7 @@ from math import isfinite, sqrt
 import numpy as np
 
 from fathom.models.shape import Count
+from fathom.models.spend import Coin
 from fathom.search.analysis.depth_estimates import Array
 from fathom.search.analysis.law import Prediction, check_params, predict_by, usable
 from fathom.search.analysis.law_fit import (
@@ -27,8 +28,6 @@ from fathom.search.analysis.law_fit import (
 )
 from fathom.search.analysis.optimum import Optimum
 
-TOKENS = "tokens"
-"""What a horizon must count for a law over tokens; a table may have steps."""
 FEWEST_POINTS = 4
 """Three constants pass through any three best depths; the fourth is the first that can disagree."""
 LEAST_SPREAD = 0.25
@@ -103,7 +102,7 @@ class TokenLaw:
 def fit_token_law(optima: Sequence[Optimum]) -> TokenLaw | None:
     """The law through the best depths of several budgets at several horizons; None where these are
     too few, do not tell sizes and tokens apart, or are not counted in parameters and tokens."""
-    counted = [o for o in usable(optima) if o.count.of_parameters and o.horizon_unit == TOKENS]
+    counted = [o for o in usable(optima) if o.count.of_parameters and o.spend.coin is Coin.TOKENS]
     if len(counted) < FEWEST_POINTS:
         return None
     found = sized_depths(counted)

@@ -10,6 +10,7 @@ from math import ceil, log2
 import numpy as np
 from scipy.special import fdtrc, stdtrit
 
+from fathom.models.spend import Coin
 from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.curve_fit import points_of
 from fathom.search.analysis.depth_estimates import DepthEstimates
@@ -42,13 +43,27 @@ EDGE_SHARE = 0.25
 
 
 class Kind(StrEnum):
-    """The kinds of verdict; the last three say what to run next."""
+    """How far an answer can be relied on."""
 
     IDENTIFIED = "identified"
     PLATEAU = "plateau"
     EDGE = "edge"
     INSUFFICIENT = "insufficient"
     UNFINISHED = "unfinished"
+    BY_LAW = "by_law"
+    """Read off a law of other sizes; no budget has it, nor the two below."""
+    NO_ANSWER = "no_answer"
+    PLANNED = "planned"
+
+    @property
+    def settled(self) -> bool:
+        """True if the best depth is answered, so that nothing has to be trained."""
+        return self in (Kind.IDENTIFIED, Kind.PLATEAU)
+
+    @property
+    def decided(self) -> bool:
+        """True if the interval rules depths out: a settled answer, or an edge."""
+        return self.settled or self is Kind.EDGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,23 +303,31 @@ class OneValue:
     setting: str
 
 
+@dataclass(frozen=True, slots=True)
+class Larger:
+    """Raise the budget, or what a training spends."""
+
+    coin: Coin
+
+    @property
+    def name(self) -> str:
+        """Name in replies that programs read, such as `larger_or_more_flops`."""
+        return f"larger_or_{'longer' if self.coin is Coin.TOKENS else f'more_{self.coin.lower()}'}"
+
+
 class Advice(Enum):
     """Remedies that need no parameters."""
 
-    MORE_SEEDS = auto()
     MORE_DEPTHS = auto()
     TRAIN_TO_THE_END = auto()
     LOWER_LEARNING_RATE = auto()
     MORE_SHAPES = auto()
-    LARGER_OR_LONGER = auto()
-    LARGER_OR_MORE_FLOPS = auto()
-    LARGER_OR_MORE_SECONDS = auto()
     RESUME = auto()
     NAME_SETTINGS = auto()
     SAME_TOKENS = auto()
 
 
-Remedy = Seeds | MoreTokens | Depths | TheseDepths | OneValue | Keys | NoRemedy | Advice
+Remedy = Seeds | MoreTokens | Depths | TheseDepths | OneValue | Larger | Keys | NoRemedy | Advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,7 +507,7 @@ def _flat_or_noisy(estimates: DepthEstimates, flat: FlatRange) -> Verdict:
 def _edge_below(records: Sequence[TrialRecord], end: int, least: int) -> Verdict:
     """An edge at the shallowest tested depth."""
     if end <= least:
-        return Verdict(Kind.EDGE, NothingShallower(end), Advice.LARGER_OR_LONGER)
+        return Verdict(Kind.EDGE, NothingShallower(end), Larger(records[0].spec.spend.coin))
     beyond = [record for record in records if record.spec.shape.depth < end]
     remedy = Depths(max(least, end // 4), 2 * end)
     return _none_finished(beyond, end) or Verdict(Kind.EDGE, BestAtEnd(end, deeper=False), remedy)

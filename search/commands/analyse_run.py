@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fathom.search.conclusion.conclude import conclude
+from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.formatting import printable
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.preflight import load_run
+from fathom.search.study.runs import StudyRun, runs_of
 from fathom.search.tables.analysis import Analysis, TableQuestion
 
 
@@ -23,16 +23,8 @@ def answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Anal
             f"`--by` are for tables, and {path} is a run folder, whose study says them; drop them, "
             f"or analyse {path / 'tables/trials.csv'}"
         )
-    folder, config = load_run(path)
-    past = read_run(folder, config)
-    records = past.ended
-    found = conclude(
-        records,
-        config,
-        unfinished=past.unfinished(config.budgets),
-        resume=folder.resume_command,
-        noise=question.noise,
-    )
+    findings = tuple(_conclude(run, question.noise) for run in runs_of(path) if run.began)
+    records = [record for found in findings for record in found.records]
     return Analysis(
         label=printable(str(path)),
         rows=len(records),
@@ -41,5 +33,10 @@ def answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Anal
         shapes=len({record.spec.shape for record in records}),
         notes=(),
         noise=question.noise,
-        findings=(found,),
+        findings=findings,
     )
+
+
+def _conclude(run: StudyRun, noise: float | None) -> Conclusion:
+    """The conclusion of one run; `noise` between seeds in nats, where it is stated."""
+    return conclude_run(run.folder, run.config, read_run(run.folder, run.config), noise)

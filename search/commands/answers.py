@@ -14,7 +14,7 @@ from fathom.search.commands.arguments import (
     Runs,
     Trust,
 )
-from fathom.search.commands.output import command_again, print_json, print_reply
+from fathom.search.commands.output import command_again, print_reply
 
 if TYPE_CHECKING:
     from fathom.search.export.best import BestShape
@@ -135,6 +135,7 @@ def compare(
         Path | None,
         typer.Option(help="Folder for a page with these tables and a figure of each study."),
     ] = None,
+    horizon: HorizonOption = None,
     as_json: Json = False,
 ) -> None:
     """Compare studies of other data, training, tokens or splits: is the best depth the same?
@@ -147,7 +148,7 @@ def compare(
     from fathom.search.commands import compare as comparing
     from fathom.search.conclusion.comparison import compare_runs
 
-    found = compare_runs(runs)
+    found = compare_runs(runs, horizon)
     place = None
     if report is not None:
         from fathom.search.report.comparison import write_comparison
@@ -184,6 +185,7 @@ def predict(
         list[str] | None,
         typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: blocks=depth."),
     ] = None,
+    horizon: HorizonOption = None,
     as_json: Json = False,
 ) -> None:
     """Say how deep a model of some size should be, by a published law or a run's own.
@@ -193,7 +195,12 @@ def predict(
     the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
     """
     from fathom.search.commands import predict as predictions
+    from fathom.search.contract.reply import Reply
 
+    if horizon is not None:
+        from fathom.search.study.runs import one_run
+
+        law = str(one_run(Path(law), horizon).folder.path)
     _check_predict(ladder, params=params, tokens=tokens, doubling=doubling, maps=maps)
     if ladder:
         from rich.console import Console
@@ -202,19 +209,19 @@ def predict(
 
         found = checking.check_ladder(ladder, law, doubling, maps or ())
         if as_json:
-            print_json(found.as_json)
+            print_reply(Reply(command="predict", ladder=found))
         else:
             checking.print_ladder(found, Console())
     elif params is None:
         table = predictions.predict_table(law)
         if as_json:
-            print_json(table)
+            print_reply(Reply(command="predict", law_table=table))
         else:
             predictions.print_table(table)
     else:
         answer = predictions.predict_size(params, law, tokens)
         if as_json:
-            print_json(answer.as_json)
+            print_reply(Reply(command="predict", size=answer))
         else:
             predictions.print_prediction(answer)
 

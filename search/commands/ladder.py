@@ -1,17 +1,14 @@
 """A ladder of models beside a law: which rung is off because of its shape, and by how much."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from math import isfinite, log
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from fathom.models.shape import Count
 from fathom.search.analysis.ladder_check import (
     BEYOND,
-    CheckedRung,
     LadderRung,
     bend,
     check_rung,
@@ -19,7 +16,7 @@ from fathom.search.analysis.ladder_check import (
 )
 from fathom.search.analysis.law import predictions
 from fathom.search.conclusion.law_at import law_at
-from fathom.search.conclusion.named_law import NamedLaw
+from fathom.search.contract.reply import StatedLadder, StatedRung
 from fathom.search.formatting import rounded_count
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.study.file.errors import ConfigError
@@ -31,45 +28,9 @@ LEAST = ("95 %", "standing")
 """Columns that a narrow terminal leaves out, the first one first."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedLadder:
-    """A ladder beside a law."""
-
-    law: NamedLaw
-    rungs: tuple[CheckedRung, ...]
-
-    @property
-    def bend(self) -> float | None:
-        """Nats by which a line through the ladder lies too high at `BEYOND` times its largest."""
-        return bend(self.rungs)
-
-    @property
-    def by_law(self) -> list[LadderRung | None]:
-        """The ladder at the law's depths."""
-        return ladder_by_law(self.rungs)
-
-    @property
-    def as_json(self) -> dict[str, Any]:
-        """Values for programs."""
-        return {
-            "law": self.law.name,
-            "count": self.law.count.value,
-            "rungs": [
-                asdict(each)
-                | {
-                    "prediction": each.prediction and each.prediction.as_json,
-                    "off": each.is_off,
-                    "instead": asdict(instead) if instead else None,
-                }
-                for each, instead in zip(self.rungs, self.by_law, strict=True)
-            ],
-            "bend": self.bend,
-        }
-
-
 def check_ladder(
     files: Sequence[Path], law: str, doubling: float | None, maps: Sequence[str]
-) -> CheckedLadder:
+) -> StatedLadder:
     """Each rung of a ladder beside a law: `levine2020`, a run folder, or the JSON of an analysis.
 
     Raises:
@@ -96,21 +57,23 @@ def check_ladder(
             )
         prediction = next(predictions(found.law, [rung.params], rung.tokens), None)
         checked.append(check_rung(rung, prediction, curvature))
-    return CheckedLadder(law=found, rungs=tuple(checked))
+    pairs = zip(checked, ladder_by_law(checked), strict=True)
+    rungs = (StatedRung.model_validate(e).model_copy(update={"instead": i}) for e, i in pairs)
+    return StatedLadder(law=found.name, count=found.count, rungs=tuple(rungs), bend=bend(checked))
 
 
-def print_ladder(ladder: CheckedLadder, console: Console) -> None:
+def print_ladder(ladder: StatedLadder, console: Console) -> None:
     """Prints each rung, which ones are off, and how far a line through the ladder bends."""
-    unit = ladder.law.count.unit_in_full
-    table = empty_table(f"A ladder by {ladder.law.name} ({unit})", HEADS, LEAST)
-    for each, instead in zip(ladder.rungs, ladder.by_law, strict=True):
-        table.add_row(*_cells(each, instead))
+    unit = Count(ladder.count).unit_in_full
+    table = empty_table(f"A ladder by {ladder.law} ({unit})", HEADS, LEAST)
+    for each in ladder.rungs:
+        table.add_row(*_cells(each))
     console.print(table)
     for line in sentences(ladder):
         print_whole(line, console)
 
 
-def _cells(each: CheckedRung, instead: LadderRung | None) -> tuple[str, ...]:
+def _cells(each: StatedRung) -> tuple[str, ...]:
     found = each.prediction
     interval = found.interval if found else None
     star = "*" if found and found.extrapolated else ""
@@ -122,7 +85,7 @@ def _cells(each: CheckedRung, instead: LadderRung | None) -> tuple[str, ...]:
         f"{interval[0]:.1f}-{interval[1]:.1f}" if interval else "-",
         "-" if each.cost is None else f"{each.cost:.4f}",
         _standing(each),
-        _shape(instead) if instead else "-",
+        _shape(each.instead) if each.instead else "-",
     )
 
 
@@ -130,7 +93,7 @@ def _shape(rung: LadderRung) -> str:
     return f"{rung.depth} x {rung.d_model}" if rung.d_model else str(rung.depth)
 
 
-def _standing(each: CheckedRung) -> str:
+def _standing(each: StatedRung) -> str:
     if each.factor is None:
         return "no depth by the law"
     if not each.is_off:
@@ -138,7 +101,7 @@ def _standing(each: CheckedRung) -> str:
     return f"too {'deep' if each.factor > 1 else 'shallow'}"
 
 
-def sentences(ladder: CheckedLadder) -> list[str]:
+def sentences(ladder: StatedLadder) -> list[str]:
     """Which rungs are off, by how much, and how far a line through all of them bends."""
     lines = [_off_text(each) for each in ladder.rungs if each.is_off]
     if not lines:
@@ -160,7 +123,7 @@ def sentences(ladder: CheckedLadder) -> list[str]:
     return lines
 
 
-def _off_text(each: CheckedRung) -> str:
+def _off_text(each: StatedRung) -> str:
     assert each.factor is not None, "a rung that is off has a depth by the law"
     times = max(each.factor, 1 / each.factor)
     cost = ""

@@ -15,18 +15,17 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
-from fathom.search.horizons.answers import answers_of, answers_page
-from fathom.search.horizons.folders import read_horizons
 from fathom.search.report.latency import kept_latency
 from fathom.search.report.page import Live, page
 from fathom.search.report.text import counted
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, is_in_use
 from fathom.search.scheduling.journal import read_run
-from fathom.search.study.preflight import load_folder, load_run
+from fathom.search.study.runs import runs_of
 from fathom.search.study.store_uri import TrackingError, is_server
 from fathom.search.tracking.artifacts import strange_store
 from fathom.search.tracking.key import REFUSAL, UNSEEN, Key
+from fathom.search.tracking.publishing import study_result
 from fathom.search.tracking.ui import (
     HOST,
     open_ui,
@@ -143,9 +142,10 @@ class _Reports:
 
     def _page(self, name: str, stamp: str) -> str:
         path = self._paths()[name]
-        if read_horizons(path):
-            return answers_page(answers_of(*load_folder(path)), "../{}/")
-        folder, config = load_run(path)
+        run, *others = runs_of(path)
+        if others:
+            return study_result(path).page("../{}/")
+        folder, config = run.folder, run.config
         running = is_in_use(folder)
         past = read_run(folder, config)
         conclusion = conclude_run(folder, config, past)

@@ -1,17 +1,11 @@
 """Output that several commands share: JSON, and how to resume after an interruption."""
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from fathom.search.contract.reply import Reply
-
-
-def print_json(value: object) -> None:
-    """Prints a value as JSON."""
-    print(json.dumps(value, indent=2))
 
 
 def print_reply(reply: "Reply") -> None:

@@ -4,31 +4,43 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
+from fathom.models.spend import Coin
 from fathom.search.formatting import format_bytes, format_seconds, ranges, rounded_count
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.study.hardware.machine import Machine
-from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.plan import (
-    BudgetPlan,
-    Rung,
-    device_hours,
-    largest_state,
-    listed_sizes,
-    search_disk,
-    search_hours,
-)
+from fathom.search.study.planning.advice import RunPlan
+from fathom.search.study.planning.horizons import horizon_words
+from fathom.search.study.planning.plan import BudgetPlan, Rung, largest_state, listed_sizes
+
+
+def print_plans(
+    study: str, runs: Sequence[RunPlan], console: Console, *, price: float | None, with_shapes: bool
+) -> None:
+    """Prints the plan of each run of a study, and the sums of several."""
+    for run in runs:
+        shapes = with_shapes and run is runs[0]  # they are the same at every horizon
+        print_plan(run, console, price=price, with_shapes=shapes)
+        if len(runs) > 1:
+            console.print()
+    if len(runs) > 1:
+        _print_sums(study, runs, console)
+
+
+def _print_sums(study: str, runs: Sequence[RunPlan], console: Console) -> None:
+    table = empty_table(f"{study}: all horizons", ("horizon", "tokens", "time"))
+    rows = [(horizon_words(run.config), run.tokens, run.hours) for run in runs]
+    rows.append(("all", sum(run.tokens for run in runs), sum(run.hours for run in runs)))
+    for label, tokens, hours in rows:
+        table.add_row(label, rounded_count(tokens), format_seconds(3600 * hours))
+    console.print(table)
+    disk = format_bytes(max(run.disk for run in runs))
+    console.print(f"checkpoints of all horizons take up to {disk} of disk", highlight=False)
 
 
 def print_plan(
-    config: StudyConfig,
-    plans: Sequence[BudgetPlan],
-    machine: Machine,
-    console: Console,
-    *,
-    price: float | None = None,
-    with_shapes: bool = False,
+    run: RunPlan, console: Console, *, price: float | None = None, with_shapes: bool = False
 ) -> None:
-    """Prints the plan as tables."""
+    """Prints the plan of one run as tables."""
+    config, plans, machine = run.config, run.budgets, run.machine
     table = empty_table(
         f"{config.study}: {config.count.unit_in_full}",
         ("budget", "shapes", "depths", "worst error", "trials", "tokens each", "FLOPs", "time"),
@@ -52,14 +64,14 @@ def print_plan(
     for plan in plans if config.train.command is None else ():
         line = f"{plan.budget.label}: {plan.step.text(machine.memory)}"
         console.print(line, style="" if plan.step.enough else "yellow", highlight=False)
-    total = format_seconds(3600 * search_hours(plans, machine))
+    total = format_seconds(3600 * run.hours)
     start = format_seconds(machine.start_seconds)
     text = f"about {total} in all, {start} of it to start and to report, on {machine.description}"
     console.print(text, highlight=False)
-    hours = device_hours(plans, machine)
+    hours = run.device_hours
     cost = "" if price is None else f": {price * hours:,.2f} at {price:g} an hour"
     console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)
-    disk = format_bytes(search_disk(config, plans, machine.slots))
+    disk = format_bytes(run.disk)
     copy = format_bytes(largest_state(config, plans))
     copied = f"; a trial keeps {copy} or more in its machine's memory, to save from"
     text = f"its checkpoints take up to {disk} of disk{copied * (machine.device == 'GPU')}"
@@ -80,9 +92,10 @@ def _stopping(plan: BudgetPlan) -> str:
 
 
 def _rung_text(plan: BudgetPlan, rung: Rung) -> str:
-    if plan.budget.unit == "tokens":
+    coin = plan.budget.spend.coin
+    if coin is Coin.TOKENS:
         return f"{rounded_count(rung.tokens)} tokens"
-    return f"{100 * rung.tokens / plan.budget.tokens:.3g}% of the {plan.budget.unit}"
+    return f"{100 * rung.tokens / plan.budget.tokens:.3g}% of the {coin}"
 
 
 def _tokens_each(plan: BudgetPlan) -> str:

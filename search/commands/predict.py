@@ -1,19 +1,18 @@
 """Predictions of a published law or of a run's law: for one size, or a table of sizes."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from fathom.search.analysis.law import DepthLaw, Prediction, predictions, usable
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE
 from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.named_law import PUBLISHED, NamedLaw
+from fathom.search.contract.reply import BudgetByLaw, LawTable, PublishedSize, SizeAnswer
 from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import (
@@ -26,37 +25,10 @@ from fathom.search.report.text import (
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
 
-Row = dict[str, Any]
-"""A row of a table of predictions, as JSON has it; without the keys of `Prediction` if the law has
-no depth of at least 1 at this size."""
 MOST_LAYERS = 10_000
 """Layers beyond which the end of an interval is printed as `over 10,000`."""
 USELESS = 10
 """Factor between the ends of an interval from which on it is said to say next to nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeAnswer:
-    """The best depth for a size by a law, and by the null laws beside it."""
-
-    prediction: Prediction
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """Law of a run's own -> its probability; empty for another law."""
-    null_laws: tuple[Prediction, ...] = ()
-    """Predictions of the null laws that have a depth at this size; none beside a published law."""
-    note: str = ""
-    """How well the law and the null laws predict left-out budgets; empty for a published law."""
-
-    @property
-    def as_json(self) -> dict[str, Any]:
-        """The prediction, with `weights`, `null_laws` and their `note` where it is by a run's own
-        laws."""
-        beside = {
-            "weights": dict(self.weights),
-            "null_laws": [found.as_json for found in self.null_laws],
-            "note": self.note,
-        }
-        return self.prediction.as_json | (beside if self.note else {})
 
 
 def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer:
@@ -102,7 +74,7 @@ def _over_sizes(law: str) -> NamedLaw:
     found = PUBLISHED if law == LEVINE else _named(law)
     if found.over_tokens:
         raise ConfigError(
-            f"`--law {law}` has several horizons: give --tokens, or name the folder of one horizon"
+            f"`--law {law}` has several horizons: give --tokens, or choose one with --horizon"
         )
     return found
 
@@ -118,24 +90,26 @@ def _note(law: DepthLaw, null_laws: Sequence[NullLaw] = ()) -> str:
     return ""
 
 
-def predict_table(law: str) -> dict[str, Any]:
-    """The table as JSON, `rows` and a `note`: for the sizes of GPT-3 by `levine2020`, or for a
-    run's budgets by its own law and the null laws.
+def predict_table(law: str) -> LawTable:
+    """The law at several sizes: those of GPT-3 for `levine2020`, or a run's budgets for its own law
+    and the null laws.
 
     Raises:
         ConfigError: when the run has no law.
     """
     found = _over_sizes(law)
     if not found.optima:
-        rows = [
-            {"model": size.name, "trained_depth": size.depth, "trained_d_model": size.d_model}
-            | found.law.predict(size.params).as_json
+        published = (
+            PublishedSize(
+                model=size.name, trained_depth=size.depth, trained_d_model=size.d_model,
+                prediction=found.law.predict(size.params),
+            )
             for size in GPT3
-        ]
-        return {"rows": rows, "note": TRILLION_NOTE}
+        )  # fmt: skip
+        return LawTable(published=tuple(published), note=TRILLION_NOTE)
     used, null_laws = usable(found.optima), fit_null_laws(found.optima)
-    rows = [_budget_row(o, found.law, null_laws, is_used=o in used) for o in found.optima]
-    return {"rows": rows, "note": _note(found.law, null_laws)}
+    rows = (_budget_row(o, found.law, null_laws, is_used=o in used) for o in found.optima)
+    return LawTable(budgets=tuple(rows), note=_note(found.law, null_laws))
 
 
 def print_prediction(answer: SizeAnswer) -> None:
@@ -186,57 +160,57 @@ def _too_wide(prediction: Prediction) -> str:
     )
 
 
-def print_table(table: dict[str, Any]) -> None:
+def print_table(table: LawTable) -> None:
     """Prints the table and explains its marks."""
-    rows, note = table["rows"], table["note"]
-    published = "model" in rows[0]
-    tables = [_published_table(rows)] if published else [_budget_table(rows), _null_table(rows)]
+    found = [*(r.prediction for r in table.published), *(r.prediction for r in table.budgets)]
+    tables = [_published_table(table.published)] if table.published else []
+    tables += [_budget_table(table.budgets), _null_table(table.budgets)] if table.budgets else []
     for shown in tables:
         Console().print(shown)
-    print(note)
-    if any(row.get("extrapolated") for row in rows):
+    print(table.note)
+    if any(each and each.extrapolated for each in found):
         print("* outside the sizes that the law was fitted on")
 
 
 def _budget_row(
     optimum: Optimum, law: DepthLaw, null_laws: Sequence[NullLaw], *, is_used: bool
-) -> Row:
+) -> BudgetByLaw:
     size = [optimum.budget]
     null_depths = {said.law: said.depth for null in null_laws for said in predictions(null, size)}
-    row: Row = {
-        "budget": optimum.budget,
-        "measured_depth": optimum.optimal_depth,
-        "measured_interval": optimum.interval if isinstance(optimum, Located) else None,
-        "verdict": optimum.kind.value,
-        "fitted": is_used,
-        "null_laws": {null.name: null_depths.get(null.name) for null in null_laws},
-    }
-    for said in predictions(law, size):
-        row |= said.as_json
-    return row
+    return BudgetByLaw(
+        budget=optimum.budget,
+        measured_depth=optimum.optimal_depth,
+        measured_interval=optimum.interval,
+        verdict=optimum.kind,
+        fitted=is_used,
+        null_laws={null.name: null_depths.get(null.name) for null in null_laws},
+        prediction=next(predictions(law, size), None),
+    )
 
 
-def _published_table(rows: Sequence[Row]) -> Table:
+def _published_table(rows: Sequence[PublishedSize]) -> Table:
     heads = ("GPT-3", "trained L, d", "N = 12 L d^2", "depth", "d_model")
     table = empty_table("Sizes of GPT-3 by Levine et al. 2020", heads)
     for row in rows:
-        was = f"{row['trained_depth']}, {row['trained_d_model']}" if row["trained_depth"] else "-"
-        table.add_row(row["model"], was, format_count(row["params"]), *_depth_and_width(row))
+        was = f"{row.trained_depth}, {row.trained_d_model}" if row.trained_depth else "-"
+        size = format_count(row.prediction.params)
+        table.add_row(row.model, was, size, *_depth_and_width(row.prediction))
     return table
 
 
-def _budget_table(rows: Sequence[Row]) -> Table:
-    law = next((row["law"] for row in rows if "law" in row), "")
+def _budget_table(rows: Sequence[BudgetByLaw]) -> Table:
+    law = next((row.prediction.law for row in rows if row.prediction), "")
     heads = ("budget", "measured", "95 %", "verdict", "by law", "95 %", "d_model")
     table = empty_table(f"Budgets of the run, and {law_words(law)}", heads)
     for row in rows:
-        measured, predicted = row["measured_interval"], row.get("interval")
-        depth, width = _depth_and_width(row)
+        measured = row.measured_interval
+        predicted = row.prediction.interval if row.prediction else None
+        depth, width = _depth_and_width(row.prediction)
         table.add_row(
-            format_count(row["budget"]),
-            str(row["measured_depth"] or "-"),
+            format_count(row.budget),
+            str(row.measured_depth or "-"),
             "{}-{}".format(*measured) if measured else "-",
-            row["verdict"] if row["fitted"] else f"{row['verdict']}, not fitted",
+            row.verdict if row.fitted else f"{row.verdict}, not fitted",
             depth,
             "{:.1f}-{:.1f}".format(*predicted) if predicted else "-",
             width,
@@ -244,17 +218,16 @@ def _budget_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _null_table(rows: Sequence[Row]) -> Table:
-    heads = ("law", *(format_count(row["budget"]) for row in rows))
+def _null_table(rows: Sequence[BudgetByLaw]) -> Table:
+    heads = ("law", *(format_count(row.budget) for row in rows))
     table = empty_table("Depths by laws with one constant", heads)
-    for name in rows[0]["null_laws"]:
-        depths = [row["null_laws"][name] for row in rows]
+    for name in rows[0].null_laws:
+        depths = [row.null_laws[name] for row in rows]
         table.add_row(name, *("-" if depth is None else f"{depth:.1f}" for depth in depths))
     return table
 
 
-def _depth_and_width(row: Row) -> tuple[str, str]:
-    if "depth" not in row:
+def _depth_and_width(found: Prediction | None) -> tuple[str, str]:
+    if found is None:
         return "-", "-"
-    star = "*" if row["extrapolated"] else ""
-    return f"{row['depth']:.1f}{star}", f"{row['d_model']:.0f}"
+    return f"{found.depth:.1f}{'*' if found.extrapolated else ''}", f"{found.d_model:.0f}"

@@ -11,11 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from fathom.search.analysis.optimum import find_optima
-from fathom.search.conclusion.conclude import conclude
+from fathom.search.conclusion.conclude import conclude_run
 from fathom.search.contract.reply import Reply, RunProgress, StatedAnswer
 from fathom.search.contract.studies import study_answers
 from fathom.search.formatting import format_count, format_seconds, shell_command, visible
-from fathom.search.horizons.folders import read_horizons
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.terminal.tables import empty_table, print_whole
@@ -25,7 +24,8 @@ from fathom.search.scheduling.journal import Past, read_run
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
-from fathom.search.study.preflight import load_run
+from fathom.search.study.planning.horizons import horizon_name
+from fathom.search.study.runs import StudyRun, runs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,12 @@ class RunStatus:
         return [size for size in self.config.budgets if size not in unfinished]
 
     @property
-    def state(self) -> Literal["running", "done", "unfinished"]:
-        """`running`, `done` or `unfinished`."""
+    def state(self) -> Literal["running", "done", "unfinished", "not begun"]:
+        """`running`, `done`, `unfinished`, or `not begun` of a horizon whose turn comes later."""
         if self.running:
             return "running"
+        if not self.folder.config.exists():
+            return "not begun"
         return "done" if len(self.settled) == len(self.config.budgets) else "unfinished"
 
     @property
@@ -77,24 +79,34 @@ class RunStatus:
         }
 
     @property
-    def idle_seconds(self) -> float:
-        """Seconds since anything was written of a trial."""
+    def idle_seconds(self) -> float | None:
+        """Seconds since anything was written of a trial; None before the search has begun."""
         files = (self.folder.records, self.folder.journal, self.folder.config)
-        return max(0.0, time.time() - max(f.stat().st_mtime for f in files if f.exists()))
+        written = [file.stat().st_mtime for file in files if file.exists()]
+        return max(0.0, time.time() - max(written)) if written else None
+
+    @property
+    def idle_text(self) -> str:
+        """When anything was written of a trial, such as `3 min ago`."""
+        return "never" if self.idle_seconds is None else f"{format_seconds(self.idle_seconds)} ago"
 
 
-def status_of(path: Path) -> RunStatus:
-    """The progress of the search in a run folder.
+def status_of(run: StudyRun) -> RunStatus:
+    """The progress of a run.
 
     Raises:
-        ValueError: if it is not a run folder, or its files are damaged.
+        ValueError: if its files are damaged.
     """
-    folder, config = load_run(path)
-    return RunStatus(folder, config, read_run(folder, config), is_in_use(folder))
+    past = read_run(run.folder, run.config)
+    return RunStatus(run.folder, run.config, past, is_in_use(run.folder))
 
 
 def print_status(status: RunStatus, console: Console) -> None:
     """Prints a row for each budget, the trials under way, and what to type next."""
+    if status.state == "not begun":
+        begin = status.folder.resume_command
+        print_whole(f"{status.config.study}: not begun; to begin it:\n  {begin}", console)
+        return
     title = f"{status.config.study}: {status.state}"
     headings = ("budget", "state", "explored", "confirmed", "running", "depth so far", "verdict")
     table = empty_table(title, headings)
@@ -103,9 +115,8 @@ def print_status(status: RunStatus, console: Console) -> None:
     console.print(table)
     for record in status.past.running.records.values():
         console.print(_trial_line(record, running=status.running), highlight=False)
-    idle = format_seconds(status.idle_seconds)
     folder = status.folder
-    last = f"last written {idle} ago"
+    last = f"last written {status.idle_text}"
     if status.running:
         left = time_left_text(status.time_left)
         console.print(f"{last}; the search is running, {left}", highlight=False)
@@ -116,13 +127,13 @@ def print_status(status: RunStatus, console: Console) -> None:
         print_whole(f"{last}; to resume it:\n  {folder.resume_command}", console)
 
 
-def run_of(status: RunStatus, horizon: str | None = None) -> RunProgress:
+def run_of(status: RunStatus) -> RunProgress:
     """How far a search is, in the form that programs read."""
     left = status.time_left
     return RunProgress(
         study=status.config.study,
         folder=str(status.folder.path),
-        horizon=horizon,
+        horizon=horizon_name(status.config),
         state=status.state,
         budgets=len(status.config.budgets),
         settled_budgets=tuple(status.settled),
@@ -133,20 +144,14 @@ def run_of(status: RunStatus, horizon: str | None = None) -> RunProgress:
     )
 
 
-def status_answers(status: RunStatus, horizon: str | None = None) -> tuple[StatedAnswer, ...]:
+def status_answers(status: RunStatus) -> tuple[StatedAnswer, ...]:
     """The answers of a search so far, as its report has them."""
-    config, past = status.config, status.past
-    conclusion = conclude(
-        past.ended,
-        config,
-        unfinished=past.unfinished(config.budgets),
-        resume=status.folder.resume_command,
-    )
-    return study_answers(conclusion, status.folder.path, horizon)
+    conclusion = conclude_run(status.folder, status.config, status.past)
+    return study_answers(conclusion, status.folder.path, horizon_name(status.config))
 
 
 def status_reply(found: Sequence[RunStatus], problems: Sequence[str] = ()) -> Reply:
-    """The reply on some run folders; `problems` are sentences on others that can't be read."""
+    """The reply on some runs; `problems` are sentences on folders that can't be read."""
     return Reply(
         command="status",
         answers=tuple(answer for status in found for answer in status_answers(status)),
@@ -165,7 +170,8 @@ def all_runs_reply(runs: Path) -> Reply:
 
 
 def all_runs(runs: Path) -> Iterator[RunStatus | tuple[Path, str]]:
-    """The status of each run folder in a folder, or its path and what is wrong with it.
+    """The status of each run in a folder of run folders, or the path of a folder that can't be
+    read and what is wrong with it.
 
     Raises:
         ConfigError: if there is no such folder.
@@ -175,24 +181,22 @@ def all_runs(runs: Path) -> Iterator[RunStatus | tuple[Path, str]]:
     for path in sorted(runs.iterdir()):
         if RunFolder(path).config.is_file():
             try:
-                begun = [each.folder.path for each in read_horizons(path) if each.began]
-                yield from map(status_of, begun or [path])
+                yield from map(status_of, runs_of(path))
             except (ConfigError, RunFolderError, DamagedFileError) as error:
                 yield path, str(error)
 
 
 def print_runs(runs: Path, console: Console) -> None:
-    """Prints a row for each run folder in a folder."""
+    """Prints a row for each run in a folder of run folders."""
     headings = ("run", "state", "budgets settled", "trials ended", "time left", "last written")
     table = empty_table("", headings)
     problems = []
     for run in all_runs(runs):
         if isinstance(run, RunStatus):
             settled = f"{len(run.settled)} of {len(run.config.budgets)}"
-            idle = f"{format_seconds(run.idle_seconds)} ago"
             ended = str(len(run.past.ended))
             left = time_left_text(run.time_left) if run.running else ""
-            table.add_row(_path(run.folder.path), run.state, settled, ended, left, idle)
+            table.add_row(_path(run.folder.path), run.state, settled, ended, left, run.idle_text)
         else:
             table.add_row(_path(run[0]), "unreadable", "", "", "", "")
             problems.append(run[1])

@@ -15,6 +15,7 @@ import typer
 from fathom.models.shape import Count
 from fathom.search.commands.arguments import (
     ExitVerdict,
+    HorizonOption,
     Json,
     Overrides,
     RunPath,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from fathom.search.commands.ask.question import Question
     from fathom.search.study.keys.config import StudyConfig
     from fathom.search.study.preflight import Cap, ReadyStudy
-    from fathom.search.tracking.publishing import RunResult
+    from fathom.search.tracking.publishing import RunResult, StudyResult
 
 
 def run(
@@ -68,42 +69,31 @@ def run(
     console, began = Console(stderr=as_json), time.monotonic()
     cap = _cap(max_cost, price)
     config = _read(study, overrides, console, trust=trust)
-    if config.horizons:
-        from fathom.search.commands.horizons import prepare_horizons, run_horizons
-
-        prepared = prepare_horizons(config, study, overrides, runs, trust=trust)
-        try:
-            run_horizons(
-                prepared, console, extend=extend, max_hours=max_hours, cap=cap, as_json=as_json,
-                exit_verdict=exit_verdict,
-            )  # fmt: skip
-        except KeyboardInterrupt as interrupt:
-            exit_interrupted(interrupt)
-        return
     ready = _prepare(config, study, overrides, runs, console, trust=trust)
     try:
         ready = replace(ready, max_hours=max_hours, cap=cap)
         result = _search(ready, console, extend=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
-    _print_run(result, runs, time.monotonic() - began, console)
+    _print_end(result, runs, time.monotonic() - began, console)
     _reply(result, as_json=as_json, exit_verdict=exit_verdict)
 
 
-def _reply(result: "RunResult", *, as_json: bool, exit_verdict: bool) -> None:
-    """Prints the answer of a run as JSON, and exits by its verdict, where that is asked for.
+def _reply(result: "StudyResult", *, as_json: bool, exit_verdict: bool) -> None:
+    """Prints the answers of a study as JSON, and exits by its verdict, where that is asked for.
 
-    Exits with 1 where no trial finished.
+    Exits with 1 where no trial of a run finished.
     """
     from fathom.search.contract.studies import study_reply
 
-    told = partial(study_reply, "run", result.conclusion, result.folder.path)
+    told = partial(study_reply, "run", result.runs)
     if as_json:
         print_reply(told())
-    answered = any(optimum.lowest_depth for optimum in result.conclusion.optima)
-    if not (answered or result.conclusion.unfinished):
-        print(f"fathom: no trial finished; {result.folder.records} says why", file=sys.stderr)
-        sys.exit(1)
+    for run in result.runs:
+        answered = any(optimum.lowest_depth for optimum in run.conclusion.optima)
+        if not (answered or run.conclusion.unfinished):
+            print(f"fathom: no trial finished; {run.folder.records} says why", file=sys.stderr)
+            sys.exit(1)
     if exit_verdict:
         exit_by_verdict(told())
 
@@ -124,31 +114,49 @@ def _cap(cost: float | None, price: float | None) -> "Cap | None":
     return Cap(cost, price)
 
 
-def _print_run(result: "RunResult", runs: Path, seconds: float, console: "Console") -> None:
-    """Prints the answer of a run, its files, what to type next, and the time that it took."""
+def _print_run(result: "RunResult", console: "Console") -> None:
+    """Prints the answer of one run."""
+    from fathom.search.report.terminal.answer_tables import print_conclusion
+    from fathom.search.scheduling.extend import waits, warnings
+
+    audits = result.conclusion.audits
+    print_conclusion(result.conclusion, console)
+    for line in waits(audits):
+        console.print(line, highlight=False)
+    for line in warnings(audits, command_again()):
+        console.print(line, style="yellow", highlight=False)
+
+
+def _print_end(result: "StudyResult", runs: Path, seconds: float, console: "Console") -> None:
+    """Prints the answers of several runs beside each other, the files of a study, what to type
+    next, and the time that its search took."""
     from rich.text import Text
 
     from fathom.search.cluster.early_end import spent_seconds
     from fathom.search.formatting import format_seconds, shell_command
-    from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
+    from fathom.search.report.terminal.answer_tables import print_next
     from fathom.search.report.terminal.tables import print_whole
-    from fathom.search.report.text import next_steps
-    from fathom.search.scheduling.extend import waits, warnings
 
-    folder, conclusion = result.folder, result.conclusion
-    print_conclusion(conclusion, console)
-    for line in waits(conclusion.audits):
-        console.print(line, highlight=False)
-    for line in warnings(conclusion.audits, command_again()):
-        console.print(line, style="yellow", highlight=False)
-    whole = spent_seconds(folder)
+    folder = result.folder
+    _print_together(result, console)
+    whole = sum(spent_seconds(run.folder) for run in result.runs)
     all_runs = f", {format_seconds(whole)} with earlier runs" if whole > 1.1 * seconds else ""
     print_whole(f"\nTook        {format_seconds(seconds)}{all_runs}", console)
     page = (str(folder.report), f"link {folder.report.absolute().as_uri()}")
     console.print(Text.assemble("Report      ", page), soft_wrap=True, highlight=False)
     print_whole(f"Shapes      {folder.best}", console)
     print_whole(f"Browse      {shell_command('fathom', 'ui', '--runs', runs)}", console)
-    print_next(next_steps(conclusion, str(folder.path)), console)
+    print_next(result.next_steps, console)
+
+
+def _print_together(result: "StudyResult", console: "Console") -> None:
+    """Prints the answers of the horizons of a study beside each other, if it has several."""
+    from fathom.search.report.terminal.answer_tables import print_horizons
+    from fathom.search.report.terminal.tables import print_text
+
+    if result.config.horizons:
+        print_horizons(result.config.study, result.conclusions, console)
+        print_text(result.law_sentence, console)
 
 
 def _read(
@@ -190,17 +198,18 @@ def _prepare(
 
         with placed(study, overrides):
             check_sampler(config)
-            return replace(check_ready(config, runs), trust=trust)
+            return check_ready(config, runs, trust=trust)
 
 
-def _search(ready: "ReadyStudy", console: "Console", *, extend: bool) -> "RunResult":
-    """Searches a checked study; Ray starts while PyTorch is imported."""
+def _search(ready: "ReadyStudy", console: "Console", *, extend: bool) -> "StudyResult":
+    """Searches a checked study, and prints the answer of each run; Ray starts while PyTorch is
+    imported."""
     from fathom.search.report.terminal.steps import Steps
     from fathom.search.run_folder import locked
 
     with locked(ready.folder), Steps(console) as steps:
         steps.begin(f"Study {ready.config.study}")
-        if extend or not ready.has_report:
+        if extend or not ready.has_reports:
             from fathom.search.cluster.session.ray_session import start_ray
 
             steps.begin("starting Ray")
@@ -210,7 +219,11 @@ def _search(ready: "ReadyStudy", console: "Console", *, extend: bool) -> "RunRes
                 steps.begin("loading PyTorch")
         from fathom.search.pipeline import run_study
 
-        return run_study(ready, steps, extended=extend)
+        def show(result: "RunResult") -> None:
+            steps.end()
+            _print_run(result, console)
+
+        return run_study(ready, steps, extended=extend, show=show)
 
 
 def report(
@@ -222,6 +235,7 @@ def report(
         bool, typer.Option("--card", help="Print the answer as a page of Markdown, nothing else.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of --card; by default RUN.")] = None,
+    horizon: HorizonOption = None,
     as_json: Json = False,
     exit_verdict: ExitVerdict = False,
 ) -> None:
@@ -232,38 +246,43 @@ def report(
     """
     _check_card(out, card=card, with_others=as_json or exit_verdict)
     if card:
-        _print_card(run_folder, out or run_folder)
+        _print_card(run_folder, horizon, out)
         return
     from rich.console import Console
 
     from fathom.search.contract.studies import study_reply
-    from fathom.search.horizons.folders import read_horizons
-    from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
-    from fathom.search.report.text import next_steps
-    from fathom.search.scheduling.extend import warnings
+    from fathom.search.study.runs import one_run
     from fathom.search.tracking.publishing import report_study
 
-    if read_horizons(run_folder):
-        from fathom.search.commands.horizons_report import report_horizons
-
-        report_horizons(run_folder, trust=trust, as_json=as_json, exit_verdict=exit_verdict)
-        return
-    result = report_study(run_folder, trust=trust)
-    if result.untracked:
-        print_whole(f"fathom: MLflow is not written: {result.untracked}", Console(stderr=True))
-    told = partial(study_reply, "report", result.conclusion, result.folder.path)
+    path = run_folder if horizon is None else one_run(run_folder, horizon).folder.path
+    result = report_study(path, trust=trust)
+    for run in result.runs:
+        if run.untracked:
+            print_whole(f"fathom: MLflow is not written: {run.untracked}", Console(stderr=True))
+    told = partial(study_reply, "report", result.runs)
     if as_json:
         print_reply(told())
     else:
-        console = Console()
-        print_conclusion(result.conclusion, console)
-        for line in warnings(result.conclusion.audits, result.folder.resume_command):
-            console.print(line, style="yellow", highlight=False)
-        print_whole(f"\nReport      {result.folder.report}", console)
-        print_next(next_steps(result.conclusion, str(result.folder.path)), console)
+        _print_report(result, Console())
     if exit_verdict:
         exit_by_verdict(told())
+
+
+def _print_report(result: "StudyResult", console: "Console") -> None:
+    """Prints the answer of each run of a study, those of several beside each other, and what to
+    type next."""
+    from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
+    from fathom.search.report.terminal.tables import print_whole
+    from fathom.search.scheduling.extend import warnings
+
+    for run in result.runs:
+        print_conclusion(run.conclusion, console)
+        for line in warnings(run.conclusion.audits, run.folder.resume_command):
+            console.print(line, style="yellow", highlight=False)
+    _print_together(result, console)
+    print_whole(f"\nReport      {result.folder.report}", console)
+    print_next(result.next_steps, console)
 
 
 def _check_card(out: Path | None, *, card: bool, with_others: bool) -> None:
@@ -278,23 +297,25 @@ def _check_card(out: Path | None, *, card: bool, with_others: bool) -> None:
         raise ConfigError(f"`--out` must be given with --card, got {out}; add --card")
 
 
-def _print_card(run: Path, folder: Path) -> None:
-    """Prints the card of a run, and writes it with its picture into a folder.
+def _print_card(path: Path, horizon: str | None, out: Path | None) -> None:
+    """Prints the card of a run, and writes it with its picture into a folder, by default its own.
 
     Raises:
         ConfigError: if the run has no answer yet, or the folder is a file.
+        RunFolderError: if there is no such run, or there are several and no horizon is named.
     """
     from fathom.search.conclusion.conclude import conclude_run
     from fathom.search.formatting import visible
     from fathom.search.report.writer import write_card
     from fathom.search.scheduling.journal import read_run
     from fathom.search.study.file.errors import ConfigError
-    from fathom.search.study.preflight import load_run
+    from fathom.search.study.runs import one_run
 
-    found, config = load_run(run)
-    conclusion = conclude_run(found, config, read_run(found, config))
+    run = one_run(path, horizon)
+    folder = out or run.folder.path
+    conclusion = conclude_run(run.folder, run.config, read_run(run.folder, run.config))
     if not conclusion.optima:
-        raise ConfigError(f"{run} has no trial that ended; `fathom run` trains them")
+        raise ConfigError(f"{run.folder.path} has no trial that ended; `fathom run` trains them")
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"`--out` must be a folder, got the file {folder}; name another place")
     folder.mkdir(parents=True, exist_ok=True)
@@ -326,20 +347,16 @@ def status(
         if exit_verdict:
             exit_by_verdict(run_status.all_runs_reply(runs))
         return
-    from fathom.search.horizons.folders import read_horizons
+    from fathom.search.study.runs import runs_of
 
-    if horizons := read_horizons(run_folder):
-        from fathom.search.commands import horizons_status
-
-        horizons_status.show(run_folder, horizons, as_json=as_json, exit_verdict=exit_verdict)
-        return
-    found = run_status.status_of(run_folder)
+    found = tuple(map(run_status.status_of, runs_of(run_folder)))
     if as_json:
-        print_reply(run_status.status_reply([found]))
+        print_reply(run_status.status_reply(found))
     else:
-        run_status.print_status(found, Console())
+        for run in found:
+            run_status.print_status(run, Console())
     if exit_verdict:
-        exit_by_verdict(run_status.status_reply([found]))
+        exit_by_verdict(run_status.status_reply(found))
 
 
 def ask(
@@ -396,9 +413,10 @@ def ask(
     )  # fmt: skip
     from rich.console import Console
 
+    from fathom.search.analysis.verdict import Kind
     from fathom.search.commands.ask.answer import print_answer
     from fathom.search.commands.ask.chosen_study import prepare_study
-    from fathom.search.contract.reply import Reply, VerdictKind
+    from fathom.search.contract.reply import Reply
 
     console, file = Console(stderr=as_json), out or Path(f"{asked.name}.yaml")
     try:
@@ -415,7 +433,7 @@ def ask(
         print_reply(reply)
     if exit_verdict:
         exit_by_verdict(reply)
-    if not (found.verdict.settled or found.verdict.kind is VerdictKind.BY_LAW):
+    if not (found.verdict.settled or found.verdict.kind is Kind.BY_LAW):
         sys.exit(1)
 
 
@@ -485,7 +503,8 @@ def _search_asked(
 
     ready = check_ready(config, runs)
     with locked(ready.folder), Steps(console) as steps:
-        return run_study(ready, steps, objective=objective)
+        [result] = run_study(ready, steps, objective=objective).runs
+        return result
 
 
 def ui(

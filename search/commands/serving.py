@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from fathom.search.commands.arguments import BudgetOption, Json, RunPath
-from fathom.search.commands.output import print_json
+from fathom.search.commands.arguments import BudgetOption, HorizonOption, Json, RunPath
+from fathom.search.commands.output import print_reply
 
 NO_LIMIT = float("inf")
 
@@ -13,6 +13,7 @@ NO_LIMIT = float("inf")
 def latency(
     run_folder: RunPath,
     budget: BudgetOption = None,
+    horizon: HorizonOption = None,
     batch: Annotated[int, typer.Option(min=1, help="Prompts at a time.")] = 1,
     prompt: Annotated[
         int | None, typer.Option(help="Tokens of a prompt; by default half the context.")
@@ -57,9 +58,10 @@ def latency(
     from fathom.search.serving.latency_file import read_latency, write_latency
     from fathom.search.study.file.options import count_of
     from fathom.search.study.own_records import read_records
-    from fathom.search.study.preflight import load_run
+    from fathom.search.study.runs import one_run
 
-    folder, config = load_run(run_folder)
+    run = one_run(run_folder, horizon)
+    folder, config = run.folder, run.config
     check_decodes(config)
     asked = None if budget is None else count_of("--params", budget)
     budgets = losses_of(read_records(folder, config), config, asked)
@@ -77,6 +79,6 @@ def latency(
     )
     together = [joined(*pair, limits) for pair in zip(budgets, found, strict=True)]
     if as_json:
-        print_json(output.output_json(together))
+        print_reply(output.latency_reply(together))
     else:
         output.print_latency(together, console)

@@ -15,7 +15,7 @@ from fathom.search.commands.arguments import (
     Trust,
     found_study,
 )
-from fathom.search.commands.output import print_json, print_reply
+from fathom.search.commands.output import print_reply
 
 
 def init(
@@ -51,14 +51,11 @@ def plan(
     """Show shapes, trials, tokens and time before any compute is spent."""
     from rich.console import Console
 
-    from fathom.search.commands.plan_tables import print_plan
+    from fathom.search.commands.plan_tables import print_plans
     from fathom.search.formatting import shell_command
     from fathom.search.study.hardware.machine import this_machine
     from fathom.search.study.keys.config import load, placed
-    from fathom.search.study.planning.advice import advised
-    from fathom.search.study.planning.plan import plan_study, vocab_size_of
-    from fathom.search.study.planning.shape_counter import try_own_model
-    from fathom.search.study.planning.shape_space import ShapeLimits
+    from fathom.search.study.planning.advice import plan_runs
     from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides)
@@ -71,27 +68,14 @@ def plan(
     machine = this_machine(config, gpu)
     sets = [part for text in overrides or () for part in ("--set", text)]
     command = shell_command("fathom", "run", study, *sets)
-    if config.horizons:
-        from fathom.search.commands.horizons_plan import show_plan
-
-        with placed(study, overrides):
-            show_plan(
-                config, machine, gpu=gpu, price=price, with_shapes=shapes, command=command,
-                as_json=as_json,
-            )  # fmt: skip
-        return
     with placed(study, overrides):
-        vocab_size = vocab_size_of(config)
-        plans = plan_study(config, vocab_size, machine)
-        try_own_model(config, ShapeLimits.of(config, vocab_size).smallest())
-    advised_plans, machine = advised(config, plans, machine, gpu)
+        planned = plan_runs(config, machine, gpu)
     if as_json:
-        from fathom.search.contract.plans import Planned, plan_reply
+        from fathom.search.contract.plans import plan_reply
 
-        planned = Planned(machine=machine, price=price, with_shapes=shapes, command=command)
-        print_reply(plan_reply(config, advised_plans, planned))
+        print_reply(plan_reply(planned, price=price, with_shapes=shapes, command=command))
     else:
-        print_plan(config, advised_plans, machine, Console(), price=price, with_shapes=shapes)
+        print_plans(config.study, planned, Console(), price=price, with_shapes=shapes)
 
 
 def check(
@@ -133,7 +117,7 @@ def check(
         result = check_study(longest, output.follow(console), probe, token_cache(runs))
     measure_speeds(config.resources)  # the next plan reads it
     if as_json:
-        print_json(output.check_json(result))
+        print_reply(output.check_reply(result))
     else:
         output.print_check(result, console)
     if not result.carries_over:
@@ -165,14 +149,16 @@ def doctor(
     if study and config:
         check_trusted_study(config, study, trust=trust)
     from fathom.search.cluster.doctor.examine import examine
-    from fathom.search.cluster.doctor.messages import findings_json, print_findings, would_work
+    from fathom.search.cluster.doctor.messages import print_findings, would_work
+    from fathom.search.contract.reply import Reply
 
     findings = examine(config, runs)
+    works = would_work(findings)
     if as_json:
-        print_json(findings_json(findings))
+        print_reply(Reply(command="doctor", works=works, findings=tuple(findings)))
     else:
         print_findings(findings, Console())
-    if not would_work(findings):
+    if not works:
         sys.exit(1)
 
 

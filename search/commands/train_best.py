@@ -24,6 +24,7 @@ from fathom.search.run_folder import ENDING, write_atomically
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.spending import AMOUNTS
 from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.training.assignment import Assignment, best_assignment
 from fathom.search.training.command.trial import CommandTrial, folder_of
@@ -130,8 +131,8 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
     if not config.train.command:
         changes["train"] = config.train.model_copy(update={"diagnostics": False})
     if tokens is not None:
-        changes |= {"tokens": count_of("--tokens", tokens), "tokens_per_parameter": None}
-        changes |= {"train_flops": None, "train_seconds": None, "horizon_of": None}
+        changes |= dict.fromkeys((*AMOUNTS, "horizon_of"))
+        changes["tokens"] = count_of("--tokens", tokens)
     if corpus is not None:
         if not isinstance(config.objective, LanguageConfig):
             raise ConfigError(

@@ -1,6 +1,6 @@
 """Several studies beside each other: do their best depths differ, and their best losses?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -23,21 +23,18 @@ from fathom.search.analysis.depth_estimates import (
     estimate_depths,
     loss_difference,
 )
-from fathom.search.analysis.optimum import Located, find_with_posterior
+from fathom.search.analysis.optimum import find_with_posterior
 from fathom.search.analysis.posterior import Posterior
-from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.formatting import printable
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.preflight import load_run
+from fathom.search.study.runs import StudyRun, one_run, runs_of
 
 CONFIDENCE = 0.95
 """Probability that all intervals of a budget hold together."""
 BESIDE_THE_QUESTION = ("study", "budgets", "resources", "tracking", "seed")
 """Keys in which studies may differ without a word."""
-LOCATED = (Kind.IDENTIFIED, Kind.PLATEAU)
-"""Verdicts whose best depth is compared with that of another study."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +49,6 @@ class ComparedStudy:
     """Budget -> the best loss there."""
     posteriors: Mapping[int, Posterior]
     """Budget -> the posterior of its losses, where three depths finished."""
-
-    def located(self, budget: int) -> Located | None:
-        """The answer of a budget whose best depth is inside the tested range; else None."""
-        for optimum in self.conclusion.optima:
-            if optimum.budget == budget and optimum.kind in LOCATED:
-                return optimum if isinstance(optimum, Located) else None
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,18 +106,21 @@ class ComparedStudies:
     """Why best losses are not compared; empty if they are."""
 
 
-def compare_runs(paths: Sequence[Path]) -> ComparedStudies:
-    """Compares the studies of some run folders.
+def compare_runs(paths: Sequence[Path], horizon: str | None = None) -> ComparedStudies:
+    """Compares the runs of some run folders: at a `horizon` if one is named, else all of each.
 
     Raises:
         ConfigError: if they can't be compared.
     """
-    if len(paths) < 2:
-        raise ConfigError(f"at least two run folders are needed, got {len(paths)}; name another")
-    pairs_of_a_budget = len(paths) * (len(paths) - 1) // 2
+    runs = [run for path in paths for run in _runs(path, horizon)]
+    if len(runs) < 2:
+        raise ConfigError(f"at least two run folders are needed, got {len(runs)}; name another")
+    pairs_of_a_budget = len(runs) * (len(runs) - 1) // 2
     confidence = 1 - (1 - CONFIDENCE) / pairs_of_a_budget
     # A difference of losses has two intervals.
-    studies = _named([_study(path, 1 - (1 - confidence) / 2) for path in paths], paths)
+    studies = _named(
+        [_study(run, 1 - (1 - confidence) / 2) for run in runs], [run.folder.path for run in runs]
+    )
     _check_sizes(studies)
     differing = _differing(studies)
     no_losses = _no_losses(differing)
@@ -138,8 +131,8 @@ def compare_runs(paths: Sequence[Path]) -> ComparedStudies:
         together += _together(one, other, confidence)
     if not pairs:
         raise ConfigError(
-            f"{paths[0]} and {paths[1]} must have a budget in common with whole trainings in both; "
-            "run them with the same `budgets`"
+            f"{runs[0].folder.path} and {runs[1].folder.path} must have a budget in common with "
+            "whole trainings in both; run them with the same `budgets`"
         )
     return ComparedStudies(
         studies=tuple(studies),
@@ -150,9 +143,16 @@ def compare_runs(paths: Sequence[Path]) -> ComparedStudies:
     )
 
 
-def _study(path: Path, confidence: float) -> ComparedStudy:
-    folder, config = load_run(path)
-    conclusion = conclude_run(folder, config, read_run(folder, config))
+def _runs(path: Path, horizon: str | None) -> Iterable[StudyRun]:
+    """The run of a folder at a horizon; all that have begun if none is named."""
+    if horizon is None:
+        return (run for run in runs_of(path) if run.began)
+    return (one_run(path, horizon),)
+
+
+def _study(run: StudyRun, confidence: float) -> ComparedStudy:
+    config = run.config
+    conclusion = conclude_run(run.folder, config, read_run(run.folder, config))
     best, posteriors = {}, {}
     for optimum in conclusion.optima:
         records = conclusion.records_of(optimum.budget)
@@ -229,7 +229,7 @@ def _pairs(
         why_not = " and ".join(
             f"{study.name} is {_verdict(study, budget)}"
             for study in (one, other)
-            if study.located(budget) is None
+            if study.conclusion.settled(budget) is None
         )
         yield ComparedPair(
             budget=budget,
@@ -249,7 +249,7 @@ def _verdict(study: ComparedStudy, budget: int) -> str:
 def _depths(
     one: ComparedStudy, other: ComparedStudy, budget: int, confidence: float
 ) -> DepthDifference | None:
-    first, second = one.located(budget), other.located(budget)
+    first, second = one.conclusion.settled(budget), other.conclusion.settled(budget)
     if first is None or second is None:
         return None
     return DepthDifference(
@@ -266,7 +266,8 @@ def _draws(one: ComparedStudy, other: ComparedStudy, budget: int) -> Any:
 
 def _together(one: ComparedStudy, other: ComparedStudy, confidence: float) -> list[Together]:
     """The ratio over all budgets where both have a best depth, if there are several."""
-    budgets = [b for b in one.conclusion.config.budgets if one.located(b) and other.located(b)]
+    both = (one.conclusion, other.conclusion)
+    budgets = [b for b in one.conclusion.config.budgets if all(c.settled(b) for c in both)]
     if len(budgets) < 2:
         return []
     draws = [_draws(one, other, budget) for budget in budgets]

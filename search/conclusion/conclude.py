@@ -1,7 +1,7 @@
 """The conclusion of a study: every statistic of its records, as one value that is passed whole."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from fathom.models.shape import Count
@@ -10,14 +10,20 @@ from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.rates import Factor, brackets
 from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
 from fathom.search.conclusion.findings import Audits, Findings
+from fathom.search.conclusion.open_answers import may_gain, shapes_of_plan, wider_limits
 from fathom.search.records import TrialRecord, by_budget
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past
+from fathom.search.scheduling.offers import Offer, offers, study_limits
+from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.fingerprint import Fingerprint, read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.true_remedy import with_true_remedy
+
+Batches = Mapping[int, tuple[Choice, ...]]
+"""Budget -> last batch of trainings that its search decided on; a budget that explores has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +33,7 @@ class Conclusion(Findings):
     config: StudyConfig
     fingerprint: Fingerprint | None = None
     """Digests of the settings and the data; None where no run folder has them."""
+    batches: Batches = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -42,6 +49,19 @@ class Conclusion(Findings):
     def seed(self) -> int:
         """Random seed of the study."""
         return self.config.seed
+
+    def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
+        """What the search of a budget trains next, or would if it had no limits on depths and
+        seeds, where it has ended on an open answer; nothing while it explores, as trials are then
+        drawn one by one."""
+        config, records = self.config, self.records_of(optimum.budget)
+        if optimum.kind is not Kind.UNFINISHED:
+            if not may_gain(optimum):
+                return ()
+            return offers(records, wider_limits(config, optimum, records), noise=noise)
+        batch = self.batches.get(optimum.budget)
+        limits = study_limits(config, shapes_of_plan(config, records))
+        return offers(records, limits, decided=batch) if batch else ()
 
     @cached_property
     def audits(self) -> Audits:
@@ -74,10 +94,12 @@ def conclude(
     resume: str = "",
     noise: float | None = None,
     fingerprint: Fingerprint | None = None,
+    batches: Batches | None = None,
 ) -> Conclusion:
     """Decides the best depth of each budget from the records; `noise` is measured unless stated.
 
-    What the search of an `unfinished` budget lacks, only the command `resume` can add.
+    What the search of an `unfinished` budget lacks, only the command `resume` can add; it trains
+    what is left of the last of the `batches` first.
     """
     trials = by_budget(records)
     optima = [
@@ -91,19 +113,23 @@ def conclude(
         optima=tuple(_unfinished(o) if o.budget in unfinished else o for o in optima),
         unfinished=tuple(sorted(unfinished)),
         resume=resume,
+        batches=batches or {},
     )
 
 
-def conclude_run(folder: RunFolder, config: StudyConfig, past: Past) -> Conclusion:
+def conclude_run(
+    folder: RunFolder, config: StudyConfig, past: Past, noise: float | None = None
+) -> Conclusion:
     """Returns the conclusion from what a search has come to, with the budgets whose search has not
-    ended."""
-    unfinished = past.unfinished(config.budgets)
+    ended; `noise` is measured unless stated."""
     return conclude(
         past.ended,
         config,
-        unfinished=unfinished,
+        unfinished=past.unfinished(config.budgets),
         resume=folder.resume_command,
+        noise=noise,
         fingerprint=read_fingerprint(folder),
+        batches=past.confirmations,
     )
 
 

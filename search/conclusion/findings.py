@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.models.shape import Count, Shape
+from fathom.models.spend import OTHER_COINS
 from fathom.search.analysis.compute_law import ComputeLaw, ComputeMultiple, fit_compute_law
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import Law
@@ -16,9 +17,10 @@ from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.analysis.weighed_laws import WeighedLaws, weigh_laws
-from fathom.search.formatting import amount_text, format_count, printable
+from fathom.search.formatting import format_count, printable, spend_text
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
+from fathom.search.scheduling.offers import Offer
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.words import probabilities_text, study_reason, study_remedy
 
@@ -34,7 +36,7 @@ OPTIMUM_ROW = (
     *("loss", "trials", "reason", "lowest_depth", "shallowest_depth"),
     *("probabilities", "chance_of_cost", "curve_minimum", "curve_minimum_interval"),
     *("family_disagreement", "share_without_minimum", "noise", "params_slope", "best_ff_ratio"),
-    *("flops_to_spend", "seconds_to_spend"),
+    *(coin.name_in_records for coin in OTHER_COINS),
 )
 """Names of the values of an optimum, as tables and files list them; those of its interval and its
 curve are None unless it is located."""
@@ -73,6 +75,13 @@ class Findings(ABC):
     def seed(self) -> int:
         """Random seed of the statistics."""
 
+    @abstractmethod
+    def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
+        """The next trainings for an answer; none where it is settled, or no training helps.
+
+        `noise` between seeds, nats, is measured unless it is stated.
+        """
+
     @property
     def part_text(self) -> str:
         """The part of a table, such as `family=llama`; empty for the whole."""
@@ -83,9 +92,8 @@ class Findings(ABC):
 
     @property
     def horizon_text(self) -> str:
-        """The horizon of the first answer; empty where it is not known."""
-        first = self.optima[0]
-        return amount_text(first.horizon, first.horizon_unit) if first.horizon_unit else ""
+        """The horizon of the first answer; empty where there is none or it is not known."""
+        return spend_text(self.optima[0].spend) if self.optima else ""
 
     @cached_property
     def audits(self) -> Audits:
@@ -135,6 +143,11 @@ class Findings(ABC):
         """Returns what to change for a settled answer; empty where nothing has to."""
         return study_remedy(optimum.verdict)
 
+    def settled(self, budget: int) -> Located | None:
+        """The answer of a budget whose best depth is inside the tested range; else None."""
+        located = (optimum for optimum in self.optima if isinstance(optimum, Located))
+        return next((o for o in located if o.budget == budget and o.kind.settled), None)
+
     def records_of(self, budget: int) -> list[TrialRecord]:
         """The ended trials of one budget."""
         return [record for record in self.records if record.spec.budget == budget]
@@ -179,15 +192,16 @@ def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
     `reason` of the verdict is that for a study unless another is given.
     """
     possible = not_ruled_out(optimum)
-    likely = dict(optimum.probabilities) if isinstance(optimum, Located) else None
-    values = {
+    values: dict[str, Any] = {
         "plateau": list(possible),
         "shallowest_depth": min(possible, default=None),
         "verdict": optimum.kind.value,
         "shape": shape_row(optimum.shape) if optimum.shape else None,
         "reason": study_reason(optimum.verdict) if reason is None else reason,
-        "probabilities": likely,
+        "probabilities": dict(optimum.probabilities) or None,
     }
+    if optimum.spend.coin in OTHER_COINS:
+        values[optimum.spend.coin.name_in_records] = optimum.spend.amount
     return {name: _plain(getattr(optimum, name, None)) for name in OPTIMUM_ROW} | values
 
 

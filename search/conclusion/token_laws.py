@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from fathom.models.shape import Shape
+from fathom.models.spend import Coin
 from fathom.search.analysis.law import usable
 from fathom.search.analysis.loss_law import LowestLoss, lowest_losses
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.token_law import FEWEST_POINTS, TOKENS, TokenLaw, fit_token_law
+from fathom.search.analysis.token_law import FEWEST_POINTS, TokenLaw, fit_token_law
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import printable
 from fathom.search.record_json import DAMAGE, from_values, problem_of, to_values
@@ -47,8 +48,8 @@ def token_laws_of(findings: Sequence[Findings]) -> tuple[PartLaw, ...]:
         parts.setdefault(tuple(found.part.items()), []).append(found)
     laws = []
     for part, several in parts.items():
-        law = part_law([optimum for found in several for optimum in found.optima])
-        if len(several) > 1 and law is not None:
+        optima = [optimum for found in several for optimum in found.optima]
+        if len(several) > 1 and (law := part_law(optima)):
             laws.append(replace(law, part=dict(part)))
     return tuple(laws)
 
@@ -67,8 +68,8 @@ def why_no_token_law(optima: Sequence[Optimum]) -> str:
     """The reason why no law over parameters and tokens was fitted, as the second half of a
     sentence."""
     for optimum in optima:
-        if not optimum.count.of_parameters or optimum.horizon_unit != TOKENS:
-            unit = optimum.horizon_unit or "no horizon"
+        if not optimum.count.of_parameters or optimum.spend.coin is not Coin.TOKENS:
+            unit = optimum.spend.coin or "no horizon"
             return (
                 f"it is over parameters and tokens, and these are {optimum.count.unit} and {unit}"
             )

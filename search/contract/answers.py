@@ -1,16 +1,15 @@
 """Parts of an answer that a study and a table have alike, in the form that programs read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from enum import Enum
 
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.spent_seconds import spent_seconds
 from fathom.search.conclusion.findings import Findings
 from fathom.search.contract.reply import (
-    AskedHorizon,
     AskedQuestion,
     Background,
     BestDepth,
@@ -18,20 +17,19 @@ from fathom.search.contract.reply import (
     DepthProbability,
     Evidence,
     Said,
+    Sizes,
     StatedAnswer,
     StatedCost,
     StatedSeconds,
     StatedVerdict,
     TrialCounts,
-    VerdictKind,
 )
-from fathom.search.contract.trainings import next_trainings, sizes_of
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.contract.trainings import next_trainings
+from fathom.search.records import Outcome
 from fathom.search.report.caveats import unsupported
 from fathom.search.words import cause_text
 
 NONE: Mapping[str, str] = {}
-SETTLED = (v.Kind.IDENTIFIED, v.Kind.PLATEAU)
 
 
 def answer_of(
@@ -52,7 +50,7 @@ def answer_of(
 
 def _costs(optimum: Optimum, findings: Findings) -> Iterator[StatedCost]:
     """Yields what each other depth costs, ascending; nothing with fewer than three depths."""
-    for cost in optimum.costs if isinstance(optimum, Located) else ():
+    for cost in optimum.costs:
         multiple = findings.compute_multiple(optimum, cost)
         yield StatedCost(
             depth=cost.depth,
@@ -63,30 +61,23 @@ def _costs(optimum: Optimum, findings: Findings) -> Iterator[StatedCost]:
         )
 
 
-def horizon_of(optimum: Optimum, name: str | None = None) -> AskedHorizon | None:
-    """How long the models of an answer trained; None where that is not known."""
-    unit = optimum.horizon_unit
-    return AskedHorizon(amount=optimum.horizon, unit=unit, name=name) if unit else None
-
-
 def finding_of(optimum: Optimum) -> BestDepth:
     """The best depth of a budget that has one."""
     assert optimum.optimal_depth is not None, "only a budget with a depth has a finding"
     possible = not_ruled_out(optimum)
-    located = optimum if isinstance(optimum, Located) else None
     return BestDepth(
         depth=optimum.optimal_depth,
-        interval=located.interval if located else None,
+        interval=optimum.interval,
         probabilities=tuple(
             DepthProbability(depth=depth, probability=share)
-            for depth, share in (located.probabilities if located else ())
+            for depth, share in optimum.probabilities
         ),
         not_ruled_out=possible,
         shallowest_depth=min(possible, default=None),
         lowest_depth=optimum.lowest_depth,
         loss=optimum.loss,
-        chance_of_cost=located.chance_of_cost if located else None,
-        shape=sizes_of(optimum.shape) if optimum.shape else None,
+        chance_of_cost=optimum.chance_of_cost,
+        shape=Sizes.model_validate(optimum.shape) if optimum.shape else None,
     )
 
 
@@ -95,8 +86,7 @@ def verdict_of(verdict: v.Verdict, reason: str, remedy: str) -> StatedVerdict:
     cause = Said(name=type(verdict.cause).__name__, text=cause_text(verdict.cause),
                  values=asdict(verdict.cause))  # fmt: skip
     return StatedVerdict(
-        kind=VerdictKind(verdict.kind.value),
-        settled=verdict.kind in SETTLED,
+        kind=verdict.kind,
         reason=reason,
         cause=cause,
         remedy=_remedy(verdict.remedy, remedy),
@@ -106,7 +96,7 @@ def verdict_of(verdict: v.Verdict, reason: str, remedy: str) -> StatedVerdict:
 def _remedy(remedy: v.Remedy | None, text: str) -> Said | None:
     if remedy is None or not text:
         return None
-    if isinstance(remedy, Enum):
+    if isinstance(remedy, Enum | v.Larger):
         return Said(name=remedy.name.lower(), text=text, values={})
     values = asdict(remedy)
     if isinstance(remedy, v.Keys):
@@ -117,7 +107,7 @@ def _remedy(remedy: v.Remedy | None, text: str) -> Said | None:
 
 
 def _evidence(optimum: Optimum, findings: Findings) -> Evidence:
-    counts, located = optimum.trials, optimum if isinstance(optimum, Located) else None
+    counts, spent = optimum.trials, spent_seconds(findings.records_of(optimum.budget))
     return Evidence(
         trials=TrialCounts(
             finished=counts[Outcome.FINISHED],
@@ -126,32 +116,19 @@ def _evidence(optimum: Optimum, findings: Findings) -> Evidence:
             # Four outcomes are promised; running out of memory is one way to fail.
             failed=counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
         ),
-        depths=tuple(
-            DepthEvidence(
-                depth=known.depth, loss=known.loss, standard_error=known.standard_error,
-                trials=known.trials,
-            )
-            for known in optimum.depths
-        ),
+        depths=tuple(map(DepthEvidence.model_validate, optimum.depths)),
         noise=optimum.noise,
         params_slope=optimum.params_slope,
         best_ff_ratio=optimum.best_ff_ratio,
-        curve_minimum=located.curve_minimum if located else None,
-        curve_minimum_interval=located.curve_minimum_interval if located else None,
-        family_disagreement=located.family_disagreement if located else None,
-        share_without_minimum=located.share_without_minimum if located else None,
-        power=located.curves.power if located else None,
-        parabola=located.curves.parabola if located else None,
+        curve_minimum=optimum.curve_minimum,
+        curve_minimum_interval=optimum.curve_minimum_interval,
+        family_disagreement=optimum.family_disagreement,
+        share_without_minimum=optimum.share_without_minimum,
+        power=optimum.curves.power if optimum.curves else None,
+        parabola=optimum.curves.parabola if optimum.curves else None,
         rungs=findings.audits_of(optimum.budget),
-        seconds=_seconds(findings.records_of(optimum.budget)),
+        seconds=StatedSeconds.model_validate(spent) if spent else None,
     )  # fmt: skip
-
-
-def _seconds(records: Sequence[TrialRecord]) -> StatedSeconds | None:
-    spent = spent_seconds(records)
-    if spent is None:
-        return None
-    return StatedSeconds(**asdict(spent), median_off=spent.median_off, worst_off=spent.worst_off)
 
 
 def background_of(

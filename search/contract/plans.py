@@ -1,88 +1,44 @@
 """A plan in the form that programs read."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from typing import Any
 
+from fathom.models.spend import OTHER_COINS
+from fathom.search.analysis.verdict import Kind
 from fathom.search.contract import reply
-from fathom.search.contract.questions import planned_horizon, study_question
-from fathom.search.contract.reply import (
-    Plan,
-    Reply,
-    Said,
-    StatedAnswer,
-    StatedVerdict,
-    VerdictKind,
-)
-from fathom.search.study.hardware.machine import Machine
-from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.horizons import horizon_label
-from fathom.search.study.planning.horizon_plan import HorizonPlan, horizons_disk
-from fathom.search.study.planning.plan import (
-    BudgetPlan,
-    device_hours,
-    listed_sizes,
-    search_disk,
-    search_hours,
-)
+from fathom.search.contract.questions import asked_horizon, study_question
+from fathom.search.contract.reply import Plan, Reply, Said, StatedAnswer, StatedVerdict
+from fathom.search.study.planning.advice import RunPlan
+from fathom.search.study.planning.horizons import horizon_name
+from fathom.search.study.planning.plan import BudgetPlan, listed_sizes
 
 NOTHING = "nothing was trained yet"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """What the plans of a study have in common."""
-
-    machine: Machine
-    """With the notes of the whole plan."""
-    price: float | None
-    """Of an hour of a device."""
-    with_shapes: bool
-    command: str
-    """The command that searches the study."""
-
-
-def plan_reply(config: StudyConfig, plans: Sequence[BudgetPlan], planned: Planned) -> Reply:
-    """The plan of a study of one horizon; hours and cost are for devices of the kind `device`."""
-    machine, hours = planned.machine, device_hours(plans, planned.machine)
-    return Reply(
-        command="plan",
-        answers=tuple(_answers(config, plans, planned, None)),
-        notes=machine.notes,
-        plan=Plan(
-            budgets=tuple(budget_plans(plans, with_shapes=planned.with_shapes)),
-            hours=search_hours(plans, machine),
-            start_seconds=machine.start_seconds,
-            device=machine.device,
-            device_hours=hours,
-            cost=None if planned.price is None else planned.price * hours,
-            disk_bytes=search_disk(config, plans, machine.slots),
-            tokens=None,
-        ),
-    )
-
-
-def horizons_plan_reply(plans: Sequence[HorizonPlan], planned: Planned) -> Reply:
-    """The plan of a study of several horizons, with the sums of all."""
-    machine = planned.machine
-    hours = sum(device_hours(plan.plans, machine) for plan in plans)
+def plan_reply(
+    runs: Sequence[RunPlan], *, price: float | None, with_shapes: bool, command: str
+) -> Reply:
+    """The plan of a study, with the sums of its runs; hours and cost are for devices of the kind
+    `device`, at the `price` of an hour of one. `command` searches the study."""
+    machine, hours = runs[-1].machine, sum(run.device_hours for run in runs)
     answers, budgets = list[StatedAnswer](), list[reply.PlannedBudget]()
-    for plan in plans:
-        label = horizon_label(plan.horizon)
-        answers += _answers(plan.config, plan.plans, planned, label)
-        budgets += budget_plans(plan.plans, with_shapes=planned.with_shapes, horizon=label)
+    for run in runs:
+        horizon = horizon_name(run.config)
+        answers += _answers(run, command, horizon)
+        budgets += budget_plans(run.budgets, with_shapes=with_shapes, horizon=horizon)
     return Reply(
         command="plan",
         answers=tuple(answers),
-        notes=machine.notes,
+        notes=tuple(dict.fromkeys(note for run in runs for note in run.machine.notes)),
         plan=Plan(
             budgets=tuple(budgets),
-            hours=sum(plan.hours(machine) for plan in plans),
+            hours=sum(run.hours for run in runs),
             start_seconds=machine.start_seconds,
             device=machine.device,
             device_hours=hours,
-            cost=None if planned.price is None else planned.price * hours,
-            disk_bytes=horizons_disk(plans, machine.slots),
-            tokens=round(sum(plan.tokens for plan in plans)),
+            cost=None if price is None else price * hours,
+            disk_bytes=max(run.disk for run in runs),
+            tokens=round(sum(run.tokens for run in runs)) if len(runs) > 1 else None,
         ),
     )
 
@@ -92,16 +48,16 @@ def budget_plans(
 ) -> Iterator[reply.PlannedBudget]:
     """Yields the plan of each budget."""
     for plan in plans:
-        tokens = plan.budget.tokens if plan.budget.unit == "tokens" else None
+        spend = plan.budget.spend
+        amounts: dict[str, Any] = dict.fromkeys(coin.key for coin in OTHER_COINS)
+        amounts |= {"tokens": None, spend.coin.key: spend.amount}
         shapes = tuple(map(listed_sizes, plan.shapes))
         yield reply.PlannedBudget(
             horizon=horizon,
             budget=plan.budget.params,
             count=plan.budget.count.value,
-            tokens=tokens,
             tokens_each=plan.tokens_each,
-            train_flops=plan.budget.train_flops,
-            train_seconds=plan.budget.train_seconds,
+            **amounts,
             epochs=plan.epochs,
             shapes=len(plan.shapes),
             depths=plan.depths,
@@ -110,7 +66,7 @@ def budget_plans(
             rungs=tuple(
                 reply.PlannedRung(
                     share=rung.tokens / plan.budget.tokens,
-                    tokens=tokens and rung.tokens,
+                    tokens=amounts["tokens"] and rung.tokens,
                     arriving=rung.arriving,
                     surviving=rung.surviving,
                 )
@@ -118,23 +74,18 @@ def budget_plans(
             ),
             flops=plan.flops,
             hours=plan.hours,
-            step=reply.PlannedStep(**asdict(plan.step)),
+            step=plan.step,
             shape_list=shapes if with_shapes else None,
         )
 
 
-def _answers(
-    config: StudyConfig, plans: Sequence[BudgetPlan], planned: Planned, horizon: str | None
-) -> Iterator[StatedAnswer]:
+def _answers(run: RunPlan, command: str, horizon: str | None) -> Iterator[StatedAnswer]:
     """Yields the questions that a search would answer."""
     cause = Said(name="NothingTrained", text=NOTHING, values={})
-    verdict = StatedVerdict(
-        kind=VerdictKind.PLANNED, settled=False, reason=NOTHING, cause=cause, remedy=None
-    )
-    for plan in plans:
-        asked = planned_horizon(plan.budget, horizon)
+    verdict = StatedVerdict(kind=Kind.PLANNED, reason=NOTHING, cause=cause)
+    for plan in run.budgets:
+        asked = asked_horizon(plan.budget.spend, horizon)
         yield StatedAnswer(
-            question=study_question(plan.budget.params, config, None, asked),
-            answer=None, verdict=verdict, costs=(), next=(), command=planned.command,
-            evidence=None,
+            question=study_question(plan.budget.params, run.config, None, asked),
+            verdict=verdict, command=command,
         )  # fmt: skip

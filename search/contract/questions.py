@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
+from fathom.models.spend import Spend
 from fathom.search.contract.reply import AskedHorizon, AskedQuestion
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.budget import Budget
 
 
-def planned_horizon(budget: Budget, name: str | None) -> AskedHorizon:
-    """How long the trials of a budget that run to the end will train; `name` if a study has several
-    horizons."""
-    return AskedHorizon(amount=budget.horizon, unit=budget.unit, name=name)
+def asked_horizon(spend: Spend, name: str | None = None) -> AskedHorizon | None:
+    """How long models that spend this train, None where that is not known; `name` if a study has
+    several horizons."""
+    if not spend.coin:
+        return None
+    return AskedHorizon(amount=spend.amount, unit=spend.coin.value, name=name)
 
 
 def study_question(

@@ -1,17 +1,22 @@
 """The form of every `--json`: questions, their answers, and what to buy next. Docstrings and types
 here are the published schema, `docs/answer.schema.json`."""
 
-from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, computed_field
 
 from fathom.search.analysis.at_compute import ComputeAnswer
 from fathom.search.analysis.curve_families import Parabola, PowerCurve
-from fathom.search.analysis.law import Law
+from fathom.search.analysis.ladder_check import LadderRung
+from fathom.search.analysis.law import Law, Prediction
 from fathom.search.analysis.null_laws import NullLaw
 from fathom.search.analysis.papers.findings import PaperFindings
+from fathom.search.analysis.serving_choice import ServingChoice
+from fathom.search.analysis.verdict import Kind
+from fathom.search.cluster.doctor.facts import Finding
 from fathom.search.scheduling.audit import RungAudit
+from fathom.search.serving.values import Duration, Request
+from fathom.search.study.hardware.fit import StepFit
 
 VERSION = "1.0"
 """Version of the form. The first number changes where a program that reads it has to change, the
@@ -21,24 +26,11 @@ Interval = tuple[Number, Number]
 """Both ends of a 95 % interval."""
 
 
-class VerdictKind(StrEnum):
-    """How far an answer can be relied on."""
-
-    IDENTIFIED = "identified"
-    PLATEAU = "plateau"
-    EDGE = "edge"
-    INSUFFICIENT = "insufficient"
-    UNFINISHED = "unfinished"
-    BY_LAW = "by_law"
-    NO_ANSWER = "no_answer"
-    PLANNED = "planned"
-
-
 class Part(BaseModel):
     """A part of a reply. Its keys are all that it may have, and each is always there."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True,
+        extra="forbid", frozen=True, from_attributes=True, use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
     )  # fmt: skip
 
@@ -79,13 +71,13 @@ class Sizes(Part):
     """Sizes of a model. A table need not say all; unknown ones are null."""
 
     depth: int
-    d_model: int | None
-    d_ff: int | None
-    ff_ratio: float | None
-    n_heads: int | None
-    head_dim: int | None
-    params_total: int | None
-    params_non_embedding: int | None
+    d_model: int | None = None
+    d_ff: int | None = None
+    ff_ratio: float | None = None
+    n_heads: int | None = None
+    head_dim: int | None = None
+    params_total: int | None = None
+    params_non_embedding: int | None = None
 
 
 class DepthProbability(Part):
@@ -118,17 +110,17 @@ class BestDepth(Part):
     it."""
     interval: Interval | None
     """95 % interval; null with fewer than three depths."""
-    probabilities: tuple[DepthProbability, ...]
+    probabilities: tuple[DepthProbability, ...] = ()
     """The likeliest depth first; empty where no curve says them."""
-    not_ruled_out: tuple[int, ...]
+    not_ruled_out: tuple[int, ...] = ()
     """Trained depths that are as good for practical purposes (0.005 nats), and `depth`."""
-    shallowest_depth: int | None
+    shallowest_depth: int | None = None
     """The shallowest of these, the cheapest to serve."""
-    lowest_depth: int | None
+    lowest_depth: int | None = None
     """The trained depth with the lowest measured loss."""
-    loss: float | None
+    loss: float | None = None
     """Expected loss at `depth`, nats."""
-    chance_of_cost: float | None
+    chance_of_cost: float | None = None
     """Probability that `depth` costs more than 0.005 nats against another."""
     shape: Sizes | None
     """The best trained shape of `depth`, or the one that a law asks for; null for a table."""
@@ -148,18 +140,22 @@ class Said(Part):
 class StatedVerdict(Part):
     """How far an answer can be relied on, why, and what to change."""
 
-    kind: VerdictKind
+    kind: Kind
     """`identified` and `plateau` are settled: nothing has to be trained. `edge`: the best depth may
     lie beyond the trained ones. `insufficient`: the trainings do not tell. `unfinished`: the search
     goes on. `by_law`: read off a law of other sizes. `no_answer`: neither measured nor by a law.
     `planned`: nothing was trained."""
-    settled: bool
-    """True for `identified` and `plateau`."""
     reason: str
     """Cause and remedy in one sentence."""
     cause: Said
-    remedy: Said | None
+    remedy: Said | None = None
     """Null where nothing has to change, or nothing helps."""
+
+    @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorator above a property
+    @property
+    def settled(self) -> bool:
+        """True for `identified` and `plateau`."""
+        return self.kind.settled
 
 
 class StatedCost(Part):
@@ -198,6 +194,10 @@ class NextTraining(Part):
 
     shape: Sizes
     seed: int
+    rate_scale: float
+    """Multiple of the learning rate of the study, or of the runs."""
+    decay_scale: float
+    """Multiple of the weight decay."""
     tokens: Number | None
     """Steps where a table has no tokens; null where it does not say how long its models trained,
     or a training's operations are given and its shape is not known."""
@@ -267,19 +267,20 @@ class StatedAnswer(Part):
     """A question, its answer, and what would make the answer better."""
 
     question: AskedQuestion
-    answer: BestDepth | None
+    answer: BestDepth | None = None
     """Null where there is none; `verdict` says why."""
     verdict: StatedVerdict
-    costs: tuple[StatedCost, ...]
+    costs: tuple[StatedCost, ...] = ()
     """What each other depth costs, by depth; empty with fewer than three depths."""
-    next: tuple[NextTraining, ...]
-    """The next trainings to buy for this question: the most telling first, then what tells most
-    once those before it are known; empty where it is settled, or no training of this question
-    helps. Ask again after them."""
-    command: str | None
+    next: tuple[NextTraining, ...] = ()
+    """The next trainings for this question: what a search trains next, and what it would train
+    without limits on depths and seeds where it has ended on an open answer. Empty while a search
+    explores, where it is settled, and where no training of this question helps. Ask again after
+    them."""
+    command: str | None = None
     """The command that does what comes next: trains the answer, resumes a search, searches with
     the remedy, or reads the table again."""
-    evidence: Evidence | None
+    evidence: Evidence | None = None
 
 
 class Background(Part):
@@ -335,20 +336,6 @@ class PlannedRung(Part):
     surviving: float
 
 
-class PlannedStep(Part):
-    """How a training step fits into memory."""
-
-    micro_batches: int
-    recomputes: bool
-    """True if layers are computed again in the backward pass."""
-    memory: int
-    """Bytes at the peak."""
-    enough: bool
-    """False if not even a sequence fits."""
-    shards: bool
-    """True if each GPU of a trial keeps only its part of the model."""
-
-
 class PlannedBudget(Part):
     """The plan of one budget."""
 
@@ -371,7 +358,7 @@ class PlannedBudget(Part):
     rungs: tuple[PlannedRung, ...]
     flops: float
     hours: float
-    step: PlannedStep
+    step: StepFit
     """Of the shape that takes most memory."""
     shape_list: tuple[dict[str, int], ...] | None
     """Every feasible shape, with `--shapes`."""
@@ -463,11 +450,210 @@ class AtCompute(Part):
     """Why there is no answer; else empty."""
 
 
+class TriedRate(Part):
+    """Losses of a shape at a learning rate."""
+
+    log2_factor: float
+    """Binary logarithm of the rate over the study's."""
+    losses: tuple[float, ...]
+    """Of each seed, nats."""
+
+
+class SweptRates(Part):
+    """A shape at several learning rates."""
+
+    shape: Sizes
+    points: tuple[TriedRate, ...]
+    best_log2_factor: float
+    enclosed: bool
+    """True if the rates on both sides of the best one are worse."""
+
+
+class TriedDecay(Part):
+    """Losses of a shape at a weight decay."""
+
+    decay: float
+    losses: tuple[float, ...]
+    """Of each seed, nats."""
+
+
+class SweptDecays(Part):
+    """A shape at several weight decays."""
+
+    shape: Sizes
+    points: tuple[TriedDecay, ...]
+
+
+class CheckedDecay(Part):
+    """Weight decays on a shallow and a deep shape, of trainings that repeat their data."""
+
+    own: float
+    """The study's decay."""
+    epochs: float
+    one_suits_both: bool
+    own_suits_both: bool
+    common: float
+    """The decay that costs least where it costs most."""
+    error: float
+    """Standard error of a difference between two decays, nats."""
+    sweeps: tuple[SweptDecays, ...]
+
+
+class Exponents(Part):
+    """A number for the residual stream, the normed features and the logits."""
+
+    stream: float
+    features: float
+    logits: float
+
+
+class CheckedCoordinates(Part):
+    """How far activations change in the first steps."""
+
+    sizes: tuple[int, ...]
+    exponents: Exponents
+    """Powers of the size."""
+
+
+class CheckedAxis(Part):
+    """One learning rate for all sizes along depth or width."""
+
+    axis: str
+    carries_over: bool
+    sizes: tuple[int, int]
+    """Of the two trained shapes."""
+    log2_shift: float
+    """Shift of the best log2 learning rate for each doubling of the size."""
+    error: float
+    """Standard error of `log2_shift`."""
+    coordinates: CheckedCoordinates | None
+    """Null for a model of the user's own."""
+
+
+class CheckedStudy(Part):
+    """One learning rate for every shape of a study."""
+
+    study: str
+    scheme: str | None
+    """Rules of scaling; null where all weights have the same rate."""
+    carries_over: bool
+    learning_rate: float
+    best_rate: float
+    rate_fits: bool
+    """True if the study's rate is within a factor of 2 of the best one."""
+    decays: CheckedDecay | None
+    """Null where no training is known to repeat its data."""
+    axes: tuple[CheckedAxis, ...]
+    sweeps: tuple[SweptRates, ...]
+    reasons: dict[str, str]
+    """Axis, `rate` or `decays` -> the verdict on it in a sentence."""
+
+
+class ServedShape(Part):
+    """What a shape takes to answer."""
+
+    depth: int
+    measured: bool
+    """False if the times come from a model of the others, or from a data sheet."""
+    prefill: Duration
+    token: Duration
+    tokens_per_second: float
+    weight_bytes: int
+    cache_bytes: int
+    shape: dict[str, Any]
+
+
+class ServedBudget(Part):
+    """What the best shape of each depth of a budget takes to answer."""
+
+    budget: int
+    request: Request
+    bytes_per_number: int
+    device: str
+    model_error: float | None
+    """Largest relative error of the model of the times; null with fewer than five shapes."""
+    shapes: tuple[ServedShape, ...]
+    choice: ServingChoice | None
+    """Null with fewer than three depths that finished."""
+
+
+class SizeAnswer(Part):
+    """The best depth for a size by a law, and by the null laws beside it."""
+
+    prediction: Prediction
+    weights: dict[str, float] = {}
+    """Law of a run's own -> its probability; empty for another law."""
+    null_laws: tuple[Prediction, ...] = ()
+    """Predictions of the null laws that have a depth at this size; none beside a published law."""
+    note: str = ""
+    """How well the law and the null laws predict left-out budgets; empty for a published law."""
+
+
+class PublishedSize(Part):
+    """A published model beside a published law."""
+
+    model: str
+    trained_depth: int | None
+    trained_d_model: int | None
+    prediction: Prediction
+
+
+class BudgetByLaw(Part):
+    """The measured depth of a budget beside the laws of its run."""
+
+    budget: int
+    measured_depth: int | None
+    measured_interval: Interval | None
+    verdict: Kind
+    fitted: bool
+    """True if the laws were fitted to it."""
+    null_laws: dict[str, float | None]
+    """Null law -> its depth, where it has one."""
+    prediction: Prediction | None
+    """Null where the law has no depth of at least 1."""
+
+
+class LawTable(Part):
+    """A law at several sizes: published models, or the budgets of a run."""
+
+    published: tuple[PublishedSize, ...] = ()
+    budgets: tuple[BudgetByLaw, ...] = ()
+    note: str
+
+
+class StatedRung(Part):
+    """A model of a ladder beside what a law says of its size."""
+
+    rung: LadderRung
+    prediction: Prediction | None
+    cost: float | None
+    """Nats above the best depth; null where nothing is known of what a depth costs."""
+    cost_interval: Interval | None
+    factor: float | None
+    """Depth over the law's."""
+    is_off: bool
+    instead: LadderRung | None = None
+    """The same size at the law's depth."""
+
+
+class StatedLadder(Part):
+    """A ladder of models beside a law."""
+
+    law: str
+    count: str
+    rungs: tuple[StatedRung, ...]
+    bend: float | None
+    """Nats by which a line through the ladder lies too high at ten times its largest."""
+
+
 class Reply(Part):
     """What a command of Fathom prints with `--json`."""
 
     version: Literal["1.0"] = "1.0"
-    command: Literal["run", "report", "analyse", "ask", "status", "plan", "compare"]
+    command: Literal[
+        "run", "report", "analyse", "ask", "status", "plan", "compare",
+        "check", "doctor", "latency", "predict",
+    ]  # fmt: skip
     answers: tuple[StatedAnswer, ...] = ()
     """One for each budget, horizon and part of a table."""
     background: tuple[Background, ...] = ()
@@ -487,3 +673,17 @@ class Reply(Part):
     """Of `compare`."""
     at_compute: AtCompute | None = None
     """Of `ask` with an amount of compute."""
+    checked: CheckedStudy | None = None
+    """Of `check`."""
+    works: bool | None = None
+    """Of `doctor`: true if a search would work."""
+    findings: tuple[Finding, ...] = ()
+    """Of `doctor`."""
+    latency: tuple[ServedBudget, ...] = ()
+    """Of `latency`."""
+    size: SizeAnswer | None = None
+    """Of `predict` with a size."""
+    law_table: LawTable | None = None
+    """Of `predict` without a size."""
+    ladder: StatedLadder | None = None
+    """Of `predict` with models."""

@@ -2,48 +2,53 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
-from fathom.search.contract.answers import (
-    SETTLED,
-    answer_of,
-    background_of,
-    horizon_of,
-    verdict_of,
-)
-from fathom.search.contract.questions import planned_horizon, study_question
-from fathom.search.contract.reply import Reply, StatedAnswer
+from fathom.search.conclusion.token_laws import laws_json, token_laws_of
+from fathom.search.contract.answers import answer_of, background_of, verdict_of
+from fathom.search.contract.questions import asked_horizon, study_question
+from fathom.search.contract.reply import Background, Reply, StatedAnswer
 from fathom.search.contract.table_answers import table_of
 from fathom.search.formatting import exact_count, shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.tables.analysis import Analysis
-from fathom.search.words import study_reason, study_remedy
+from fathom.search.tracking.publishing import RunResult
+from fathom.search.words import remedy_keys, study_reason, study_remedy
 
 FromRecords = Literal["run", "report", "analyse"]
 """Commands that conclude from the records of a study."""
 
 
 def study_reply(
-    command: FromRecords, conclusion: Conclusion, run: Path, noise: float | None = None
+    command: FromRecords, runs: Sequence[RunResult], noise: float | None = None
 ) -> Reply:
-    """The reply of a command on a run folder of one horizon; `noise` if it was stated, nats."""
+    """The reply of a command on a run folder; `noise` if it was stated, nats."""
+    answers, background = list[StatedAnswer](), list[Background]()
+    for run in runs:
+        found, horizon = run.conclusion, run.horizon
+        answers += study_answers(found, run.folder.path, horizon, noise)
+        background.append(background_of(found, found.title, horizon=horizon))
     return Reply(
         command=command,
-        answers=study_answers(conclusion, run, noise=noise),
-        background=(background_of(conclusion, conclusion.title),),
+        answers=tuple(answers),
+        background=tuple(background),
+        token_laws=tuple(laws_json(token_laws_of([run.conclusion for run in runs]))),
     )
 
 
 def run_folder_reply(analysis: Analysis) -> Reply:
-    """The reply of `analyse` on a run folder of one horizon."""
-    [found] = analysis.findings
-    assert isinstance(found, Conclusion), "a run folder has the conclusion of a study"
-    reply = study_reply("analyse", found, Path(analysis.label), noise=analysis.noise)
+    """The reply of `analyse` on a run folder."""
+    path, runs = Path(analysis.label), list[RunResult]()
+    for found in analysis.findings:
+        assert isinstance(found, Conclusion), "a run folder has the conclusion of a study"
+        several = len(analysis.findings) > 1
+        runs.append(RunResult(RunFolder(path / found.title if several else path), found))
+    reply = study_reply("analyse", runs, noise=analysis.noise)
     return reply.model_copy(update={"table": table_of(analysis), "notes": analysis.notes})
 
 
@@ -56,7 +61,8 @@ def study_answers(
     """The answer of each budget of a study; one that has no trial yet is unfinished."""
     config, found = conclusion.config, dict[int, StatedAnswer]()
     for optimum in conclusion.optima:
-        question = study_question(optimum.budget, config, run, horizon_of(optimum, horizon))
+        asked = asked_horizon(optimum.spend, horizon)
+        question = study_question(optimum.budget, config, run, asked)
         command = next_command(optimum, conclusion, run)
         found[optimum.budget] = answer_of(
             optimum, conclusion, question, command=command, noise=noise
@@ -76,11 +82,10 @@ def not_begun(
     verdict = verdict_of(unfinished, study_reason(unfinished), study_remedy(unfinished))
     for budget in expand_budgets(config):
         if budget.params in budgets:
-            asked = planned_horizon(budget, horizon)
+            asked = asked_horizon(budget.spend, horizon)
             yield StatedAnswer(
                 question=study_question(budget.params, config, run, asked),
-                answer=None, verdict=verdict, costs=(), next=(), command=command or None,
-                evidence=None,
+                verdict=verdict, command=command or None,
             )  # fmt: skip
 
 
@@ -88,25 +93,11 @@ def next_command(optimum: Optimum, conclusion: Conclusion, run: Path) -> str | N
     """The command that trains the answer, resumes the search, or searches with the remedy."""
     if optimum.kind is v.Kind.UNFINISHED:
         return conclusion.resume or None
-    if optimum.kind in SETTLED and optimum.shape:
+    if optimum.kind.settled and optimum.shape:
         return shell_command("fathom", "train", run, "--params", exact_count(optimum.budget))
-    settings = dict(_settings(optimum.verdict.remedy))
+    settings = remedy_keys(optimum.verdict.remedy)
     if not settings:
         return None
     study = {"study": f"{conclusion.config.study}-2", **settings}
     sets = [part for key, value in study.items() for part in ("--set", f"{key}={value}")]
     return shell_command("fathom", "run", RunFolder(run).config, *sets, "--runs", run.parent)
-
-
-def _settings(remedy: v.Remedy | None) -> Iterator[tuple[str, Any]]:
-    """Yields the keys of a study that a remedy changes, with their values."""
-    match remedy:
-        case v.Seeds(number):
-            yield "confirm.seeds", number
-        case v.Depths(shallowest, deepest):
-            yield "space.depth", [shallowest, deepest]
-        case v.TheseDepths(depths, tested):
-            yield "sampler", "ladder"
-            yield "space.depth", sorted({*depths, *tested})
-        case v.Keys(changes):
-            yield from changes

@@ -2,7 +2,8 @@
 
 from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import laws_json
-from fathom.search.contract.answers import SETTLED, answer_of, background_of, horizon_of
+from fathom.search.contract.answers import answer_of, background_of
+from fathom.search.contract.questions import asked_horizon
 from fathom.search.contract.reply import AskedQuestion, Background, ReadTable, Reply, StatedAnswer
 from fathom.search.tables.analysis import Analysis
 
@@ -43,10 +44,10 @@ def _answers(found: Findings, analysis: Analysis, again: str) -> list[StatedAnsw
             run=None,
             count=optimum.count.value,
             budget=optimum.budget,
-            horizon=horizon_of(optimum),
+            horizon=asked_horizon(optimum.spend),
             data={"table": analysis.label},
             held={**analysis.held, **found.part},
         )
-        command = None if optimum.kind in SETTLED else again
+        command = None if optimum.kind.settled else again
         answers.append(answer_of(optimum, found, question, command=command, noise=analysis.noise))
     return answers

@@ -32,7 +32,7 @@ ANSWER = (
 
 HORIZON = "horizon"
 """Key of an entry of a study of several horizons: the short name of the entry's own."""
-UNSETTLED = (Kind.INSUFFICIENT, Kind.UNFINISHED)
+UNDECIDED = [kind.value for kind in Kind if not kind.decided]
 """Verdicts of an answer that is no more than the best so far."""
 
 
@@ -125,7 +125,7 @@ def select(
     if budget is not None or depth is not None:
         content["best"] = [_chosen(content, budget, horizon, depth, path)]
     elif horizon is not None:
-        content["best"] = _at_horizon(content["best"], horizon, path)
+        content["best"] = _at_horizon(content, horizon, path)
     return best_text(content)
 
 
@@ -148,7 +148,7 @@ def read_best(
         raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
     if entry["budget"] not in config.budgets:
         raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
-    if config.train_seconds is None:
+    if not config.coin.timed:
         return BestShape(config, entry["budget"], shape)
     tokens = entry.get("tokens")
     if type(tokens) is not int or tokens < 1:
@@ -157,10 +157,10 @@ def read_best(
 
 
 def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
-    """A best shape with the study that trains it. One of equal seconds becomes one of the `tokens`
-    that the shape trained on: its step times are those of the search's device alone."""
-    if config.train_seconds is not None:
-        config = config.model_copy(update={"train_seconds": None, "tokens": tokens})
+    """A best shape with the study that trains it. One whose steps are timed becomes one of the
+    `tokens` that the shape trained on: step times are those of the search's device alone."""
+    if config.coin.timed:
+        config = config.model_copy(update={config.coin.key: None, "tokens": tokens})
     return BestShape(config, budget, shape)
 
 
@@ -170,15 +170,15 @@ def doubts(
     """A line for each exported answer that its study could not settle, and for each depth that is
     not the answer, with what it costs."""
     content = _content(source)
-    entries = chosen = content["best"]
+    chosen = content["best"]
     if budget is not None or depth is not None:
         chosen = [_chosen(content, budget, horizon, depth, source)]
     elif horizon is not None:
-        chosen = _at_horizon(entries, horizon, source)
+        chosen = _at_horizon(content, horizon, source)
     unsettled = [
         f"the answer for {_name(entry)} is {entry['verdict']}: {entry['reason']}"
         for entry in chosen
-        if isinstance(entry, Mapping) and entry.get("verdict") in UNSETTLED
+        if isinstance(entry, Mapping) and entry.get("verdict") in UNDECIDED
         if type(entry.get("budget")) is int and isinstance(entry.get("reason"), str)
     ]
     return unsettled + [line for entry in chosen if (line := cost_line(entry))]
@@ -226,13 +226,15 @@ def _name(entry: Mapping[str, Any]) -> str:
     return f"{format_count(entry['budget'])}{horizon}"
 
 
-def _at_horizon(entries: list[Any], horizon: str | None, source: Path) -> list[Any]:
+def _at_horizon(content: Mapping[str, Any], horizon: str | None, source: Path) -> list[Any]:
     """The entries of a horizon; all of a study that was searched at one."""
+    study, entries = content["study"], list(content["best"])
     known = [entry[HORIZON] for entry in entries if isinstance(entry, dict) and HORIZON in entry]
     labels = list(dict.fromkeys(map(str, known)))
     listed = ", ".join(labels)
     if not labels:
-        if horizon is not None:
+        own = study.get("horizon_of") and (study.get("tokens") or study.get("tokens_per_parameter"))
+        if horizon is not None and not is_horizon(horizon, own):
             raise ConfigError(f"{source} holds one horizon only; drop --horizon {horizon}")
         return entries
     if horizon is None and len(labels) > 1:
@@ -249,7 +251,7 @@ def _chosen(
     source: Path,
 ) -> dict[str, Any]:  # fmt: skip
     """The entry of a budget and a horizon, with another depth if one is named."""
-    entry = _choose(content["best"], budget, horizon, source)
+    entry = _choose(content, budget, horizon, source)
     if depth is None:
         return entry
     other, shape = at_depth(entry, depth, str(source))
@@ -257,11 +259,11 @@ def _chosen(
 
 
 def _choose(
-    entries: list[Any], budget: str | None, horizon: str | None, source: Path
+    content: Mapping[str, Any], budget: str | None, horizon: str | None, source: Path
 ) -> dict[str, Any]:
     found = [
         entry
-        for entry in _at_horizon(entries, horizon, source)
+        for entry in _at_horizon(content, horizon, source)
         if isinstance(entry, dict) and type(entry.get("budget")) is int
     ]
     labels = ", ".join(format_count(entry["budget"]) for entry in found) or "none"

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
 from fathom.search.records import TrialRecord
 from fathom.search.study.file.errors import ConfigError
@@ -21,7 +21,7 @@ DIGITS = 6
 def other_depths(optimum: Optimum, records: Sequence[TrialRecord]) -> list[dict[str, Any]]:
     """Rows of the depths that were trained to the end but are not the answer, ascending."""
     assert optimum.shape is not None, "an answer has a shape"
-    costs = {cost.depth: cost for cost in optimum.costs} if isinstance(optimum, Located) else {}
+    costs = {cost.depth: cost for cost in optimum.costs}
     tokens = {record.spec.shape: record.spec.horizon_tokens for record in records}
     same, own_speed = to_values(optimum.shape), _speed(optimum.shape, records)
     rows = []

@@ -13,19 +13,18 @@ import yaml
 
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_count, format_seconds, ranges, rounded_count, visible
 from fathom.search.records import TrialRecord
 from fathom.search.report import text
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.charts.card_picture import CardPicture, save_card_picture
-from fathom.search.report.depth_standing import DECIDED
 from fathom.search.report.hero import strip_charts
 from fathom.search.report.other_depths import compute_note, other_depths
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.version import own_version, program
+from fathom.search.words import NOT_RULED_OUT
 
 CARD, PICTURE = "card.md", "card.png"
 """Names of the two files."""
@@ -67,8 +66,7 @@ def card_text(conclusion: Conclusion) -> str:
         text.unfinished_text(conclusion),
         f"![{claim}]({PICTURE})",
         text.summary_table(optima),
-        "In brackets: the 95 % interval of the best depth. Not ruled out: depths that finished and "
-        f"are not shown to be worse than the best by more than {PLATEAU_WIDTH} nats.",
+        f"In brackets: the 95 % interval of the best depth. Not ruled out: {NOT_RULED_OUT}.",
         _bullets(_reasons(conclusion)),
         law,
         *_other_depths(conclusion),
@@ -139,7 +137,7 @@ def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
     """Yields what trainings would overturn each answer."""
     for optimum in optima:
         label = format_count(optimum.budget)
-        if not isinstance(optimum, Located) or optimum.kind not in DECIDED:
+        if not isinstance(optimum, Located) or not optimum.kind.decided:
             yield f"{label}: nothing is claimed."
             continue
         yield (

@@ -15,6 +15,7 @@ from fathom.search.records import Outcome
 from fathom.search.report.text import (
     counted,
     decay_text,
+    estimate_text,
     null_law_text,
     seconds_text,
     stalled_text,
@@ -57,7 +58,7 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
                 f" at {' and at '.join(map(str, ends))} because no depth beyond was trained to the"
                 " end."
             )
-    factor = optimum.family_disagreement if isinstance(optimum, Located) else 1.0
+    factor = optimum.family_disagreement or 1.0
     if factor >= FACTOR_WORTH_A_WARNING:
         apart = f"the two put it a factor of {factor:.2f} apart"
         yield f"a best depth that does not depend on the family of curves; {apart}."
@@ -81,9 +82,8 @@ def _verdict_limit(optimum: Optimum) -> str:
             return "that the best depth lies inside the range that was tried."
         case Kind.UNFINISHED:
             return "any best depth; its search has not ended."
-        case Kind.INSUFFICIENT:
-            depth = optimum.optimal_depth
-            return f"that depth {depth} is the best; it is the best so far, no more."
+        case _:
+            return f"that depth {optimum.optimal_depth} is the best; {estimate_text(optimum)}."
 
 
 def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:

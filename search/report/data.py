@@ -7,6 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from fathom.search.analysis.definitions import cost_of, loss_of
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
@@ -81,7 +82,11 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
         ],
         "optima": [_optimum(optimum, conclusion.reason(optimum)) for optimum in optima],
         "depths": [
-            {"budget": optimum.budget, **_columns(estimate, DEPTH)}
+            {
+                "budget": optimum.budget,
+                **_columns(estimate, DEPTH),
+                **_cost(optimum, estimate.depth),
+            }
             for optimum in optima
             for estimate in optimum.depths
         ],
@@ -140,6 +145,14 @@ def _trial(record: TrialRecord) -> Row:
         "last_loss_nats": record.curve[-1].loss if record.curve else None,
         **_columns(record, COST),
     }
+
+
+def _cost(optimum: Optimum, depth: int) -> Row:
+    """The expected loss of a depth, and what it costs instead of the best; None where unknown."""
+    cost = cost_of(optimum, depth)
+    low, high = cost.interval if cost else (None, None)
+    costs = {"cost_nats": cost.nats if cost else None, "cost_low_nats": low, "cost_high_nats": high}
+    return {"expected_loss_nats": loss_of(optimum, depth), **costs}
 
 
 def _optimum(optimum: Optimum, reason: str) -> Row:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fathom.search.analysis.definitions import not_ruled_out
+from fathom.search.analysis.definitions import depth_standings, not_ruled_out
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings, shape_row
@@ -11,7 +11,7 @@ from fathom.search.report import text
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import FigureData, page_figure
 from fathom.search.report.charts.strip import strip_chart
-from fathom.search.report.depth_standing import depth_standings, ruled_out_text
+from fathom.search.report.depth_standing import ruled_out_text
 
 
 def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The page of a study of several horizons: their answers beside each other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fathom.search.analysis.optimum import Optimum
@@ -21,32 +20,23 @@ from fathom.search.report.sounding import sounding
 from fathom.search.report.writer import drafted
 from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.keys.groups import TrackingConfig
+from fathom.search.study.planning.horizons import horizon_name, horizon_words
 
 
-@dataclass(frozen=True, slots=True)
-class HorizonAnswer:
-    """The conclusion of one horizon."""
-
-    label: str
-    """Short name of the horizon, such as `20` or `10M`."""
-    text: str
-    """The horizon in words."""
-    conclusion: Conclusion
-
-
-def horizons_rows(answers: Sequence[HorizonAnswer]) -> list[dict[str, str]]:
+def horizons_rows(answers: Sequence[Conclusion]) -> list[dict[str, str]]:
     """Returns one row for each budget and horizon, heading -> text."""
     rows = []
     for answer in answers:
-        for optimum in answer.conclusion.optima:
+        for optimum in answer.optima:
             row = text.answer_row(optimum)
             count = row.pop("count")
-            first = {"budget": f"{row.pop('budget')} {count}", "horizon": answer.text}
+            horizon = horizon_words(answer.config)
+            first = {"budget": f"{row.pop('budget')} {count}", "horizon": horizon}
             rows.append((optimum.budget, first | row))
     return [row for _, row in sorted(rows, key=lambda found: found[0])]
 
 
-def law_sentence(answers: Sequence[HorizonAnswer], law: TokenLaw | None) -> str:
+def law_sentence(answers: Sequence[Conclusion], law: TokenLaw | None) -> str:
     """Returns the law over parameters and tokens in words, or why there is none."""
     if law:
         return text.sentence(text.token_law_text(law))
@@ -54,12 +44,12 @@ def law_sentence(answers: Sequence[HorizonAnswer], law: TokenLaw | None) -> str:
     return text.sentence(f"no law over parameters and tokens: {why}")
 
 
-def summary(answers: Sequence[HorizonAnswer]) -> list[str]:
+def summary(answers: Sequence[Conclusion]) -> list[str]:
     """Returns a sentence for each budget: its best depths by horizon."""
     found: dict[int, list[str]] = {}
     for answer in answers:
-        for optimum in answer.conclusion.optima:
-            depth = f"{optimum.optimal_depth or '?'} after {answer.text}"
+        for optimum in answer.optima:
+            depth = f"{optimum.optimal_depth or '?'} after {horizon_words(answer.config)}"
             found.setdefault(optimum.budget, []).append(depth)
     return [
         f"At {format_count(budget)}, best depths are {', '.join(depths)}."
@@ -68,27 +58,27 @@ def summary(answers: Sequence[HorizonAnswer]) -> list[str]:
 
 
 def write_horizons(
-    folder: Path, page: str, answers: Sequence[HorizonAnswer], law: TokenLaw | None
+    folder: Path, page: str, answers: Sequence[Conclusion], law: TokenLaw | None
 ) -> None:
     """Writes the page, its figure and its table into the run folder of the study."""
     chart = depth_against_tokens(_optima(answers), law)
     rows = [
-        {"horizon": answer.label, **flat_optimum_row(optimum)}
+        {"horizon": horizon_name(answer.config), **flat_optimum_row(optimum)}
         for answer in answers
-        for optimum in answer.conclusion.optima
+        for optimum in answer.optima
     ]
     with drafted(folder, page) as draft:
         save_static([chart] if chart else [], draft / "figures")
         save_tables(draft / "tables", {"optima": rows} if rows else {})
 
 
-def _optima(answers: Sequence[HorizonAnswer]) -> list[Optimum]:
-    return [optimum for answer in answers for optimum in answer.conclusion.optima]
+def _optima(answers: Sequence[Conclusion]) -> list[Optimum]:
+    return [optimum for answer in answers for optimum in answer.optima]
 
 
 def horizons_page(
     config: StudyConfig,
-    answers: Sequence[HorizonAnswer],
+    answers: Sequence[Conclusion],
     law: TokenLaw | None,
     *,
     link: str,
@@ -98,11 +88,11 @@ def horizons_page(
     chart, data = depth_against_tokens(_optima(answers), law), FigureData()
     charts = [chart] if chart else []
     soundings = [
-        drawn_sounding(sounded, data, horizon=answer.text)
+        drawn_sounding(sounded, data, horizon=horizon_words(answer.config))
         for answer in answers
-        if (sounded := sounding(answer.conclusion, key=f"sounding-{answer.label}"))
+        if (sounded := sounding(answer, key=f"sounding-{horizon_name(answer.config)}"))
     ]
-    links = {answer.text: link.format(answer.conclusion.title) for answer in answers}
+    links = {horizon_words(answer.config): link.format(answer.title) for answer in answers}
     settings = config.model_copy(update={"tracking": TrackingConfig()})
     return (
         environment()

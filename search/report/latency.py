@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.definitions import loss_of
 from fathom.search.analysis.optimum import Optimum, find_with_posterior
 from fathom.search.analysis.posterior import Posterior
 from fathom.search.analysis.serving_choice import (
@@ -18,6 +19,7 @@ from fathom.search.analysis.serving_choice import (
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_bytes, ranges
+from fathom.search.report.text import optional
 from fathom.search.run_folder import RunFolder
 from fathom.search.serving.latency_file import read_latency
 from fathom.search.serving.values import Latency, ShapeTimes
@@ -113,12 +115,11 @@ def request_text(latency: Latency) -> str:
 def latency_rows(each: BudgetLatency) -> list[dict[str, str]]:
     """Returns a row for each depth, heading -> text; `~` marks a time that is not measured."""
     latency = each.latency
-    losses = {estimate.depth: estimate.loss for estimate in each.losses.optimum.depths}
     return [
         {
             "depth": str(times.shape.depth),
             "d_model": str(times.shape.d_model),
-            "loss (nats)": f"{losses[times.shape.depth]:.4f}",
+            "loss (nats)": optional(loss_of(each.losses.optimum, times.shape.depth), ".4f"),
             "above the best": _above(each.choice, times.shape.depth),
             "ms a token": _milliseconds(times.token.seconds, measured=times.measured),
             "ms prefill": _milliseconds(times.prefill.seconds, measured=times.measured),

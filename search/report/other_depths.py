@@ -6,7 +6,6 @@ from math import log
 from fathom.search.analysis.compute_law import ComputeMultiple
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.conclusion.findings import Findings
-from fathom.search.report.depth_standing import DECIDED
 
 COST, COMPUTE = "instead of the best (nats)", "times the compute"
 """Headings of what a depth costs."""
@@ -19,7 +18,7 @@ def cost_cells(
 ) -> dict[int, dict[str, str]]:
     """Returns depth -> heading -> text of what it costs, empty for the best depth and where it is
     not known; the heading of compute is left out where no depth has a text."""
-    costs = {cost.depth: cost for cost in _costs(optimum)}
+    costs = {cost.depth: cost for cost in optimum.costs}
     nats = {depth: nats_text(costs[depth]) if depth in costs else "" for depth in depths}
     compute = {
         depth: multiple_text(multiple)
@@ -32,25 +31,20 @@ def cost_cells(
     }
 
 
-def _costs(optimum: Optimum) -> tuple[DepthCost, ...]:
-    return optimum.costs if isinstance(optimum, Located) else ()
-
-
 def cost_note(optimum: Optimum) -> str:
-    """Returns how what a depth costs differs from its mean; empty where no cost is known."""
-    if not _costs(optimum):
+    """Returns how the loss of a depth differs from its mean; empty where no cost is known."""
+    if not optimum.costs:
         return ""
     return (
-        "Above the lowest mean: by the trials of this depth alone, against those of the depth with "
-        "the lowest. Instead of the best: by all trials and the curve through them, against the "
-        "best depth."
+        "Mean of its trials: by the trials of this depth alone. Loss, and what a depth costs "
+        "instead of the best: by all trials and the curve through them."
     )
 
 
 def compute_note(found: Findings, optimum: Optimum) -> str:
     """Returns what multiples of compute mean for a budget; empty where there are none."""
     law = found.compute_law
-    if law is None or not any(law.multiple(optimum, cost) for cost in _costs(optimum)):
+    if law is None or not any(law.multiple(optimum, cost) for cost in optimum.costs):
         return ""
     return (
         "Times the compute: what this depth takes to reach the loss of the best one, by how loss "
@@ -62,7 +56,7 @@ def compute_note(found: Findings, optimum: Optimum) -> str:
 def other_depths(found: Findings, optimum: Optimum) -> str:
     """Returns what the depths nearest to half and to twice the best one cost, in a line; empty
     where no depth is claimed to be the best."""
-    if not isinstance(optimum, Located) or optimum.kind not in DECIDED:
+    if not isinstance(optimum, Located) or not optimum.kind.decided:
         return ""
     parts = [
         f"depth {cost.depth} costs {nats_text(cost, ' nats')}"
@@ -84,7 +78,12 @@ def _half_and_twice(optimum: Located) -> Iterator[DepthCost]:
 def nats_text(cost: DepthCost, unit: str = "") -> str:
     """Returns a cost with its 95 % interval."""
     low, high = cost.interval
-    return f"{cost.nats:+.4f}{unit} [{low:+.4f} to {high:+.4f}]"
+    return f"{price_text(cost)}{unit} [{low:+.4f} to {high:+.4f}]"
+
+
+def price_text(cost: DepthCost) -> str:
+    """Returns the nats that a depth costs."""
+    return f"{cost.nats:+.4f}"
 
 
 def _compute(multiple: ComputeMultiple | None) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from fathom.models.spend import Coin
+from fathom.search.analysis.definitions import depth_standings
 from fathom.search.analysis.law import DepthLaw, predictions
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.weighed_laws import WeighedLaws
@@ -31,7 +33,7 @@ from fathom.search.report.charts.page_figures import (
     page_figure,
     palette,
 )
-from fathom.search.report.depth_standing import depth_standings, standing_row
+from fathom.search.report.depth_standing import standing_row
 from fathom.search.report.hero import hero, next_commands
 from fathom.search.report.latency import (
     BudgetLatency,
@@ -47,6 +49,7 @@ from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.tables.analysis import Analysis
 from fathom.search.version import MLFLOW, installed_version, own_version
+from fathom.search.words import NOT_RULED_OUT
 
 MARKS = {
     Marker.DOT.value: "finished",
@@ -134,6 +137,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.globals["not_ruled_out"] = NOT_RULED_OUT
     found.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return found
 
@@ -263,7 +267,7 @@ def _budget(
         "heading": f"{label} {optimum.count.unit}",
         "answer": text.answer(optimum),
         "certainty": certainty(optimum),
-        "depths": [standing_row(standing, costs[standing.depth]) for standing in standings],
+        "depths": [standing_row(known, optimum, costs[known.depth]) for known in standings],
         "notes": [cost_note(optimum), compute_note(conclusion, optimum)],
         "figures": [figure for figure in figures if figure.chart.budget == optimum.budget],
         "metrics": metrics_values(conclusion.papers, optimum.budget),
@@ -282,12 +286,9 @@ def _latency_values(each: BudgetLatency) -> dict[str, Any]:
 
 
 def _audit_row(rung: RungAudit) -> dict[str, str]:
+    in_tokens = {"rung (tokens)": format_count(rung.rung)}
     return {
-        **(
-            {"rung (tokens)": format_count(rung.rung)}
-            if rung.unit == "tokens"
-            else {"rung": rung.place}
-        ),
+        **(in_tokens if rung.unit == Coin.TOKENS else {"rung": rung.place}),
         "finished": str(rung.finished),
         "pairs": str(rung.pairs),
         "rank correlation": text.optional(rung.rank_correlation, ".2f"),
@@ -335,9 +336,10 @@ def _sampler(conclusion: Conclusion) -> dict[str, str]:
 def _whole(optimum: Optimum) -> str:
     """The horizon of an answer in full."""
     tokens = f"{optimum.tokens:,} tokens"
-    if optimum.horizon_unit == "tokens":
+    spend = optimum.spend
+    if spend.coin is Coin.TOKENS:
         return tokens
-    return f"{optimum.horizon:.6g} {optimum.horizon_unit} ({tokens} of the best shape)"
+    return f"{spend.amount:.6g} {spend.coin} ({tokens} of the best shape)"
 
 
 def _from_records(records: Sequence[TrialRecord]) -> dict[str, str]:

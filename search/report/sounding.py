@@ -14,7 +14,7 @@ import numpy as np
 
 from fathom.search.analysis.compute_law import training_flops
 from fathom.search.analysis.law import Prediction, predictions, price, usable
-from fathom.search.analysis.optimum import DepthCost, Located, Optimum
+from fathom.search.analysis.optimum import DepthCost, Optimum
 from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.findings import Findings, why_no_law
 from fathom.search.formatting import rounded_count
@@ -169,9 +169,8 @@ class _Sounded:
     def _of_budget(self, optimum: Optimum) -> SizeStop:
         best = optimum.optimal_depth
         assert best is not None, "a stop has a best depth"
-        costs = optimum.costs if isinstance(optimum, Located) else ()
         times = self._seconds(optimum.budget)
-        shown = {cost.depth: cost for cost in costs}
+        shown = {cost.depth: cost for cost in optimum.costs}
         depths = _thinned(sorted({*shown, best}), best)
         return self._stop(
             optimum.budget,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import exp
 
 from fathom.models.shape import Shape
+from fathom.models.spend import OTHER_COINS, Coin
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
@@ -14,32 +15,22 @@ from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import (
-    amount_text,
     exact_count,
     format_count,
     ranges,
     rounded_count,
     shell_command,
+    spend_text,
 )
 from fathom.search.study.keys.groups import DECAYS
 
-SETTLED = (Kind.IDENTIFIED, Kind.PLATEAU)
 MOST_HORIZONS = 4
 """Horizons that are listed one by one; more of them would be wider than a figure."""
 METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 """Metrics whose names are written in a way of their own."""
 SUMMARY = (
-    *(
-        "budget",
-        "tokens",
-        "count",
-        "depth",
-        "95 % interval",
-        "not ruled out",
-        "verdict",
-        "loss (nats)",
-    ),
-    "best trained shape",
+    *("budget", "tokens", "count", "depth", "95 % interval", "not ruled out", "verdict"),
+    *("loss (nats)", "best trained shape"),
 )
 """Columns of the Markdown table."""
 
@@ -62,17 +53,25 @@ def finding(optimum: Optimum) -> str:
 
 def summary(optima: Sequence[Optimum]) -> str:
     """Returns the answers of all budgets as one sentence, and one for each that is not settled."""
-    settled = [optimum for optimum in optima if optimum.kind in SETTLED and optimum.optimal_depth]
+    settled = [optimum for optimum in optima if optimum.kind.settled]
     sentences = []
     if settled:
         depths = joined([_depth_at(optimum) for optimum in settled])
         sentences.append(f"The best depth is {depths} {settled[0].count.unit}.")
-    for optimum in optima:
-        if optimum not in settled:
-            depth = optimum.optimal_depth
-            so_far = f"depth {depth} is lowest so far" if depth else "no trial has finished"
-            sentences.append(f"{format_count(optimum.budget)}: not settled; {so_far}.")
+    sentences += [
+        f"{format_count(optimum.budget)}: {optimum.kind.value}; {estimate_text(optimum)}."
+        for optimum in optima
+        if optimum not in settled
+    ]
     return " ".join(sentences)
+
+
+def estimate_text(optimum: Optimum) -> str:
+    """Returns the depth of an answer that is not settled, as a clause."""
+    if optimum.optimal_depth is None:
+        return "no trial has finished"
+    so_far = " so far" if optimum.kind is Kind.UNFINISHED else ""
+    return f"depth {optimum.optimal_depth} is the best estimate{so_far}"
 
 
 def _depth_at(optimum: Optimum) -> str:
@@ -94,21 +93,14 @@ def joined(parts: Sequence[str]) -> str:
 def question(optimum: Optimum) -> str:
     """Returns the size, the horizon and the counting rule of an answer."""
     size = f"{format_count(optimum.budget)} {optimum.count.unit}"
-    parts = (size, horizon_text(optimum), f"{optimum.count.label} count")
+    parts = (size, spend_text(optimum.spend), f"{optimum.count.label} count")
     return ", ".join(part for part in parts if part)
-
-
-def horizon_text(optimum: Optimum) -> str:
-    """Returns the horizon with its unit; nothing for final losses of which none is known."""
-    if not optimum.horizon_unit:
-        return ""
-    return amount_text(optimum.horizon, optimum.horizon_unit)
 
 
 def question_across(optima: Sequence[Optimum]) -> str:
     """Returns the counting rule and the horizons of several budgets."""
-    count, unit = f"{optima[0].count.label} count", optima[0].horizon_unit
-    amounts = (amount_text(optimum.horizon, unit) for optimum in optima)
+    count, unit = f"{optima[0].count.label} count", optima[0].spend.coin
+    amounts = (spend_text(optimum.spend) for optimum in optima)
     shown = [amount.removesuffix(f" {unit}") for amount in dict.fromkeys(amounts)]
     if len(shown) > MOST_HORIZONS:  # else wider than the figure
         shown = [f"{shown[0]} to {shown[-1]}"]
@@ -215,21 +207,23 @@ def seconds_text(conclusion: Findings) -> str:
     return f"{spent[0][1].asked:g} s of training steps on {where}; {'; '.join(off)}"
 
 
-def next_steps(conclusion: Findings, source: str) -> list[str]:
-    """Returns the commands that use the answers, from a run folder or its best.yaml.
+def next_steps(conclusion: Findings, source: str, horizon: str | None = None) -> list[str]:
+    """Returns the commands that use the answers, from a run folder or its best.yaml; `horizon` if
+    it has several.
 
     They name the largest budget whose depth is settled; none if no budget's is.
     """
     chosen = to_train(conclusion)
     if chosen is None:
         return []
-    which = (source, "--params", exact_count(chosen.budget))
+    which = [source, "--params", exact_count(chosen.budget)]
+    which += ["--horizon", horizon] if horizon else []
     return [shell_command("fathom", verb, *which) for verb in ("train", "export")]
 
 
 def to_train(conclusion: Findings) -> Optimum | None:
     """Returns the largest budget whose depth is settled and whose shape is known."""
-    known = [optimum for optimum in conclusion.optima if optimum.kind in SETTLED and optimum.shape]
+    known = [optimum for optimum in conclusion.optima if optimum.kind.settled and optimum.shape]
     return max(known, key=lambda optimum: optimum.budget, default=None)
 
 
@@ -284,13 +278,13 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
 
 
 def _tokens_text(optimum: Optimum) -> str:
-    """Returns the tokens of a training. At equal FLOPs or seconds they are the best shape's, with
-    the FLOPs or seconds; where no tokens are known, the horizon in its own unit."""
-    if optimum.flops_to_spend or optimum.seconds_to_spend:
-        return f"{rounded_count(optimum.tokens)} ({horizon_text(optimum)})"
-    if optimum.horizon_unit == "tokens":
+    """Returns the tokens of a training. Where it spends another coin they are the best shape's,
+    with its amount; where no tokens are known, the horizon in its own unit."""
+    if optimum.spend.coin in OTHER_COINS:
+        return f"{rounded_count(optimum.tokens)} ({spend_text(optimum.spend)})"
+    if optimum.spend.coin is Coin.TOKENS:
         return rounded_count(optimum.tokens)
-    return horizon_text(optimum)
+    return spend_text(optimum.spend)
 
 
 def layers_text(shape: Shape) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
+from fathom.models.spend import Coin
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 
 FEWEST_TRIALS = 6
@@ -64,7 +65,7 @@ class RungAudit:
     """Depths of which some trials stopped at this rung and none trained beyond it."""
     undecided: int = 0
     """Number of trials promoted only because their forecasts were too close to the best one."""
-    unit: str = "tokens"
+    unit: str = Coin.TOKENS.value
     """Unit of what trials have spent alike at the rung."""
     later: int | None = None
     """The first rung after all that can't be trusted, as `rung`; None if no rung is left."""
@@ -138,7 +139,8 @@ def rung_place(rung: int, horizon: int, unit: str) -> str:
     >>> rung_place(2000, 16000, "tokens"), rung_place(2000, 16000, "FLOPs")
     ('2,000 tokens', '12.5% of the FLOPs')
     """
-    return f"{rung:,} tokens" if unit == "tokens" else f"{100 * rung / horizon:.3g}% of the {unit}"
+    share = f"{100 * rung / horizon:.3g}% of the {unit}"
+    return f"{rung:,} tokens" if unit == Coin.TOKENS else share
 
 
 def later_first_rung(audits: Sequence[RungAudit]) -> int | None:

@@ -53,7 +53,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
     return RungAudit(
         rung=rung,
         horizon=records[0].spec.shared_horizon,
-        unit=records[0].spec.horizon_unit,
+        unit=records[0].spec.spend.coin.value,
         finished=len(done),
         rank_correlation=tau if enough and pairs >= FEWEST_PAIRS else None,
         pairs=pairs,

@@ -17,7 +17,7 @@ from fathom.search.records import (
 )
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.sampler import ShapeSampler
-from fathom.search.scheduling.trained_depths import Choice, choice_of
+from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.virtual_time import VirtualJob, VirtualTime
 
@@ -143,13 +143,6 @@ class BudgetState:
     def exploring(self) -> list[TrialRecord]:
         """The exploring trials that were assigned, in this order, as far as they are taken."""
         return self._taken([name for name, s in self.specs.items() if s.stage is Stage.EXPLORE])
-
-    def paused_trial(self, choice: Choice) -> TrialRecord | None:
-        """The paused trial that a choice resumes; None if the choice is a new trial."""
-        for record in self.ended:
-            if choice_of(record) == choice:
-                return record if record.outcome is Outcome.STOPPED else None
-        return None
 
     def pauses(self, trial: str, rung: int) -> bool:
         """True if a trial pauses at a rung."""

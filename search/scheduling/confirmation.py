@@ -10,16 +10,12 @@ was not, so that it can be the answer. The stage ends there, or at the limits of
 import math
 from collections.abc import Sequence
 
-from fathom.models.shape import Shape
-from fathom.search.analysis.depth_estimates import (
-    combine_shapes,
-    estimate_depths,
-)
+from fathom.search.analysis.depth_estimates import combine_shapes
 from fathom.search.analysis.forecast import forecastable, forecasts
 from fathom.search.analysis.interim import ENOUGH_DEPTHS
 from fathom.search.analysis.joint_curve import finished_depths, incumbent_depth
 from fathom.search.analysis.rates import Factor
-from fathom.search.records import UNSCALED, Outcome, TrialRecord
+from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord
 from fathom.search.scheduling.trained_depths import (
     FRESH_SEEDS_FROM,
     Choice,
@@ -37,25 +33,12 @@ OTHER_RATIO = 0.5
 """Difference of ln feed-forward ratios from which on shapes of two depths can't be compared."""
 
 
-def next_confirmations(
-    config: ConfirmConfig,
-    shapes: tuple[Shape, ...],
-    records: Sequence[TrialRecord],
-    *,
-    plain_rates: bool = False,
-) -> tuple[Choice, ...]:
-    """The next batch of confirming trials of a budget; empty once it is settled.
-
-    With `plain_rates` no learning rate is known to carry over, and every depth in question is
-    bracketed.
-    """
+def next_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
+    """The next batch of confirming trials of a budget; empty once it is settled."""
+    records, config = trained.records, trained.limits.confirm
     resumed = _may_be_best(records) or _for_a_curve(config, records)
-    if resumed:
+    if resumed or not trained.losses:
         return resumed
-    estimates = estimate_depths(records)
-    if not estimates.depths:
-        return ()
-    trained = TrainedDepths(config, shapes, records, estimates, plain_rates=plain_rates)
     steps = (
         trained.beyond,
         trained.rates,
@@ -69,13 +52,14 @@ def next_confirmations(
         wanted |= dict.fromkeys(choice for choice in step() if choice not in trained.spent)
         if len(wanted) >= config.together:
             break
-    return tuple(wanted) or trained.answered()
+    return tuple(wanted) or trained.asked()
 
 
-def ladder_confirmations(
-    config: ConfirmConfig, records: Sequence[TrialRecord]
-) -> tuple[Choice, ...]:
-    """Every seed, rate and decay of the best explored shapes, all at once."""
+def ladder_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
+    """Every seed, rate and decay of the best explored shapes, all at once; empty after that."""
+    records, config = trained.records, trained.limits.confirm
+    if any(record.spec.stage is Stage.CONFIRM for record in records):
+        return ()
     ranked = sorted(forecasts(records), key=lambda forecast: forecast.loss)
     best = list(dict.fromkeys(forecast.shape for forecast in ranked))[: config.depths]
     best.sort(key=lambda shape: shape.depth)

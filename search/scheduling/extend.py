@@ -34,7 +34,7 @@ class Extension:
     @property
     def _place(self) -> str:
         """Where the first rung is, as text."""
-        return rung_place(self.first_rung, self.budget.tokens, self.budget.unit)
+        return rung_place(self.first_rung, self.budget.tokens, self.budget.spend.coin)
 
     @property
     def sentence(self) -> str:

@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.forecast import forecastable, forecasts_by_trial
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.words import study_reason
 
@@ -128,7 +128,7 @@ def answer_attributes(optimum: Optimum, records: Iterable[TrialRecord]) -> dict[
     shape = optimum.shape
     return {
         "optimal_depth": optimum.optimal_depth,
-        "interval": list(optimum.interval) if isinstance(optimum, Located) else None,
+        "interval": list(optimum.interval) if optimum.interval else None,
         "verdict": optimum.kind,
         "reason": study_reason(optimum.verdict),
         "best_shape": {"depth": shape.depth, "d_model": shape.d_model, "ff_ratio": shape.ff_ratio}

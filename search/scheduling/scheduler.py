@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from fathom.models.shape import Shape
+from fathom.models.spend import Spend
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.formatting import printable
 from fathom.search.json_lines import append_line
@@ -23,13 +24,11 @@ from fathom.search.records import (
     TrialRecord,
     TrialSpec,
     derive_seed,
-    in_order_of_names,
     with_report,
     without_known_points,
 )
 from fathom.search.run_folder import UNFINISHED, RunFolder
 from fathom.search.scheduling.budget_state import BudgetState, new_record
-from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import (
     Assigned,
@@ -40,12 +39,12 @@ from fathom.search.scheduling.journal import (
     Taken,
     decided_line,
 )
+from fathom.search.scheduling.offers import offers, study_limits
 from fathom.search.scheduling.optuna_studies import Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
 from fathom.search.scheduling.sampler import ShapeSampler
-from fathom.search.scheduling.trained_depths import Choice
+from fathom.search.scheduling.trained_depths import Choice, paused_trial
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import stage_trials, virtual_time
 from fathom.search.study.planning.virtual_time import Closing, Draw, Promotion
@@ -168,12 +167,12 @@ class Scheduler:
         """Writes the ended and paused trials into Optuna's study."""
         budget, path = search.budget, self.folder.path.resolve()
         about = {"run_folder": str(path), "budget": budget.params, "count": self.config.count}
-        length = "train_seconds" if budget.unit == "seconds" else "tokens"
+        spend = budget.spend if budget.spend.coin.timed else Spend(budget.tokens)
         contents = StudyContents(
             space=search.public_space,
             records=tuple(search.ended),
             done=search.done,
-            attributes={**about, length: budget.train_seconds or budget.tokens, **(answer or {})},
+            attributes={**about, spend.coin.key: spend.amount, **(answer or {})},
         )
         # Every budget has a study of its own: one name for all would mix their losses.
         self._studies.update(f"{self.config.study}/{budget.label}", contents)
@@ -224,7 +223,7 @@ class Scheduler:
 
     def _confirmation(self, search: BudgetState, choice: Choice) -> Assigned:
         """The job of a trial of the batch, which trains to the end."""
-        if paused := search.paused_trial(choice):
+        if paused := paused_trial(search.results.values(), choice):
             return Assigned(search.schedule.job(paused.spec.trial, to=search.schedule.horizon))
         return self._new(search, choice)
 
@@ -277,12 +276,8 @@ class Scheduler:
 
     def _planned_confirmations(self, search: BudgetState) -> tuple[Choice, ...]:
         """The next batch of confirming trials; empty once the budget is settled."""
-        config, ended = self.config.confirm, in_order_of_names(search.ended)
-        if self.config.sampler is not Sampler.LADDER:
-            plain = self.config.plain_rates
-            return next_confirmations(config, search.shapes, ended, plain_rates=plain)
-        again = search.started_in[Stage.CONFIRM]
-        return () if again else ladder_confirmations(config, ended)
+        limits = study_limits(self.config, search.shapes)
+        return tuple(offer.training for offer in offers(search.ended, limits))
 
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
         """Records that a trial has a worker."""

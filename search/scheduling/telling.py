@@ -11,6 +11,8 @@ from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.posterior import FEWEST, Posterior, find_posterior
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 
+WORTH = 0.05
+"""Share by which a training must be expected to reduce the doubt."""
 LIKELY = 0.05
 """Probability, by the other depths alone, from which on a depth may be the best."""
 UNUSUAL = 0.025
@@ -28,10 +30,10 @@ OUTCOMES = 9
 
 
 def most_telling(
-    posterior: Posterior, doubt: Array, candidates: Sequence[int], number: int, worth: float
+    posterior: Posterior, doubt: Array, candidates: Sequence[int], number: int
 ) -> list[int]:
     """The depths, of the candidates, whose training reduces the doubt most, at most `number`; none
-    whose training is not expected to reduce it by a share of `worth`.
+    whose training is not expected to reduce it by the share `WORTH`.
 
     `doubt` is the value, (draws,), whose variance is to be reduced. All trainings are chosen from
     the same posterior; a further one takes the results of those before it as known.
@@ -46,7 +48,7 @@ def most_telling(
             if depth not in chosen
         }
         best = min(after, key=lambda depth: after[depth], default=None)
-        if best is None or after[best] > (1 - worth) * before:
+        if best is None or after[best] > (1 - WORTH) * before:
             break
         chosen.append(best)
         weights = _thinned(_outcomes(posterior, best, weights))

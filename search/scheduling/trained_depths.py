@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from fathom.search.analysis.depth_estimates import (
     DepthEstimate,
     DepthEstimates,
     combine_shapes,
-    seed_noise,
+    estimate_depths,
 )
 from fathom.search.analysis.forecast import forecastable, forecasts
 from fathom.search.analysis.optimum import Located, Optimum, find_with_posterior
@@ -52,8 +52,6 @@ REPEATS = 1
 OTHER_RATES = 1.5
 """Factor between the best rates, or decays, of the outermost depths from which on those between
 are bracketed as well."""
-WORTH = 0.05
-"""Share by which a training must be expected to reduce the doubt."""
 FRESH_SEEDS_FROM = 1000
 """First seed of confirming trials; exploring ones have lower seeds, so that no shape is confirmed
 by the run for which it was chosen."""
@@ -70,38 +68,54 @@ class Choice:
     decay_scale: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingLimits:
+    """What may be trained for the answer of a budget."""
+
+    confirm: ConfirmConfig
+    shapes: tuple[Shape, ...]
+    plain_rates: bool = False
+    """True if no learning rate is known to carry over, so that every depth in question is
+    bracketed."""
+    ladder: bool = False
+    """True if every seed of the best shapes is trained, once, whatever comes out."""
+    first_seed: int = FRESH_SEEDS_FROM
+    """Seed of the first training of a shape that has none."""
+    asked: tuple[int, ...] = ()
+    """Depths that are trained where nothing else is worth it."""
+
+
 class TrainedDepths:
-    """The depths of a budget that were trained to the end, and what to train next."""
+    """The depths of a budget that were trained to the end, and what to train next.
+
+    `noise` between seeds, nats, is measured unless it is stated.
+    """
 
     def __init__(
-        self,
-        config: ConfirmConfig,
-        shapes: tuple[Shape, ...],
-        records: Sequence[TrialRecord],
-        estimates: DepthEstimates,
-        *,
-        plain_rates: bool = False,
+        self, records: Sequence[TrialRecord], limits: TrainingLimits, noise: float | None = None
     ) -> None:
-        self._config, self._shapes, self._records = config, shapes, records
-        self._estimates, self._plain_rates = estimates, plain_rates
+        self.records, self.limits, self._noise = records, limits, noise
+        self._confirm, self._shapes = limits.confirm, limits.shapes
+        self.estimates = estimate_depths(records, noise)
         self._done = [r for r in records if r.loss is not None and r.spec.scale == UNSCALED]
         self._ratio = usual_ratio(records)
-        self._losses = {estimate.depth: estimate.loss for estimate in estimates.depths}
+        self.losses = {estimate.depth: estimate.loss for estimate in self.estimates.depths}
+        """Loss of each depth that was trained to the end, nats."""
         self.spent = {choice_of(r) for r in records if r.outcome is not Outcome.STOPPED}
         """What was trained, or tried in vain."""
         self._stalls = find_stalls(records)
         self._tried = {record.spec.shape.depth for record in records}
-        self._possible = possible_depths(estimates.depths, WORSE)
+        self._possible = possible_depths(self.estimates.depths, WORSE)
 
     @cached_property
     def _forecast(self) -> DepthEstimates:
         """Estimates of all depths tried, the paused ones by their forecasts."""
-        return combine_shapes(forecasts(forecastable(self._records)))
+        return combine_shapes(forecasts(forecastable(self.records)))
 
     @cached_property
-    def _answer(self) -> tuple[Optimum, Posterior | None]:
+    def answer(self) -> tuple[Optimum, Posterior | None]:
         """The answer so far, and the posterior from which it is read."""
-        return find_with_posterior(self._records, seed=0)
+        return find_with_posterior(self.records, seed=0, noise=self._noise)
 
     def beyond(self) -> tuple[Choice, ...]:
         """A depth to train next, beyond an end of the trained ones, where these do not enclose the
@@ -114,9 +128,9 @@ class TrainedDepths:
         forecast = self._forecast.depths
         worse = {estimate.depth for estimate in forecast} - possible_depths(forecast, WORSE)
         failed = self._tried - {estimate.depth for estimate in forecast}
-        ends = {min(self._losses), max(self._losses)}
-        for end in sorted(ends, key=lambda depth: self._losses[depth]):
-            shallow = end == min(self._losses)
+        ends = {min(self.losses), max(self.losses)}
+        for end in sorted(ends, key=lambda depth: self.losses[depth]):
+            shallow = end == min(self.losses)
             low, high = sorted((end, end / STEP if shallow else end * STEP))
             enclosed = end not in self._possible or any(
                 low <= depth <= high for depth in worse | failed
@@ -133,23 +147,23 @@ class TrainedDepths:
         At first for the shallowest and the deepest of them; for those between as well if the best
         rates of these two clearly differ, or the study does not transfer rates over depths.
         """
-        rates = self._bracketed(Factor.RATE, self._config.rates, every=self._plain_rates)
-        return rates + self._bracketed(Factor.DECAY, self._config.decays)
+        rates = self._bracketed(Factor.RATE, self._confirm.rates, every=self.limits.plain_rates)
+        return rates + self._bracketed(Factor.DECAY, self._confirm.decays)
 
     def _bracketed(
         self, factor: Factor, multiples: Sequence[float], *, every: bool = False
     ) -> tuple[Choice, ...]:
         """The trials at other `multiples` of a factor that have not started."""
-        depths = sorted(self._losses)
+        depths = sorted(self.losses)
         low, high = depths.index(min(self._possible)), depths.index(max(self._possible))
         inside = depths[max(0, low - 1) : high + 2]
-        ended = brackets(self._records, factor)
+        ended = brackets(self.records, factor)
         known = [bracket.depth for bracket in ended]
         shallow = [] if any(depth <= depths[low] for depth in known) else inside[:1]
         deep = [] if any(depth >= depths[high] for depth in known) else inside[-1:]
         every = every or self._best_differ(ended)
         wanted = inside if every else dict.fromkeys(shallow + deep)
-        started = {(r.spec.shape.depth, r.spec.scale) for r in self._records}
+        started = {(r.spec.shape.depth, r.spec.scale) for r in self.records}
         scales = [factor.scale(multiple) for multiple in multiples]
         return tuple(
             replace(self._first(depth), rate_scale=scale.rate, decay_scale=scale.decay)
@@ -164,57 +178,60 @@ class TrainedDepths:
         if len(ended) < 2:
             return False
         ends = ended[0], ended[-1]
-        noise = self._estimates.noise
+        noise = self.estimates.noise
         clear = any(end.gain > CLEAR * noise * math.sqrt(end.weight) for end in ends)
         low, high = sorted(end.best for end in ends)
         return clear and high > OTHER_RATES * low
 
     def repeats(self) -> tuple[Choice, ...]:
         """Repeats of the best depths, as many as measure the noise between seeds."""
-        missing = REPEATS - seed_noise(self._records).degrees_of_freedom
-        ranked = sorted(self._losses, key=lambda depth: self._losses[depth])
-        fresh = [depth for depth in ranked if self._seeds(depth) < self._config.seeds]
+        missing = REPEATS - self.estimates.repeats.degrees_of_freedom
+        ranked = sorted(self.losses, key=lambda depth: self.losses[depth])
+        fresh = [depth for depth in ranked if self._seeds(depth) < self._confirm.seeds]
         return tuple(self._repeat(depth) for depth in fresh[: max(0, missing)])
 
     def better_ratio(self) -> tuple[Choice, ...]:
         """The best depth at a feed-forward ratio that the trials show to be better, once."""
         ratio = self._forecast.best_ratio
-        depth = self._answer[0].expected_depth
+        depth = self.answer[0].expected_depth
         if depth is None or abs(math.log(ratio / self._ratio)) < SAME_RATIO:
             return ()
         shape = comparable_shape(self._shapes, depth=depth, ff_ratio=ratio)
         if any(r.spec.shape.off_ratio(ratio) < SAME_RATIO for r in self._done):
             return ()
-        return (Choice(shape, FRESH_SEEDS_FROM, 1.0),)
+        return (Choice(shape, self.limits.first_seed, 1.0),)
 
     def telling(self) -> tuple[Choice, ...]:
         """The trainings that tell most about the best depth, none once it is settled. Where none is
         expected to tell much, but the answer is insufficient: another seed of the depths in
         question."""
-        optimum, posterior = self._answer
+        optimum, posterior = self.answer
         if posterior is None or not isinstance(optimum, Located) or _settled(optimum):
             return ()
-        again = [d for d in sorted(self._possible) if self._seeds(d) < self._config.seeds]
+        again = [d for d in sorted(self._possible) if self._seeds(d) < self._confirm.seeds]
         new = self._untrained(posterior, optimum) if self._room() else []
-        if len(self._losses) + 1 == self._config.depths and optimum.expected_depth in new:
+        if len(self.losses) + 1 == self._confirm.depths and optimum.expected_depth in new:
             new = [optimum.expected_depth]  # the last depth is kept for the answer
         doubt = doubt_of(posterior, optimum)
         candidates = sorted([*again, *new])
-        depths = most_telling(posterior, doubt, candidates, self._config.together, WORTH)
+        depths = most_telling(posterior, doubt, candidates, self._confirm.together)
         if not depths and optimum.kind is Kind.INSUFFICIENT:
             asked = self._asked_for(optimum, new)
             depths = asked or self._least_repeated(optimum, again)
-        return tuple(self._repeat(d) if d in self._losses else self._new(d) for d in depths)
+        return tuple(self._repeat(d) if d in self.losses else self._new(d) for d in depths)
 
-    def answered(self) -> tuple[Choice, ...]:
-        """The depth that is expected to cost least, where it did not finish and may still."""
-        depth = self._answer[0].expected_depth
-        if depth is None or depth in self._losses or not self._room():
-            return ()
-        choice = self._new(depth)
-        # Where the depth has no shape of about the usual ratio, the choice is of another depth.
-        fits = choice.shape.depth == depth and choice not in self.spent
-        return (choice,) if fits else ()
+    def asked(self) -> tuple[Choice, ...]:
+        """The depth that is expected to cost least, and those that the limits ask for, where they
+        did not finish and may still."""
+        depth = self.answer[0].expected_depth
+        asked = [depth] if depth and self._room() else []
+        choices = {depth: self._new(depth) for depth in (*asked, *self.limits.asked)}
+        # Where a depth has no shape of about the usual ratio, its choice is of another depth.
+        return tuple(
+            choice
+            for depth, choice in choices.items()
+            if depth not in self.losses and choice.shape.depth == depth and choice not in self.spent
+        )
 
     def _untrained(self, posterior: Posterior, optimum: Located) -> list[int]:
         """The depths in and about the interval that have no training, and whose shape of the usual
@@ -224,7 +241,7 @@ class TrainedDepths:
         choices = [self._new(d) for d in depths if low / STEP <= d <= high * STEP]
         new = {choice.shape.depth for choice in choices if choice not in self.spent}
         # Where a depth has no shape of about the usual ratio, its choice is of another depth.
-        return sorted(new.intersection(posterior.depths.tolist()).difference(self._losses))
+        return sorted(new.intersection(posterior.depths.tolist()).difference(self.losses))
 
     def _asked_for(self, optimum: Located, new: Sequence[int]) -> list[int]:
         """The `new` depth that the verdict asks for first."""
@@ -236,19 +253,19 @@ class TrainedDepths:
         """The depth, of those that may be trained `again`, with the fewest trainings in and beside
         the interval; of these the one with the lowest loss."""
         low, high = optimum.interval
-        below = max((depth for depth in self._losses if depth < low), default=low)
-        above = min((depth for depth in self._losses if depth > high), default=high)
+        below = max((depth for depth in self.losses if depth < low), default=low)
+        above = min((depth for depth in self.losses if depth > high), default=high)
         close = [depth for depth in again if below <= depth <= above]
-        return sorted(close, key=lambda d: (self._seeds(d), self._losses[d]))[:1]
+        return sorted(close, key=lambda d: (self._seeds(d), self.losses[d]))[:1]
 
     def unlucky(self) -> tuple[Choice, ...]:
         """Another seed of a depth that only trainings which may have stalled rule out."""
-        optimum, posterior = self._answer
+        optimum, posterior = self.answer
         if posterior is None or not isinstance(optimum, Located):
             return ()
-        settled, best = _settled(optimum), min(self._losses.values())
-        for depth in sorted(self._losses, key=lambda depth: self._losses[depth]):
-            if self._seeds(depth) >= self._config.seeds:
+        settled, best = _settled(optimum), min(self.losses.values())
+        for depth in sorted(self.losses, key=lambda depth: self.losses[depth]):
+            if self._seeds(depth) >= self._confirm.seeds:
                 continue
             two = self._first(depth).shape in self._stalls.in_doubt
             if two and self._lowest(depth) - best <= NEAR:
@@ -263,14 +280,14 @@ class TrainedDepths:
         return min(r.loss for r in self._done if r.loss is not None and r.spec.shape.depth == depth)
 
     def _room(self) -> bool:
-        return len(self._losses) < self._config.depths
+        return len(self.losses) < self._confirm.depths
 
     def _seeds(self, depth: int) -> int:
         """Number of trainings of a depth at nearly the usual ratio, without the stalled ones; of
         these, as many as the study has seeds are trained anew."""
         shape = self._first(depth).shape
         trained = sum(record.spec.shape == shape for record in self._done)
-        return max(self._counting(depth), trained - self._config.seeds)
+        return max(self._counting(depth), trained - self._confirm.seeds)
 
     def _counting(self, depth: int) -> int:
         """Number of trainings of a depth at nearly the usual ratio that did not stall."""
@@ -280,15 +297,17 @@ class TrainedDepths:
 
     def _first(self, depth: int) -> Choice:
         """The first training of a depth at nearly the common ratio."""
-        trained = [record for record in self._done if record.spec.shape.depth == depth]
+        # A table may have a depth at other rates alone.
+        trained = [r for r in self._done if r.spec.shape.depth == depth] or self.records
+        trained = [r for r in trained if r.spec.shape.depth == depth]
         return choice_of(min(trained, key=lambda record: record.spec.shape.off_ratio(self._ratio)))
 
     def _repeat(self, depth: int) -> Choice:
         """The next seed of a trained depth."""
         shape = self._first(depth).shape
-        specs = (record.spec for record in self._records)
+        specs = (record.spec for record in self.records)
         seeds = (spec.seed for spec in specs if spec.shape == shape and spec.scale == UNSCALED)
-        last = max([FRESH_SEEDS_FROM - 1, *seeds])
+        last = max([self.limits.first_seed - 1, *seeds])
         return Choice(shape, last + 1)
 
     def _new(self, depth: float) -> Choice:
@@ -296,12 +315,12 @@ class TrainedDepths:
         shape = comparable_shape(self._shapes, depth=depth, ff_ratio=self._ratio)
         paused = [
             record
-            for record in self._records
+            for record in self.records
             if record.outcome is Outcome.STOPPED and record.spec.shape.depth == shape.depth
         ]
         if paused:
             return choice_of(min(paused, key=lambda r: r.spec.shape.off_ratio(self._ratio)))
-        return Choice(shape, FRESH_SEEDS_FROM, 1.0)
+        return Choice(shape, self.limits.first_seed, 1.0)
 
 
 def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
@@ -332,6 +351,12 @@ def _settled(optimum: Located) -> bool:
 def choice_of(record: TrialRecord) -> Choice:
     """Returns the choice with the shape, seed, rate and decay of a trial."""
     return Choice(record.spec.shape, record.spec.seed, *record.spec.scale)
+
+
+def paused_trial(records: Iterable[TrialRecord], choice: Choice) -> TrialRecord | None:
+    """The paused trial that a choice resumes; None if the choice is a new trial."""
+    known = next((record for record in records if choice_of(record) == choice), None)
+    return known if known and known.outcome is Outcome.STOPPED else None
 
 
 def usual_ratio(records: Sequence[TrialRecord]) -> float:

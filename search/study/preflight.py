@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fathom.objectives.keys import Group, short
-from fathom.search.record_json import check_controls
 from fathom.search.run_folder import (
     RunFolder,
     RunFolderError,
@@ -20,12 +19,12 @@ from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.command import check_program, own_parser
-from fathom.search.study.keys.config import StudyConfig, is_former, load, load_kept
+from fathom.search.study.keys.config import StudyConfig, is_former, load
 from fathom.search.study.keys.groups import TrackingConfig
-from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shape_space import ShapeLimits
+from fathom.search.study.runs import StudyRun, runs_in
 from fathom.search.study.store_uri import (
     check_form,
     is_new_file,
@@ -61,11 +60,11 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadyStudy:
-    """A study that has passed every check which needs no framework, with its plan."""
+class ReadyRun:
+    """A run that has passed every check which needs no framework, with its plan."""
 
     config: StudyConfig
-    """The study without passwords."""
+    """The study at one horizon, without passwords."""
     runs: Path
     """The folder of run folders."""
     addresses: Addresses
@@ -94,27 +93,53 @@ class ReadyStudy:
         return self.folder.report.exists()
 
 
-def check_ready(config: StudyConfig, runs: Path, *, shared: Path | None = None) -> ReadyStudy:
-    """Returns the study with its plan after every check that needs no framework, except that of a
-    user's own model. `shared` is the folder with MLflow's store, if it is another than `runs`.
+@dataclass(frozen=True, slots=True)
+class ReadyStudy:
+    """A study whose runs have passed every check which needs no framework."""
+
+    config: StudyConfig
+    """The study without passwords."""
+    folder: RunFolder
+    """The run folder of the study, which holds those of its horizons if there are several."""
+    runs: tuple[ReadyRun, ...]
+    """By ascending horizon."""
+    max_hours: float | None = None
+    """Hours after which the search ends, those of all runs together; None without a limit."""
+    cap: Cap | None = None
+    """Most that the trials of all runs together may cost; None without a limit."""
+
+    @property
+    def has_reports(self) -> bool:
+        """True if each run has a report already: most likely nothing is left to train."""
+        return all(run.has_report for run in self.runs)
+
+
+def check_ready(config: StudyConfig, runs: Path, *, trust: bool = False) -> ReadyStudy:
+    """Returns the study with its plans after every check that needs no framework, except that of a
+    user's own model; `trust` allows what the run folder and the store beside it name.
 
     Raises:
         ValueError: if the study can't be run.
     """
-    if config.horizons:
-        raise PlanError(
-            "`horizons` are searched by `fathom run`, or by `run_horizons` in Python; "
-            "here a study must have `tokens` or `tokens_per_parameter`",
-            key="horizons",
-        )
-    check_same_study(config, RunFolder(runs / config.study))
+    folder = RunFolder(runs / config.study)
+    inside = runs_in(folder, config)
+    for place, study in {folder: config, **{run.folder: run.config for run in inside}}.items():
+        check_same_study(study, place)
+    return ReadyStudy(
+        without_passwords(config), folder, tuple(_ready(run, runs, trust=trust) for run in inside)
+    )
+
+
+def _ready(run: StudyRun, shared: Path, *, trust: bool) -> ReadyRun:
+    """Returns a run with its plan after its checks; `shared` is the folder of MLflow's store."""
+    config, runs = run.config, run.folder.path.parent
     _check_writable(runs)
     check_trainer(config)
     vocab_size = vocab_size_of(config)
     plans = plan_study(config, vocab_size, this_machine(config))
     try_own_model(config, ShapeLimits.of(config, vocab_size).smallest())
-    addresses = _addresses(config.tracking, shared or runs)
-    return ReadyStudy(without_passwords(config), runs, addresses, plans)
+    addresses = _addresses(config.tracking, shared)
+    return ReadyRun(without_passwords(config), runs, addresses, plans, trust=trust)
 
 
 def check_trainer(config: StudyConfig) -> None:
@@ -227,41 +252,6 @@ def _is_of_run(file: Path) -> bool:
     if is_config:
         kept += [folder.state, folder.best, folder.report, folder.card]
     return any(map(os.path.lexists, kept)) or (is_config and file.parent.name == "artifacts")
-
-
-def load_run(path: Path) -> tuple[RunFolder, StudyConfig]:
-    """Returns the run folder at a path, and its study of one horizon.
-
-    Raises:
-        RunFolderError: if it is not a run folder, or that of several horizons.
-    """
-    folder, config = load_folder(path)
-    if config.horizons:
-        first, *_ = horizon_studies(config)
-        raise RunFolderError(
-            f"{path} was searched at several horizons; name the folder of one, such as "
-            f"{path / first.study}"
-        )
-    return folder, config
-
-
-def load_folder(path: Path) -> tuple[RunFolder, StudyConfig]:
-    """Returns the run folder at a path, and its study, of one horizon or of several.
-
-    Raises:
-        RunFolderError: if it is not a run folder.
-    """
-    folder = RunFolder(path)
-    folder.check_files()
-    folder.check_config()
-    if not folder.config.exists():
-        raise RunFolderError(f"{path} is not a run folder: it has no config.yaml; see `ls runs`")
-    config = load_kept(folder.config)
-    try:
-        check_controls(config.model_dump(mode="json"))
-    except ValueError as error:
-        raise RunFolderError(f"{folder.config}: {error}; write them differently") from error
-    return folder, config
 
 
 def check_same_study(config: StudyConfig, folder: RunFolder) -> None:

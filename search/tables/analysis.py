@@ -7,8 +7,9 @@ from operator import attrgetter
 from statistics import median
 
 from fathom.models.shape import Count
+from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.optimum import Optimum, find_optimum
-from fathom.search.analysis.token_law import TOKENS
+from fathom.search.analysis.scaled_shape import with_scaled
 from fathom.search.analysis.verdict import (
     Advice,
     Confounded,
@@ -21,9 +22,13 @@ from fathom.search.analysis.verdict import (
     Verdict,
 )
 from fathom.search.conclusion.findings import Findings
+from fathom.search.conclusion.open_answers import MANY, asked_depths, may_gain
 from fathom.search.conclusion.token_laws import PartLaw, token_laws_of
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
 from fathom.search.records import TrialRecord
+from fathom.search.scheduling.offers import Offer, offers
+from fathom.search.scheduling.trained_depths import TrainingLimits
+from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.choosing import swept_notes
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
@@ -44,6 +49,7 @@ from fathom.search.tables.trials import (
     table_budget,
 )
 from fathom.search.tables.varying import (
+    TOKENS,
     Decision,
     decide,
     in_order,
@@ -116,6 +122,19 @@ class TableFindings(Findings):
     def seed(self) -> int:
         """Seed of the statistics, the same for every table."""
         return SEED
+
+    def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
+        """What a search with default settings and these runs would train next at their rates."""
+        if not may_gain(optimum):
+            return ()
+        records = self.records_of(optimum.budget)
+        limits = TrainingLimits(
+            confirm=ConfirmConfig(depths=MANY, seeds=MANY, rates=(1.0,)),
+            shapes=with_scaled({record.spec.shape: None for record in records}),
+            first_seed=0,
+            asked=asked_depths(optimum),
+        )
+        return offers(records, limits, noise=noise)
 
     def reason(self, optimum: Optimum) -> str:
         """Returns the reason of a verdict, with the runs that would settle it."""
@@ -198,7 +217,7 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
             *decided,
             *swept_notes(runs.runs),
             *_left_note((*settings.left, *settings.shaped)),
-            *STEPS_NOTE * (runs.unit == "steps"),
+            *STEPS_NOTE * (runs.coin is Coin.STEPS),
         ),
         noise=question.noise,
         findings=findings,
@@ -355,16 +374,16 @@ def _case_notes(asked: _Asked, cases: Sequence[_Case]) -> Iterator[str]:
 
 def _check_horizons(asked: _Asked) -> None:
     """Raises `NothingAsked` for horizons that the runs do not count."""
-    unit, remedy = asked.runs.unit, "name them with --map COLUMN=tokens, or drop it"
+    coin, remedy = asked.runs.coin, "name them with --map COLUMN=tokens, or drop it"
     for horizon in asked.question.horizons:
-        if not unit:
+        if not coin:
             raise NothingAsked(
                 f"`--horizon` must be tokens of the table, got {horizon.text}, and {asked.label} "
                 f"has none; {remedy}"
             )
-        if horizon.per_parameter and unit != TOKENS:
+        if horizon.per_parameter and coin is not Coin.TOKENS:
             raise NothingAsked(
-                f"`--horizons` must be {unit} of the table, got {horizon.text}, and {asked.label} "
+                f"`--horizons` must be {coin} of the table, got {horizon.text}, and {asked.label} "
                 f"has no tokens; {remedy}"
             )
 
@@ -406,7 +425,7 @@ def _cases(
                 columns=asked.columns, shaped=asked.runs.shaped,
             )  # fmt: skip
             kept = tuple(run for run in near if decision.holds(run))
-            counted = count_runs(kept, size, tokens, asked.runs.unit)
+            counted = count_runs(kept, size, Spend(tokens, asked.runs.coin))
             yield _Case(size=size, near=kept, tokens=tokens, counted=counted), decision
 
 
@@ -453,7 +472,7 @@ def _findings(
         runs = asked.runs
         ends = [at for run in runs.runs for at in run.tokens[[0, -1]].tolist() if len(run.tokens)]
         raise NothingAsked(
-            f"`--horizon` must be {runs.unit} that the runs of a budget reach, "
+            f"`--horizon` must be {runs.coin} that the runs of a budget reach, "
             f"{_spanned(ends)}, got {horizon.text if horizon else 'none'}"
         )
     records: list[TrialRecord] = []
@@ -494,8 +513,8 @@ def _optimum(
         verdict = Verdict(Kind.INSUFFICIENT, cause, _remedy(cause, case.counted))
     # A table need not say what heads and ratio its shapes have: no whole shape is its answer.
     return replace(
-        found, verdict=verdict, horizon_unit=asked.runs.unit, params_slope=slope, shape=None,
-        best_ff_ratio=None,
+        found, verdict=verdict, shared_spend=Spend(found.tokens, asked.runs.coin),
+        params_slope=slope, shape=None, best_ff_ratio=None,
     )  # fmt: skip
 
 

@@ -8,8 +8,9 @@ from math import log
 import numpy as np
 
 from fathom.models.shape import Count
+from fathom.models.spend import Spend
 from fathom.search.analysis.verdict import FewRuns, UnknownSettings
-from fathom.search.formatting import format_count, ranges, rounded_count
+from fathom.search.formatting import format_count, ranges, rounded_count, spend_text
 from fathom.search.tables.runs import Run, TableError
 from fathom.search.tables.trials import loss_at
 
@@ -34,7 +35,7 @@ OTHER_LAYERS = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRuns:
-    """How many runs about a size count at a horizon."""
+    """How many runs about a size count after a spend."""
 
     size: int
     runs: int
@@ -70,9 +71,9 @@ class CountedRuns:
         )
 
 
-def count_runs(runs: Sequence[Run], size: int, tokens: float, unit: str) -> CountedRuns:
-    """How many of the runs about a size count at a horizon."""
-    there = {run.training: run for run in runs if loss_at(run, tokens) is not None}
+def count_runs(runs: Sequence[Run], size: int, spend: Spend) -> CountedRuns:
+    """How many of the runs about a size count after a spend."""
+    there = {run.training: run for run in runs if loss_at(run, spend.amount) is not None}
     left = list({run.training: run for run in runs if run.training not in there}.values())
     elsewhere = {run.depth for run in left if not run.diverged}
     lost = {run.depth for run in left} - {run.depth for run in there.values()}
@@ -83,7 +84,7 @@ def count_runs(runs: Sequence[Run], size: int, tokens: float, unit: str) -> Coun
         diverged=sum(run.diverged for run in left),
         elsewhere=tuple(sorted(elsewhere)),
         lost=tuple(sorted(lost)),
-        horizon=f"{rounded_count(tokens)} {unit}" if unit else "",
+        horizon=spend_text(spend),
     )
 
 

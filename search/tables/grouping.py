@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.models.spend import Coin
 from fathom.search.tables.cells import Cells, Texts
 from fathom.search.tables.counted import check_repeats
 from fathom.search.tables.runs import NO_TIME, Array, Run, Runs, TableError
@@ -60,10 +61,9 @@ def group_runs(
     seeded = not _repeats(runs) and seeds is not None and len(set(seeds.tolist())) > 1
     named = with_names or "run" in kept.values
     runs = _told_apart(runs, label, notes, by_seed=seeds is not None, by_name=named)
-    unit = {"tokens": "tokens", "step": "steps"}.get(time, "")
     return Runs(
         runs=tuple(runs),
-        unit=unit,
+        coin={"tokens": Coin.TOKENS, "step": Coin.STEPS}.get(time, Coin.UNKNOWN),
         notes=tuple(notes),
         settings=tuple(name for name in found.settings if name not in shaped),
         shaped=tuple(name for name in found.settings if name in shaped),

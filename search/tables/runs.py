@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.models.shape import Count
+from fathom.models.spend import Coin
 
 Array = NDArray[np.float64]
 
@@ -72,8 +73,8 @@ class Runs:
     """The runs of a table and what had to be decided about them."""
 
     runs: tuple[Run, ...]
-    unit: str
-    """What the tokens of the runs are: `tokens`, `steps`, or nothing in a table of final losses."""
+    coin: Coin
+    """What the tokens of the runs are: tokens, steps, or unknown in a table of final losses."""
     notes: tuple[str, ...]
     """Sentences on what was left out or taken for something."""
     settings: tuple[str, ...] = ()

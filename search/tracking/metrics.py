@@ -127,7 +127,7 @@ def answer_metrics(answer: InterimAnswer) -> dict[str, float]:
         "interim_optimal_depth": answer.depth,
         "interim_interval_low": answer.low,
         "interim_interval_high": answer.high,
-        "incumbent_loss": answer.lowest_loss,
+        "lowest_loss": answer.lowest_loss,
         **{f"interim_trials_{outcome}": number for outcome, number in answer.trials.items()},
     }
     return {
@@ -150,10 +150,8 @@ def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
 def budget_params(spec: TrialSpec) -> dict[str, str]:
     """Returns the settings of a budget, which its trials share."""
     horizon = {"horizon_tokens": str(spec.horizon_tokens)}
-    if spec.flops_to_spend is not None:
-        horizon = {"train_flops": f"{spec.flops_to_spend:g}"}
-    if spec.seconds_to_spend is not None:
-        horizon = {"train_seconds": f"{spec.seconds_to_spend:g}"}
+    if shared := spec.shared_spend:
+        horizon = {shared.coin.key: f"{shared.amount:g}"}
     return {
         "budget": str(spec.budget),
         "count": spec.count.value,

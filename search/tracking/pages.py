@@ -4,22 +4,22 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fathom.search.analysis.definitions import stopped_trials
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import Law
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.certainty import certainty
+from fathom.search.report.other_depths import COST, nats_text
 from fathom.search.report.text import (
-    depth_text,
+    answer,
     depths_not_ruled_out,
-    horizon_text,
     interval,
     law_formula,
     optional,
     sentence,
+    shape_text,
     summary_table,
     untrained_text,
 )
@@ -90,12 +90,12 @@ def trial_tags(record: TrialRecord) -> dict[str, str]:
     }
 
 
-def answer_tags(answer: InterimAnswer) -> dict[str, str]:
+def answer_tags(found: InterimAnswer) -> dict[str, str]:
     """Returns an interim answer as the tags that the list shows."""
-    known = answer.low is not None
+    known = found.low is not None
     return {
-        "optimal_depth": str(answer.depth),
-        "interval": f"{answer.low}-{answer.high}" if known else "",
+        "optimal_depth": str(found.depth),
+        "interval": f"{found.low}-{found.high}" if known else "",
         "verdict": SO_FAR,
     }
 
@@ -115,7 +115,7 @@ def artifact(path: Path) -> str:
 def budget_name(optimum: Optimum) -> str:
     """Returns the name of a concluded budget's run, for example `1M → depth 6`."""
     label = format_count(optimum.budget)
-    if optimum.optimal_depth is None:
+    if not optimum.kind.decided:
         return f"{label} → {optimum.kind}"
     return f"{label} → depth {optimum.optimal_depth}"
 
@@ -133,7 +133,7 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
         "stopping": _audit_result(optimum, audits),
         NOTE: fitted(
             [
-                f"# {headline(optimum)}",
+                f"# {answer(optimum)}",
                 reason,
                 _shape(optimum),
                 "\n".join(f"- {head}: {fact}" for head, fact in certainty(optimum).items()),
@@ -144,25 +144,16 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
     }
 
 
-def headline(optimum: Optimum) -> str:
-    """Returns the answer of a budget in one line."""
-    size = f"{format_count(optimum.budget)} {optimum.count.unit_in_full}"
-    horizon = f"after {horizon_text(optimum)}"
-    if optimum.optimal_depth is None:
-        return f"{size}: {depth_text(optimum)} ({optimum.kind}), {horizon}"
-    within = f", 95 % interval {interval(optimum)}" if isinstance(optimum, Located) else ""
-    return f"{size}: best depth {optimum.optimal_depth} ({optimum.kind.value}{within}), {horizon}"
-
-
 def study_tags(optima: Sequence[Optimum], config: StudyConfig) -> dict[str, str]:
     """Returns the tag with the best depth of every budget, for the list of runs, and the horizon of
     a study that was searched at several, with the name of that study."""
     found = (o for o in optima if o.optimal_depth is not None)
     depths = ", ".join(f"{format_count(o.budget)}: {o.optimal_depth}" for o in found)
     tags = {"optimal_depth": depths[:RUN_NOTE_CHARACTERS]}
-    if not config.horizon_of:
+    horizon = horizon_name(config)
+    if horizon is None:
         return tags
-    return tags | {"horizon": horizon_name(config), "study_of_horizons": parent_name(config)}
+    return tags | {"horizon": horizon, "study_of_horizons": parent_name(config)}
 
 
 def law_line(law: Law) -> str:
@@ -179,7 +170,7 @@ def study_note(
 
     `files` are local paths and names in the run, `page` the address of the run.
     """
-    answers = "\n".join(f"- **{headline(optimum)}**" for optimum in conclusion.optima)
+    answers = "\n".join(f"- **{answer(optimum)}**" for optimum in conclusion.optima)
     law_lines = "\n".join(law_line(law) for law in conclusion.laws)
     names = [name for _, name in files]
     pictures = sorted((n for n in names if n.endswith((".png", ".svg"))), key=_answer_first)
@@ -208,13 +199,15 @@ def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> st
 
     `page` is the address of the study's run.
     """
-    answers = ", ".join(budget_name(o) + interval(o, " (", ")") for o in optima)
+    answers = ", ".join(
+        budget_name(o) + (interval(o, " (", ")") if o.kind.decided else "") for o in optima
+    )
     links = (
         f"[table, figures and YAML]({page}{MODE}), "
         f"[trials side by side]({view_address(experiment, ALL_TRIALS)})"
     )
     lines = "\n".join(
-        f"- {headline(o)}: [its trials]({view_address(experiment, view_name(o.budget))})"
+        f"- {answer(o)}: [its trials]({view_address(experiment, view_name(o.budget))})"
         for o in optima
     )
     beginning = f"{answers or 'No answer yet'}: {links}"
@@ -236,22 +229,17 @@ def _answer_first(name: str) -> tuple[bool, bool, str]:
 
 
 def _shape(optimum: Optimum) -> str:
-    shape = optimum.shape
-    if shape is None:
+    if optimum.shape is None:
         return ""
     untrained = sentence(untrained_text(optimum))
-    return (
-        f"Best shape: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
-        f"ff_ratio {shape.ff_ratio:.3g}, n_heads {shape.n_heads}, head_dim {shape.head_dim}. "
-        f"{untrained}"
-    ).rstrip()
+    return f"Best shape: {shape_text(optimum.shape)}. {untrained}".rstrip()
 
 
 def _audit_result(optimum: Optimum, audits: Sequence[RungAudit]) -> str:
     """Returns the result of the audit in a word, to filter by."""
     if any(audit.failed for audit in audits):
         return "failed"
-    if not stopped_trials(optimum) and not any(audit.stopped for audit in audits):
+    if not optimum.trials[Outcome.STOPPED] and not any(audit.stopped for audit in audits):
         return "nothing stopped"
     return (
         "trusted"
@@ -266,9 +254,11 @@ def _audit(audits: Sequence[RungAudit]) -> str:
 
 
 def _depths(optimum: Optimum) -> str:
-    head = "| depth | loss (nats) | standard error | trials |\n|---:|---:|---:|---:|\n"
+    head = f"| depth | mean of its trials | standard error | trials | {COST} |\n|{'---:|' * 5}\n"
+    costs = {cost.depth: nats_text(cost) for cost in optimum.costs}
     rows = (
         f"| {d.depth} | {d.loss:.4f} | {d.standard_error:.4f} | {d.trials} |"
+        f" {costs.get(d.depth, '-')} |"
         for d in optimum.depths
     )
     return head + "\n".join(rows) if optimum.depths else ""

@@ -50,6 +50,7 @@ class StudyRuns:
         self._client = store.connect(study.uri)
         self._experiment = self._find_or_create_experiment()
         self._known = {run.tags[NODE_TAG]: run for run in self._existing()}
+        self._last_end = 0.0
 
     @property
     def study_run(self) -> TrackedRun:
@@ -86,6 +87,7 @@ class StudyRuns:
     def write_trial(self, record: TrialRecord) -> None:
         """Writes those parts of a trial that its MLflow run lacks."""
         spec, node = record.spec, f"trial/{record.spec.trial}"
+        self._last_end = max(self._last_end, record.ended or 0.0)
         run = self._known.get(node)
         if run is not None and _is_complete(run, record):
             return
@@ -144,14 +146,16 @@ class StudyRuns:
             self._log_file(study.id, path, name.rpartition("/")[0] or None)
 
     def end(self, *, concluded: bool) -> None:
-        """Ends every open run; an interrupted one opens again when the study is resumed."""
+        """Ends every open run, a concluded one when its last trial ended; an interrupted one opens
+        again when the study is resumed."""
         for node, run in self._known.items():
             if run.status != "RUNNING":
                 continue
             is_trial = node.startswith("trial/")
             if is_trial:
                 run.write(tags={"outcome": INTERRUPTED, pages.NOTE: f"**{INTERRUPTED}**"})
-            run.end("FINISHED" if concluded and not is_trial else "KILLED")
+            done = concluded and not is_trial
+            run.end("FINISHED" if done else "KILLED", self._last_end if done else None)
 
     def _log_text(self, run: str, text: str, name: str) -> None:
         with TemporaryDirectory() as home:

@@ -107,8 +107,8 @@ def _compiles(
         # A model of the user's may do what can't be compiled; sources and targets of many lengths
         # would be compiled for each.
         return False
-    if budget.train_seconds is not None:  # alike for all trials of a shape, and where it is timed
-        return pays_in(budget.train_seconds / config.objective.batch_widths, device) and possible()
+    if budget.spend.coin.timed:  # alike for all trials of a shape, and where it is timed
+        return pays_in(budget.spend.amount / config.objective.batch_widths, device) and possible()
     tokens = budget.tokens_per_step // config.resources.processes_per_trial
     steps: float = horizon_budgets(config, budget)[-1].steps
     if spec.prunable and not config.horizon_of:  # whose trials have the same kernels at each

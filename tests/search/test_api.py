@@ -104,7 +104,7 @@ def test_a_study_says_what_it_plans_what_it_found_and_what_follows(
     assert found.predict("1M").extrapolated
     first, *answers = repr(found).splitlines()
     assert first == f"Study simulated in {found.folder.path}"
-    assert answers[0].startswith("  20k non-embedding parameters: best depth")
+    assert answers[0].startswith("  20k parameters, ")
     with pytest.raises(RunFolderError, match="is not a run folder"):
         load(tmp_path)
 

@@ -14,8 +14,8 @@ from mlflow import MlflowClient
 
 from fathom.objectives.contract import data_digest_of
 from fathom.objectives.prepare import prepare
+from fathom.search.analysis.verdict import Kind
 from fathom.search.contract.exit_status import STATUS
-from fathom.search.contract.reply import VerdictKind
 from fathom.search.records import Outcome
 from fathom.search.run_folder import MARKER, RunFolder, read_records
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
@@ -191,7 +191,8 @@ def test_a_flag_has_no_type_in_the_help(columns: str) -> None:
 
 
 def test_predict_and_plan_print_the_contracts_json() -> None:
-    prediction = json.loads(here("predict", "--params", "174e9", "--json").stdout)
+    said = valid(json.loads(here("predict", "--params", "174e9", "--json").stdout))
+    prediction = said["size"]["prediction"]
     assert set(prediction) == {"params", "law", "depth", "d_model", "interval", "extrapolated"}
     assert (round(prediction["depth"]), prediction["law"]) == (80, "levine2020")
     plan = json.loads(here("plan", TINY, "--json", "--shapes").stdout)
@@ -317,7 +318,7 @@ def test_report_prints_the_contracts_json(finished: Path) -> None:
     for entry in report["answers"]:
         assert entry["question"]["run"] == "runs/tiny"
         assert sum(entry["evidence"]["trials"].values()) > 0
-    worst = max(STATUS[VerdictKind(entry["verdict"]["kind"])] for entry in report["answers"])
+    worst = max(STATUS[Kind(entry["verdict"]["kind"])] for entry in report["answers"])
     assert done.returncode == worst, done.stderr
 
 

@@ -30,7 +30,7 @@ def test_a_report_can_be_written_while_a_search_has_the_folder(tmp_path: Path) -
     Simulation(search, slow_deep).run()
     search.folder.config.write_text(dump(search.config), encoding="utf-8")
     with locked(search.folder):
-        assert report_study(search.folder.path).conclusion.optima
+        assert report_study(search.folder.path).conclusions[0].optima
     assert search.folder.report.exists()
     assert not (tmp_path / "runs" / "mlflow.db").exists(), "the search itself writes to MLflow"
 

@@ -224,7 +224,7 @@ def test_nothing_looks_for_the_words_of_a_verdict() -> None:
     [
         r"return re.search(r'train (\d+) seeds', text)",
         r"return re.compile(r'may lie beyond [0-9]')",
-        "return 'raise `confirm.seeds`' in text",
+        "return 'raise `confirm.depths`' in text",
         "return line.partition('has not ended')[0]",
     ],
 )

@@ -13,8 +13,6 @@ from rich.console import Console
 
 from fathom.objectives.contract import Objective
 from fathom.search import pipeline
-from fathom.search.horizons.folders import HorizonFolder
-from fathom.search.horizons.search import check_horizons_ready, search_horizons
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.run_folder import RunFolder, locked
 from fathom.search.scheduling.scheduler import Scheduler
@@ -52,14 +50,6 @@ def run_alone(study: Path, runs: Path, stop: Stop | None = None) -> RunFolder:
     with alone(stop) as steps, locked(ready.folder):
         pipeline.run_study(ready, steps)
     return ready.folder
-
-
-def run_horizons_alone(study: Path, runs: Path, stop: Stop | None = None) -> list[HorizonFolder]:
-    """Begins or resumes the search of a study of several horizons; returns them."""
-    ready = check_horizons_ready(load(study), runs, trust=False)
-    with alone(stop) as steps, locked(ready.folder):
-        list(search_horizons(ready, steps))
-    return list(ready.horizons)
 
 
 @contextmanager

@@ -1,8 +1,6 @@
-"""Prints the findings of `fathom doctor` as a table, and returns them as JSON."""
+"""Prints the findings of `fathom doctor` as a table."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -31,11 +29,6 @@ def print_findings(findings: Sequence[Finding], console: Console) -> None:
         table.add_row(Text(found.level.value, style=STYLES[found.level]), found.subject, text)
     console.print(table)
     console.print(_verdict(findings), highlight=False)
-
-
-def findings_json(findings: Sequence[Finding]) -> dict[str, Any]:
-    """All findings and the verdict, for programs."""
-    return {"works": would_work(findings), "findings": [asdict(found) for found in findings]}
 
 
 def _verdict(findings: Sequence[Finding]) -> str:

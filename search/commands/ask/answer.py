@@ -9,20 +9,21 @@ from statistics import fmean
 from rich.console import Console
 
 from fathom.models.shape import Shape
+from fathom.models.spend import Spend
 from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.law import DepthLaw, Prediction, is_settled, predictions
+from fathom.search.analysis.law import DepthLaw, Prediction, predictions
 from fathom.search.analysis.null_laws import NullLaw, as_good
 from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.published import Levine2020
+from fathom.search.analysis.verdict import Kind
 from fathom.search.analysis.weighed_laws import WeighedLaws
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import why_no_law
 from fathom.search.contract import reply as forms
-from fathom.search.contract.questions import study_question
-from fathom.search.contract.reply import AskedHorizon, BestDepth, ByLaw, Said, VerdictKind
+from fathom.search.contract.questions import asked_horizon, study_question
+from fathom.search.contract.reply import BestDepth, ByLaw, Said
 from fathom.search.contract.studies import study_answers
-from fathom.search.contract.trainings import sizes_of
 from fathom.search.export.best import entries_yaml, shape_entry
 from fathom.search.formatting import exact_count, format_count, rounded_count, shell_command
 from fathom.search.report.terminal.answer_tables import print_answers, print_next
@@ -113,9 +114,9 @@ def law_finding(found: Answer) -> BestDepth:
     """The answer by a law in the form that programs read."""
     prediction = found.prediction
     return BestDepth(
-        depth=prediction.depth, interval=prediction.interval, probabilities=(), not_ruled_out=(),
-        shallowest_depth=None, lowest_depth=None, loss=None, chance_of_cost=None,
-        shape=sizes_of(found.shape),
+        depth=prediction.depth,
+        interval=prediction.interval,
+        shape=forms.Sizes.model_validate(found.shape),
         by_law=ByLaw(
             law=prediction.law,
             extrapolated=prediction.extrapolated,
@@ -123,24 +124,24 @@ def law_finding(found: Answer) -> BestDepth:
             params_range=found.laws.params_range,
             weights=found.laws.weights,
         ),
-    )  # fmt: skip
+    )
 
 
 def asked_answer(
-    question: Question, result: RunResult, kind: VerdictKind, *, why: str,
+    question: Question, result: RunResult, kind: Kind, *, why: str,
     finding: BestDepth | None, command: str | None,
 ) -> forms.StatedAnswer:  # fmt: skip
     """The answer to a question whose size was not searched, by a law or not at all."""
     said = Said(name="Law" if finding else "NoLaw", text=why, values={})
-    horizon = AskedHorizon(amount=question.tokens, unit="tokens")
+    horizon = asked_horizon(Spend(question.tokens))
     of_budgets = study_question(
         question.params, result.conclusion.config, result.folder.path, horizon
     )
     return forms.StatedAnswer(
         question=of_budgets,
         answer=finding,
-        verdict=forms.StatedVerdict(kind=kind, settled=False, reason=why, cause=said, remedy=None),
-        costs=(), next=(), command=command, evidence=None,
+        verdict=forms.StatedVerdict(kind=kind, reason=why, cause=said),
+        command=command,
     )  # fmt: skip
 
 
@@ -175,20 +176,20 @@ def print_answer(
     source: tuple[object, ...] = ()
     answers = study_answers(conclusion, result.folder.path)
     of_size = next((each for each in answers if each.question.budget == question.params), None)
-    if of_size and (optimum := searched(question, conclusion)):
+    if of_size and (optimum := conclusion.settled(question.params)):
         found, text = of_size, searched_lines(optimum)
         source = (result.folder.path, "--params", exact_count(optimum.budget))
     elif by_law := answer(question, conclusion, vocab_size):
         write_atomically(file, answer_yaml(by_law))
         text, source = lines(by_law), (file,)
         found = asked_answer(
-            question, result, VerdictKind.BY_LAW, why=" ".join(text[:2]),
+            question, result, Kind.BY_LAW, why=" ".join(text[:2]),
             finding=law_finding(by_law), command=shell_command("fathom", "train", file),
         )  # fmt: skip
     else:
         text = [_no_answer(question, conclusion, study)]
         found = of_size or asked_answer(
-            question, result, VerdictKind.NO_ANSWER, why=text[0], finding=None, command=None
+            question, result, Kind.NO_ANSWER, why=text[0], finding=None, command=None
         )
     for line in text:
         console.print(line, highlight=False)
@@ -208,13 +209,6 @@ def _no_answer(question: Question, conclusion: Conclusion, study: Path) -> str:
         f"No answer, because {why}. The lines above say what each budget needs; edit {study}, with "
         "another `study` name, and ask again."
     )
-
-
-def searched(question: Question, conclusion: Conclusion) -> Located | None:
-    """Returns the optimum of the asked size; None if that size was not searched, or its depth is
-    left open."""
-    settled = filter(is_settled, conclusion.optima)
-    return next((optimum for optimum in settled if optimum.budget == question.params), None)
 
 
 def searched_lines(found: Located) -> list[str]:

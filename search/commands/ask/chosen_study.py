@@ -147,7 +147,7 @@ def prepare_study(
     budgets = _chosen(question, choose)
     config, machine = question.study(budgets), speeds.machine(budgets[-1])
     chosen = plans(question, budgets)
-    print_plan(config, *advised(config, chosen, machine, question.gpu or None), console)
+    print_plan(advised(config, chosen, machine, question.gpu or None), console)
     choice = _choice(question, chosen, machine, len(objective.train))
     for line in choice:
         print_text(line, console)

@@ -10,6 +10,7 @@ from fathom.search.analysis.law import predictions
 from fathom.search.analysis.loss_law import fit_loss_law, why_no_loss_law
 from fathom.search.analysis.published import Levine2020
 from fathom.search.analysis.scaled_shape import flops_per_token, scaled_shape
+from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.law_at import law_at
 from fathom.search.conclusion.token_laws import PartLaw
 from fathom.search.contract.reply import (
@@ -18,11 +19,10 @@ from fathom.search.contract.reply import (
     BestDepth,
     Reply,
     Said,
+    Sizes,
     StatedAnswer,
     StatedVerdict,
-    VerdictKind,
 )
-from fathom.search.contract.trainings import sizes_of
 from fathom.search.formatting import rounded_count
 from fathom.search.report.text import sentence, shape_text
 from fathom.search.study.file.errors import ConfigError
@@ -205,10 +205,9 @@ def compute_reply(answer: SizeAtCompute, law: str) -> Reply:
                 question=question,
                 answer=_finding(found, answer) if found else None,
                 verdict=StatedVerdict(
-                    kind=VerdictKind.BY_LAW if found else VerdictKind.NO_ANSWER,
-                    settled=False, reason=said, cause=cause, remedy=None,
+                    kind=Kind.BY_LAW if found else Kind.NO_ANSWER,
+                    reason=said, cause=cause,
                 ),
-                costs=(), next=(), command=None, evidence=None,
             ),
         ),
         at_compute=AtCompute(
@@ -219,7 +218,6 @@ def compute_reply(answer: SizeAtCompute, law: str) -> Reply:
 
 def _finding(found: ComputeAnswer, answer: SizeAtCompute) -> BestDepth:
     return BestDepth(
-        depth=found.depth, interval=found.depth_interval, probabilities=(), not_ruled_out=(),
-        shallowest_depth=None, lowest_depth=None, loss=found.loss, chance_of_cost=None,
-        shape=sizes_of(answer.shape) if answer.shape else None,
+        depth=found.depth, interval=found.depth_interval, loss=found.loss,
+        shape=Sizes.model_validate(answer.shape) if answer.shape else None,
     )  # fmt: skip

@@ -239,7 +239,7 @@ def check_on(
 def _decay_check(prober: Prober, shallow: Sweep, deep: Sweep) -> DecayCheck | None:
     """The comparison of weight decays; None where no training is known to repeat its data."""
     config, longest = prober.config, expand_budgets(prober.config)[-1]
-    if config.train_seconds is not None:
+    if config.coin.timed:
         return None  # on how many tokens they train is known once steps are measured
     epochs = epochs_at_least(config, longest.tokens)
     if epochs is None or epochs <= 1:

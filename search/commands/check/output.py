@@ -1,8 +1,5 @@
 """Output of `fathom check`: a line per rate, the verdicts with their reasons, and JSON."""
 
-from dataclasses import asdict
-from typing import Any
-
 from rich.console import Console
 from rich.table import Column
 
@@ -12,6 +9,7 @@ from fathom.search.commands.check.check import RATE_LIMIT, AxisCheck, CheckResul
 from fathom.search.commands.check.decays import DecayCheck, DecayPoint
 from fathom.search.commands.check.probe import Probe, Watch
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
+from fathom.search.contract.reply import CheckedStudy, Reply
 from fathom.search.report.terminal.tables import RoomyTable
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import DECAYS
@@ -21,6 +19,8 @@ ACTIVATIONS = {
     "features": "the normed features",
     "logits": "the logits",
 }
+CHECKED = ("carries_over", "best_rate", "rate_fits", "decays", "axes", "sweeps")
+"""Values of a check that programs read as they are."""
 
 
 def follow(console: Console) -> Watch:
@@ -182,67 +182,17 @@ def _reach(axis: AxisCheck, sizes: tuple[int, int]) -> str:
     return f"{text}, which beyond {trained} rests on the coordinate check alone{seen}"
 
 
-def check_json(result: CheckResult) -> dict[str, Any]:
-    """The result as JSON."""
-    scheme = scheme_of(result.config)
-    return {
-        "study": result.config.study,
-        "scheme": scheme.value if scheme else None,
-        "carries_over": result.carries_over,
-        "learning_rate": result.config.train.learning_rate,
-        "best_learning_rate": result.best_rate,
-        "rate_fits": result.rate_fits,
-        "rate_reason": rate_text(result),
-        "weight_decay": _decay_entry(result.decays) if result.decays else None,
-        "axes": [_axis_entry(axis, result) for axis in result.axes],
-        "sweeps": [_sweep_entry(sweep) for sweep in result.sweeps],
-    }
-
-
-def _axis_entry(axis: AxisCheck, result: CheckResult) -> dict[str, Any]:
-    return {
-        "axis": axis.axis.value,
-        "carries_over": axis.carries_over,
-        "reason": reason(axis, scheme_of(result.config)),
-        "trained_sizes": list(axis.sizes),
-        "rate_factor_per_doubling": 2**axis.log2_shift,
-        "standard_error_log2": axis.error,
-        "coordinate_sizes": list(axis.coordinates.sizes) if axis.coordinates else None,
-        "coordinate_exponents": asdict(axis.coordinates.exponents) if axis.coordinates else None,
-    }
-
-
-def _decay_entry(check: DecayCheck) -> dict[str, Any]:
-    return {
-        "own": check.own,
-        "epochs": check.epochs,
-        "one_suits_both": check.one_suits_both,
-        "own_suits_both": check.own_suits_both,
-        "common": check.common,
-        "cost_of_common_nats": check.cost(check.common),
-        "cost_of_own_nats": check.cost(check.own),
-        "standard_error_nats": check.error,
-        "reason": decay_reason(check),
-        "sweeps": [
-            {
-                "depth": sweep.shape.depth,
-                "d_model": sweep.shape.d_model,
-                "decays": [{"decay": p.decay, "losses": list(p.losses)} for p in sweep.points],
-            }
-            for sweep in check.sweeps
-        ],
-    }
-
-
-def _sweep_entry(sweep: Sweep) -> dict[str, Any]:
-    return {
-        "depth": sweep.shape.depth,
-        **({"encoder_depth": e} if (e := sweep.shape.encoder_depth) else {}),
-        "d_model": sweep.shape.d_model,
-        "best_rate_factor": 2**sweep.best_log2_factor,
-        "enclosed": sweep.enclosed,
-        "rates": [{"factor": 2.0**p.log2_factor, "losses": list(p.losses)} for p in sweep.points],
-    }
+def check_reply(result: CheckResult) -> Reply:
+    """The result in the form that programs read."""
+    config, scheme = result.config, scheme_of(result.config)
+    reasons = {axis.axis.value: reason(axis, scheme) for axis in result.axes}
+    decays = {"decays": decay_reason(result.decays)} if result.decays else {}
+    checked = CheckedStudy.model_validate(
+        {name: getattr(result, name) for name in CHECKED}
+        | {"study": config.study, "scheme": scheme, "learning_rate": config.train.learning_rate}
+        | {"reasons": reasons | {"rate": rate_text(result)} | decays}
+    )
+    return Reply(command="check", checked=checked)
 
 
 def _step(axis: AxisCheck) -> str:

@@ -1,11 +1,10 @@
 """Output of `fathom latency`: a table for each budget, the choice in words, and JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
 from rich.console import Console
 
+from fathom.search.contract.reply import Reply, ServedBudget
 from fathom.search.formatting import format_count
 from fathom.search.report.latency import (
     BudgetLatency,
@@ -33,14 +32,7 @@ def print_latency(found: Sequence[BudgetLatency], console: Console) -> None:
         print_text(choice_text(each), console)
 
 
-def output_json(found: Sequence[BudgetLatency]) -> dict[str, Any]:
-    """Returns latency.json, of these budgets, with the choice of each."""
-    return {
-        "budgets": [
-            {
-                **latency_json(each.latency),
-                "choice": asdict(each.choice) if each.choice else None,
-            }
-            for each in found
-        ]
-    }
+def latency_reply(found: Sequence[BudgetLatency]) -> Reply:
+    """The times of these budgets, with the choice of each, in the form that programs read."""
+    budgets = (latency_json(each.latency) | {"choice": each.choice} for each in found)
+    return Reply(command="latency", latency=tuple(map(ServedBudget.model_validate, budgets)))

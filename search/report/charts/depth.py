@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.depth_metrics import DepthMetric
 from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart, colours
@@ -93,7 +93,7 @@ def _caption(some_finished: bool) -> str:
 
 
 def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
-    ends = both_ends(optimum.interval) if isinstance(optimum, Located) else ""
+    ends = both_ends(optimum.interval) if optimum.interval else ""
     interval = interval_band(f"95 % interval, {ends}", optimum, x, y)
     depths = not_ruled_out(optimum)
     possible = chart.Points(

@@ -15,7 +15,6 @@ from fathom.search.analysis.published import (
     Levine2020,
     depth_at_width_per_layer,
 )
-from fathom.search.analysis.verdict import Kind
 from fathom.search.formatting import format_count
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.text import question_across
@@ -28,7 +27,6 @@ WIDEST = 5
 """Factor in depth above which a band does not widen the scale."""
 LEVINE, COMPLETEP = "Levine et al. 2020", "CompleteP within 1 %"
 CONSTANT = f"width {ASPECT_RATIO} x depth"
-NOT_FOR_THE_LAW = (Kind.EDGE, Kind.INSUFFICIENT, Kind.UNFINISHED)
 
 
 def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> chart.Chart | None:
@@ -53,10 +51,10 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> char
 
 def _caption(known: Sequence[Optimum], laws: Sequence[Law], drawn: Collection[str]) -> str:
     sentences = ["Points are the best depths with their 95 % intervals, in whole layers."]
-    if any(optimum.kind in NOT_FOR_THE_LAW for optimum in known):
+    if not all(optimum.kind.settled for optimum in known):
         sentences.append(
-            "Hollow ones are at the edge, short of data or unfinished; without a bar, the depth is"
-            " the lowest so far."
+            "Hollow ones are at the edge, short of data or unfinished; those without a bar have"
+            " fewer than three depths that finished."
         )
     if laws:
         sentences.append(
@@ -85,7 +83,7 @@ def _caption(known: Sequence[Optimum], laws: Sequence[Law], drawn: Collection[st
 
 def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
     for settled in (True, False):
-        optima = [o for o in known if (o.kind not in NOT_FOR_THE_LAW) is settled]
+        optima = [o for o in known if o.kind.settled is settled]
         places = [_place(optimum) for optimum in optima]
         yield chart.Points(
             name="best depth" if settled else "best depth, not settled",
@@ -101,7 +99,7 @@ def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
 def _place(optimum: Optimum) -> tuple[float, tuple[float, float]]:
     """Returns the best depth with its interval; without one the lowest depth so far."""
     depth = float(optimum.optimal_depth or optimum.lowest_depth or 0)
-    low, high = optimum.interval if isinstance(optimum, Located) else (depth, depth)
+    low, high = optimum.interval or (depth, depth)
     return depth, (low, high)
 
 

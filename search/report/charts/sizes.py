@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fathom.search.analysis.definitions import lowest_mean
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossings import Crossings
 from fathom.search.formatting import format_count
@@ -56,7 +55,7 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
 def _courses(known: Sequence[Optimum]) -> Courses:
     courses: Courses = {}
     for optimum in known:
-        best = lowest_mean(optimum) or 0.0
+        best = min(estimate.loss for estimate in optimum.depths)
         for estimate in optimum.depths:
             place = (optimum.budget, estimate.loss - best, drawn_error(estimate))
             courses.setdefault(estimate.depth, []).append(place)

@@ -1,15 +1,18 @@
 """The small charts above all others: for each budget the loss against depth, as it was found."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import inf
 from statistics import median
 
+from fathom.search.analysis.definitions import DepthStanding, Standing
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import best_point, drawn_error, interval_band
-from fathom.search.report.depth_standing import DepthStanding
+from fathom.search.report.depth_standing import hover_text
+from fathom.search.report.other_depths import price_text
 from fathom.search.report.text import finding, question
 
+Losses = Sequence[tuple[DepthStanding, float | None]]
 ROOM = 0.17
 """Room of a text, as a share of the width of a chart."""
 
@@ -30,9 +33,9 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
         marks=chart.visible(
             *interval_band("95 % interval", optimum, x, y),
             *_curve(optimum),
-            *_means(standings, y),
+            *_means(standings, optimum, y),
             *best_point("best depth", f"depth {depth}: the best, {optimum.kind.value}", optimum),
-            _gaps(standings, x, y),
+            _prices(standings, x, y),
         ),
         budget=optimum.budget,
     )
@@ -70,62 +73,55 @@ def _curve(optimum: Optimum) -> list[chart.Mark]:
     return [chart.Line(name="fit", x=grid, y=heights, hue=colours.ACCENT, hover="fit")]
 
 
-def _means(standings: Sequence[DepthStanding], y: chart.Axis) -> list[chart.Mark]:
-    unknown = [standing for standing in standings if standing.loss is None]
-    inside = [standing for standing in standings if (standing.loss or math.nan) <= _edge(y)]
-    above = [standing for standing in standings if (standing.loss or math.nan) > _edge(y)]
-    return [
-        chart.Points(
-            name="mean loss of a depth",
-            x=tuple(standing.depth for standing in inside),
-            y=tuple(standing.loss or math.nan for standing in inside),
+def _means(
+    standings: Sequence[DepthStanding], optimum: Optimum, y: chart.Axis
+) -> Iterator[chart.Mark]:
+    """Yields the mean of each depth that finished and the expected loss of the others; those off
+    the scale, and those of which nothing is known, at its upper edge."""
+    edge = _edge(y)
+    finished: Losses = [(known, known.estimate.loss) for known in standings if known.estimate]
+    others: Losses = [(known, known.loss) for known in standings if not known.estimate]
+    for name, losses, marker, hue in (
+        ("mean loss of a depth", finished, chart.Marker.DOT, colours.INK),
+        ("off the scale", finished, chart.Marker.ABOVE, colours.INK),
+        ("expected loss, stopped", others, chart.Marker.HOLLOW, colours.MUTED),
+        ("stopped", others, chart.Marker.HOLLOW_ABOVE, colours.MUTED),
+    ):
+        above = marker in (chart.Marker.ABOVE, chart.Marker.HOLLOW_ABOVE)
+        shown = [(known, loss) for known, loss in losses if ((loss or inf) > edge) is above]
+        yield chart.Points(
+            name=name,
+            x=tuple(known.depth for known, _ in shown),
+            y=tuple(min(loss or inf, edge) for _, loss in shown),
             bars=tuple(
-                ((standing.loss or 0) - standing.error, (standing.loss or 0) + standing.error)
-                for standing in inside
+                (e.loss - drawn_error(e), e.loss + drawn_error(e))
+                for known, _ in shown
+                if (e := known.estimate) and not above
             ),
-            hover=tuple(standing.text for standing in inside),
-            hue=colours.INK,
-            marker=chart.Marker.DOT,
-        ),
-        _at_the_edge("off the scale", above, chart.Marker.ABOVE, colours.INK, y),
-        _at_the_edge("stopped", unknown, chart.Marker.HOLLOW_ABOVE, colours.MUTED, y),
-    ]
+            values=tuple((known.depth, loss) for known, loss in shown),
+            hover=tuple(hover_text(known, optimum) for known, _ in shown),
+            hue=hue,
+            marker=marker,
+        )
 
 
-def _at_the_edge(
-    name: str,
-    standings: Sequence[DepthStanding],
-    marker: chart.Marker,
-    hue: colours.Hue,
-    y: chart.Axis,
-) -> chart.Points:
-    return chart.Points(
-        name=name,
-        x=tuple(standing.depth for standing in standings),
-        y=(_edge(y),) * len(standings),
-        hover=tuple(standing.text for standing in standings),
-        values=tuple((standing.depth, standing.loss) for standing in standings),
-        hue=hue,
-        marker=marker,
-    )
+def _prices(standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis) -> chart.Labels:
+    """Returns what the depths that are ruled out cost.
 
-
-def _gaps(standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis) -> chart.Labels:
-    """Returns how far measured depths outside the interval lie above the best.
-
-    Of depths whose texts would touch, those nearest to the interval have theirs.
+    Of depths whose texts would touch, those nearest to the others have theirs.
     """
-    inside = [standing.depth for standing in standings if not standing.ruled_out]
-    out = [known for known in standings if known.ruled_out and known.gap and known.gap > 0]
-    out.sort(key=lambda standing: min((abs(standing.depth - depth) for depth in inside), default=0))
+    inside = [known.depth for known in standings if known.standing is not Standing.RULED_OUT]
+    out = [known for known in standings if known.standing is Standing.RULED_OUT]
+    out.sort(key=lambda known: min((abs(known.depth - depth) for depth in inside), default=0))
     named: list[DepthStanding] = []
-    for standing in out:
-        if all(abs(x.place(standing.depth) - x.place(other.depth)) > ROOM for other in named):
-            named.append(standing)
+    for known in out:
+        if all(abs(x.place(known.depth) - x.place(other.depth)) > ROOM for other in named):
+            named.append(known)
+    tops = [e.loss + drawn_error(e) if (e := known.estimate) else inf for known in named]
     return chart.Labels(
-        x=tuple(standing.depth for standing in named),
-        y=tuple(min((standing.loss or math.inf) + standing.error, _edge(y)) for standing in named),
-        texts=tuple(f"+{standing.gap:.3f}" for standing in named),
+        x=tuple(known.depth for known in named),
+        y=tuple(min(top, _edge(y)) for top in tops),
+        texts=tuple(price_text(known.cost) if known.cost else "" for known in named),
         hues=(colours.INK,) * len(named),
         above=True,
     )

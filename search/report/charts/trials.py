@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
+from fathom.models.spend import Spend
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.formatting import amount_text, format_count, rounded_count
+from fathom.search.formatting import format_count, rounded_count, spend_text
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.chart import Axis, Labels
@@ -42,10 +43,10 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         return None
     y = loss_axis(late)
     x = chart.log_axis(
-        f"training {optimum.horizon_unit}",
+        f"training {optimum.spend.coin}",
         start,
-        1.02 * optimum.horizon,
-        quantity=optimum.horizon_unit,
+        1.02 * optimum.spend.amount,
+        quantity=optimum.spend.coin,
         form=chart.Form.COUNT,
         text=format_count,
     )
@@ -75,16 +76,16 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
 def _spent(record: TrialRecord, tokens: float) -> float:
     """What a trial has spent after these tokens, in the unit in which the trials of its budget
     spend alike."""
-    spec = record.spec
-    if spec.seconds_to_spend is not None:
-        return tokens / spec.horizon_tokens * spec.seconds_to_spend
-    return tokens * (spec.shape.train_flops_per_token if spec.flops_to_spend is not None else 1)
+    spec, spend = record.spec, record.spec.spend
+    if spend.coin.of_a_token is None:
+        return tokens / spec.horizon_tokens * spend.amount
+    return tokens * spend.coin.of_a_token(spec.shape)
 
 
 def _rung_places(records: Sequence[TrialRecord], optimum: Optimum) -> list[float]:
     """What trials have spent at each rung, ascending."""
     shares = {rung / record.spec.shared_horizon for record in records for rung in record.rungs}
-    return sorted(share * optimum.horizon for share in shares)
+    return sorted(share * optimum.spend.amount for share in shares)
 
 
 def _rungs(records: Sequence[TrialRecord], y: chart.Axis, optimum: Optimum) -> list[chart.Mark]:
@@ -95,7 +96,7 @@ def _rungs(records: Sequence[TrialRecord], y: chart.Axis, optimum: Optimum) -> l
             x=(rung, rung),
             y=(y.low, y.high),
             hue=colours.MUTED,
-            hover=f"rung at {amount_text(rung, optimum.horizon_unit)}",
+            hover=f"rung at {spend_text(Spend(rung, optimum.spend.coin))}",
             has_values=False,
             dash=True,
             width=1,
@@ -156,8 +157,8 @@ def _ends(
 
 def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
     """Returns what is spent where the curves begin to be shown: somewhat before the first rung."""
-    first = min(_rung_places(records, optimum), default=optimum.horizon / 8)
-    return min(FIRST_SHOWN * first, optimum.horizon / 4)
+    first = min(_rung_places(records, optimum), default=optimum.spend.amount / 8)
+    return min(FIRST_SHOWN * first, optimum.spend.amount / 4)
 
 
 def _names(

@@ -1,16 +1,19 @@
 """The findings of a study or a table on a terminal: answers, law and paper analyses."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from rich.console import Console
 from rich.markup import escape
 
 from fathom.models.shape import Shape
+from fathom.models.spend import OTHER_COINS
 from fathom.search.analysis.interim import DepthLoss
 from fathom.search.analysis.null_laws import as_good
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Kind
+from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.analysed import columns_text, heading, noise_text, token_law_lines
@@ -22,6 +25,7 @@ from fathom.search.report.terminal.tables import empty_table, print_text, print_
 from fathom.search.report.text import (
     answer_row,
     decay_text,
+    finding,
     law_formula,
     layers_text,
     null_law_text,
@@ -31,6 +35,7 @@ from fathom.search.report.text import (
     unfinished_text,
     untrained_text,
 )
+from fathom.search.study.planning.horizons import horizon_words
 from fathom.search.tables.analysis import Analysis
 from fathom.search.words import probabilities_text
 
@@ -42,13 +47,8 @@ SHORTER = {"95 % interval": "95 %", "loss (nats)": "loss"}
 """Headings that are shorter on a terminal."""
 LEAST = ("tokens", "not ruled out", "best shape", "loss")
 """Columns that a narrow terminal leaves out, the first one first."""
-VERDICT_STYLES = {
-    Kind.IDENTIFIED: "green",
-    Kind.PLATEAU: "cyan",
-    Kind.EDGE: "yellow",
-    Kind.INSUFFICIENT: "red",
-    Kind.UNFINISHED: "red",
-}
+STYLES = {Kind.IDENTIFIED: "green", Kind.PLATEAU: "cyan", Kind.EDGE: "yellow"}
+"""Colours of verdicts; others are red."""
 
 
 def print_conclusion(conclusion: Findings, console: Console) -> None:
@@ -59,8 +59,7 @@ def print_conclusion(conclusion: Findings, console: Console) -> None:
 
 def _spent(conclusion: Findings) -> str:
     """What each training could spend, if it was not tokens."""
-    first = next(iter(conclusion.optima), None)
-    spends = first is not None and (first.flops_to_spend or first.seconds_to_spend)
+    spends = any(optimum.spend.coin in OTHER_COINS for optimum in conclusion.optima)
     return f", {conclusion.horizon_text}" if spends else ""
 
 
@@ -101,6 +100,19 @@ def print_answers(conclusion: Findings, console: Console) -> None:
     _print_law(conclusion, console)
 
 
+def print_horizons(study: str, conclusions: Sequence[Conclusion], console: Console) -> None:
+    """Prints a table with a row for each budget and horizon of a study."""
+    names = ("depth", "95 % interval", "verdict", "best shape")
+    headings = ("budget", "horizon", *(SHORTER.get(name, name) for name in names))
+    table = empty_table(f"{study}: all horizons", headings)
+    rows = [(known.budget, found, known) for found in conclusions for known in found.optima]
+    for budget, found, optimum in sorted(rows, key=itemgetter(0)):
+        cells = optimum_cells(optimum)
+        texts = (cells[name] or "-" for name in names)
+        table.add_row(format_count(budget), horizon_words(found.config), *texts)
+    console.print(table)
+
+
 def _print_law(found: Findings, console: Console, at: str = "") -> None:
     """Prints the best law, `at` a horizon, and the laws with one constant that predict as well."""
     for law in found.laws[:1]:
@@ -127,7 +139,7 @@ def optimum_cells(optimum: Optimum) -> dict[str, str]:
         "tokens": rounded_count(optimum.tokens),
         "95 % interval": short_interval(optimum),
         "best shape": _short(optimum.shape) if optimum.shape else "",
-        "verdict": f"[{VERDICT_STYLES[optimum.kind]}]{optimum.kind.value}[/]",
+        "verdict": f"[{STYLES.get(optimum.kind, 'red')}]{optimum.kind.value}[/]",
     }
 
 
@@ -137,13 +149,11 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
     if len(losses) < 2:
         return None
     best = optimum.optimal_depth
-    bounds = f" [{short_interval(optimum)}]" if isinstance(optimum, Located) else ""
-    answer = f"depth {best}{bounds}" if best else "no best depth"
     return DepthPicture(
-        title=f"{format_count(optimum.budget)}: {answer}, {optimum.kind.value}",
+        title=f"{format_count(optimum.budget)}: {finding(optimum)}",
         losses=losses,
         curve=optimum.curves.power if best and optimum.curves else None,
-        interval=optimum.interval if isinstance(optimum, Located) else None,
+        interval=optimum.interval,
         best=best,
     )
 
@@ -185,7 +195,7 @@ def _print_table(analysis: Analysis, console: Console) -> None:
     pairs = [(found, known) for found in analysis.findings for known in found.optima]
     pairs.sort(key=lambda pair: (pair[1].budget, pair[1].tokens))
     parts = [pair[0].part_text for pair in pairs]
-    unit = pairs[0][1].horizon_unit
+    unit = pairs[0][1].spend.coin
     names = [name for name in COLUMNS[:-1] if unit or name != "tokens"]
     heads = [unit if name == "tokens" else SHORTER.get(name, name) for name in names]
     count = pairs[0][0].count
@@ -217,7 +227,7 @@ def _print_reasons(pairs: Sequence[tuple[Findings, Optimum]], console: Console) 
 
 
 def _label(optimum: Optimum, *, many: bool) -> str:
-    at = f" at {rounded_count(optimum.tokens)}" if many and optimum.horizon_unit else ""
+    at = f" at {rounded_count(optimum.tokens)}" if many and optimum.spend.coin else ""
     return format_count(optimum.budget) + at
 
 

@@ -150,7 +150,7 @@ def summary_line(state: LiveRow) -> str:
         trials = f"{state.result}{loss}, {state.trials} trials"
         if state.answer is None or state.interval:
             return f"{name} done: best depth {state.best}, {trials}"
-        return f"{name} done: not settled, depth {state.best} is lowest, {trials}"
+        return f"{name} done: depth {state.best} is the best estimate, {trials}"
     losses = f", lost {lost}" if lost else ""
     trials = f"{len(state.records)} of at most {state.most}"
     return (

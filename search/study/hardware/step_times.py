@@ -142,7 +142,7 @@ def frozen_steps(folder: RunFolder, config: StudyConfig) -> MeasuredSteps | None
         RunFolderError: if the search has begun and the file is lost.
         DamagedFileError: if it is none that Fathom wrote for this study.
     """
-    if config.train_seconds is None:
+    if not config.coin.timed:
         return None
     path = folder.step_times
     if is_lost(path):

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from fathom.models.options import Positions, Residual, check_encoder, check_groups
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count
+from fathom.models.spend import OTHER_COINS, Coin, Spend
 from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import (
     Flops,
@@ -50,11 +51,7 @@ from fathom.search.study.keys.groups import (
 from fathom.search.study.keys.horizons import check_horizon_of, check_horizons
 from fathom.search.study.keys.model_group import ModelConfig
 from fathom.search.study.keys.objective_choice import ObjectiveChoice
-from fathom.search.study.keys.spending import (
-    check_one_amount,
-    check_train_flops,
-    check_train_seconds,
-)
+from fathom.search.study.keys.spending import AMOUNTS, check_coin, check_one_amount
 
 
 class StudyConfig(Group):
@@ -145,8 +142,18 @@ class StudyConfig(Group):
     @property
     def length_key(self) -> str:
         """The key that says how long a training is; `tokens` where none does."""
-        keys = ("tokens_per_parameter", "train_flops", "train_seconds")
-        return next((key for key in keys if getattr(self, key) is not None), "tokens")
+        return next((key for key in AMOUNTS if getattr(self, key) is not None), "tokens")
+
+    @property
+    def shared_spend(self) -> Spend | None:
+        """What every training may spend; None where it is tokens, which follow from the budget."""
+        amounts = ((getattr(self, coin.key), coin) for coin in OTHER_COINS)
+        return next((Spend(amount, coin) for amount, coin in amounts if amount is not None), None)
+
+    @property
+    def coin(self) -> Coin:
+        """What all trainings of a budget spend alike."""
+        return self.shared_spend.coin if self.shared_spend else Coin.TOKENS
 
     @property
     def plain_rates(self) -> bool:
@@ -174,9 +181,8 @@ class StudyConfig(Group):
     def _check_budgets(self) -> Self:
         if list(self.budgets) != sorted(set(self.budgets)):
             raise RuleError("budgets", f"must ascend without repeats, got {list(self.budgets)}")
-        amounts = ("tokens", "tokens_per_parameter", "train_flops", "train_seconds")
-        check_one_amount({name: getattr(self, name) for name in amounts})
-        given = self.tokens or self.train_flops or self.train_seconds or self.horizons
+        check_one_amount({name: getattr(self, name) for name in AMOUNTS})
+        given = self.tokens or self.shared_spend or self.horizons
         if not (self.count.of_parameters or given):
             raise RuleError(
                 "tokens",
@@ -215,14 +221,10 @@ class StudyConfig(Group):
     def _check_horizons(self) -> Self:
         own = self.tokens if self.tokens is not None else self.tokens_per_parameter
         if self.horizons:
-            others = (
-                *("tokens", "tokens_per_parameter", "train_flops", "train_seconds"),
-                "horizon_of",
-            )
             check_horizons(
                 self.study,
                 self.horizons,
-                {name: getattr(self, name) for name in others},
+                {name: getattr(self, name) for name in (*AMOUNTS, "horizon_of")},
                 of_parameters=self.count.of_parameters,
             )
         if self.horizon_of:
@@ -230,24 +232,15 @@ class StudyConfig(Group):
         return self
 
     @model_validator(mode="after")
-    def _check_train_flops(self) -> Self:
-        if self.train_flops is not None:
-            check_train_flops(
-                self.count,
-                command=self.train.command is not None,
-                pretrains=self.objective.pretraining_tokens > 0,
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_train_seconds(self) -> Self:
-        if self.train_seconds is not None:
-            check_train_seconds(
-                batch_size=self.train.batch_size,
-                command=self.train.command is not None,
-                pretrains=self.objective.pretraining_tokens > 0,
-                processes=self.resources.processes_per_trial,
-            )
+    def _check_coin(self) -> Self:
+        check_coin(
+            self.coin,
+            count=self.count,
+            batch_size=self.train.batch_size,
+            command=self.train.command is not None,
+            pretrains=self.objective.pretraining_tokens > 0,
+            processes=self.resources.processes_per_trial,
+        )
         return self
 
     @model_validator(mode="after")

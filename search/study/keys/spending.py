@@ -1,9 +1,13 @@
-"""The rules of what a training may spend: tokens, operations, or seconds."""
+"""The rules of what a training may spend."""
 
 from collections.abc import Mapping
 
 from fathom.models.shape import Count
+from fathom.models.spend import OTHER_COINS, Coin
 from fathom.objectives.keys import RuleError
+
+AMOUNTS = ("tokens", "tokens_per_parameter", *(coin.key for coin in OTHER_COINS))
+"""Keys that say how long a training is, of which a study has one at most."""
 
 
 def check_one_amount(amounts: Mapping[str, float | None]) -> None:
@@ -20,62 +24,36 @@ def check_one_amount(amounts: Mapping[str, float | None]) -> None:
         raise RuleError(key, text)
 
 
-def check_train_flops(count: Count, *, command: bool, pretrains: bool) -> None:
-    """Checks the settings of a study whose trainings may spend an amount of operations.
+def check_coin(
+    coin: Coin, *, count: Count, batch_size: int | str, command: bool, pretrains: bool,
+    processes: int,
+) -> None:  # fmt: skip
+    """Checks the settings of a study whose trainings spend another coin than tokens.
 
     Raises:
-        RuleError: for those whose operations are not known; the message is one line.
+        RuleError: for those with which it is not known what a step costs, or the batch would depend
+            on that; the message is one line.
     """
-    if command:
-        raise RuleError(
-            "train_flops",
-            "can't be combined with `train.command`, whose operations are not known; "
-            "use `tokens` or `tokens_per_parameter`",
-        )
-    if count in (Count.HEADS, Count.WIDTH):
-        raise RuleError(
-            "train_flops",
-            f"can't be combined with `count: {count}`, whose budgets don't say how many operations "
-            "a token takes; use `tokens`",
-        )
-    if pretrains:
-        raise RuleError(
-            "train_flops",
-            "can't be combined with `objective.pretraining`, whose tokens would be another share "
-            "of each training; use `tokens`",
-        )
-
-
-def check_train_seconds(
-    *, batch_size: int | str, command: bool, pretrains: bool, processes: int
-) -> None:
-    """Checks the settings of a study whose trainings may spend a number of seconds.
-
-    Raises:
-        RuleError: for those whose steps are not measured before the search, or whose batch would
-            depend on it; the message is one line.
-    """
-    if command:
-        raise RuleError(
-            "train_seconds",
-            "can't be combined with `train.command`, whose steps Fathom does not measure; "
-            "use `tokens` or `tokens_per_parameter`",
-        )
-    if pretrains:
-        raise RuleError(
-            "train_seconds",
-            "can't be combined with `objective.pretraining`, whose tokens would be another share "
-            "of each training; use `tokens`",
-        )
-    if processes > 1:
-        raise RuleError(
-            "train_seconds",
-            "can't be combined with several GPUs a trial, whose steps are not measured before the "
-            f"search, got `resources.gpus_per_trial: {processes}`; use 1, or `train_flops`",
-        )
-    if batch_size == "auto":
+    if coin not in OTHER_COINS:
+        return
+    unknown = "steps Fathom does not measure" if coin.timed else "operations are not known"
+    others = {
+        f"`train.command`, whose {unknown}; use `tokens` or `tokens_per_parameter`": command,
+        f"`count: {count}`, whose budgets don't say how many operations a token takes; "
+        "use `tokens`": coin.of_a_parameter and count in (Count.HEADS, Count.WIDTH),
+        "`objective.pretraining`, whose tokens would be another share of each training; "
+        "use `tokens`": pretrains,
+        "several GPUs a trial, whose steps are not measured before the search, got "
+        f"`resources.gpus_per_trial: {processes}`; use 1, or `train_flops`": (
+            coin.timed and processes > 1
+        ),
+    }
+    for other, is_set in others.items():
+        if is_set:
+            raise RuleError(coin.key, f"can't be combined with {other}")
+    if not coin.of_a_parameter and batch_size == "auto":
         raise RuleError(
             "train.batch_size",
-            "must be a number with `train_seconds`, since `auto` follows from tokens, which are "
+            f"must be a number with `{coin.key}`, since `auto` follows from tokens, which are "
             "known only once a step of this batch is measured, got auto; for example 32",
         )

@@ -1,23 +1,80 @@
-"""What a person should know of a plan before its search. Imports no framework."""
+"""The plan of a study's runs, with what a person should know of it. Imports no framework."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.devices import core_notes, plans_of_auto
+from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.planning.memory_remedy import memory_remedy
-from fathom.search.study.planning.plan import BudgetPlan, study_notes
+from fathom.search.study.planning.plan import (
+    BudgetPlan,
+    device_hours,
+    plan_study,
+    search_disk,
+    search_hours,
+    study_notes,
+    vocab_size_of,
+)
+from fathom.search.study.planning.shape_counter import try_own_model
+from fathom.search.study.planning.shape_space import ShapeLimits
 from fathom.search.study.planning.sharing import sharing_notes
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """The plan of one run of a study."""
+
+    config: StudyConfig
+    """The study at the one horizon."""
+    budgets: tuple[BudgetPlan, ...]
+    """By ascending size."""
+    machine: Machine
+    """The devices that the search takes, with all notes on the plan."""
+
+    @property
+    def tokens(self) -> float:
+        """Expected training tokens of the search."""
+        return sum(plan.expected_tokens for plan in self.budgets)
+
+    @property
+    def hours(self) -> float:
+        """Expected hours of the search, its start and its report included."""
+        return search_hours(self.budgets, self.machine)
+
+    @property
+    def device_hours(self) -> float:
+        """Hours of all devices together, GPUs as wholes."""
+        return device_hours(self.budgets, self.machine)
+
+    @property
+    def disk(self) -> int:
+        """Most bytes of checkpoints at a time."""
+        return search_disk(self.config, self.budgets, self.machine.slots)
+
+
+def plan_runs(config: StudyConfig, machine: Machine, gpu: str | None = None) -> tuple[RunPlan, ...]:
+    """Returns the plan of each run of a study, by ascending horizon; `gpu` names the type of its
+    GPUs.
+
+    Raises:
+        ConfigError: if a budget has too few shapes, or the study's own model can't be built.
+    """
+    vocab_size = vocab_size_of(config)
+    plans = [(each, plan_study(each, vocab_size, machine)) for each in horizon_studies(config)]
+    try_own_model(config, ShapeLimits.of(config, vocab_size).smallest())
+    return tuple(advised(each, budgets, machine, gpu) for each, budgets in plans)
 
 
 def advised(
     config: StudyConfig, plans: Sequence[BudgetPlan], machine: Machine, gpu: str | None = None
-) -> tuple[tuple[BudgetPlan, ...], Machine]:
-    """Returns the plans on the devices that the search takes, and these with all notes; `gpu` names
-    the type of its GPUs."""
+) -> RunPlan:
+    """Returns the plan of a run on the devices that its search takes; `gpu` names the type of its
+    GPUs."""
     taken, devices = plans_of_auto(config, plans, machine)
-    return taken, replace(devices, notes=plan_notes(config, taken, devices, gpu))
+    notes = plan_notes(config, taken, devices, gpu)
+    return RunPlan(config, taken, replace(devices, notes=notes))
 
 
 def plan_notes(

@@ -1,4 +1,4 @@
-"""Budgets as values: size, unit and training tokens; and the steps of rungs and evaluations."""
+"""Budgets as values: size and spend; and the steps of rungs and evaluations."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.models.shape import Count, Shape
+from fathom.models.spend import Spend
 from fathom.objectives.keys import MOST_COUNTED
 from fathom.search.analysis.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
@@ -22,9 +23,9 @@ from fathom.search.study.keys.groups import (
 from fathom.search.study.keys.horizons import counts_tokens
 
 LEAST_STEPS = 20
-"""Fewest steps that the operations or seconds of a budget must pay for."""
+"""Fewest steps that a spend other than of tokens must pay for."""
 SHARED_STEPS = 1000
-"""Steps that stand for a whole training of any shape where trainings spend equal seconds."""
+"""Steps that stand for a whole training of any shape where sizes do not say its steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +41,13 @@ class Budget:
     steps: int
     """Optimizer steps of a trial that trains to the end."""
     tokens_per_step: int
-    train_flops: float | None = None
-    """Operations that a training may spend; None if every shape takes the same steps. `steps` are
-    then those of a shape with six operations for each parameter and token, and `of_shape` has
-    those of a real one."""
-    train_seconds: float | None = None
-    """Seconds of training steps that a training may spend; None if every shape takes the same steps
-    or operations. `steps` are then `SHARED_STEPS`, and `of_shape` has those of a real one."""
+    shared_spend: Spend | None = None
+    """What a training may spend; None if every shape takes the same steps. `steps` are then those
+    of a usual shape, or `SHARED_STEPS` if sizes do not say them, and `of_shape` has those of a real
+    one."""
     step_times: StepTimes | None = None
-    """Seconds of a step by shape, from which the steps of `train_seconds` follow; None where they
-    are not known."""
+    """Seconds of a step by shape, from which steps follow where these have to be timed; None where
+    they are not known."""
     shared_steps: int | None = None
     """Of a budget of one shape, the steps of the budget that all shapes share: its rungs are named
     by them. None where these are `steps`."""
@@ -64,49 +62,35 @@ class Budget:
         """Tokens that stand for a whole training of any shape where shapes are compared."""
         return (self.shared_steps or self.steps) * self.tokens_per_step
 
+    @property
+    def spend(self) -> Spend:
+        """What a training to the end spends, the same for all shapes."""
+        return self.shared_spend or Spend(self.tokens)
+
     def of_shape(self, shape: Shape) -> "Budget":
         """The budget with the steps of a shape: as many whole ones as it may spend, at least 1."""
-        if self.unit == "tokens" or self.shared_steps:
+        if self.shared_spend is None or self.shared_steps:
             return self
-        return replace(self, steps=max(1, self.paid_steps(shape)), shared_steps=self.steps)
+        return replace(self, steps=max(1, self.steps_of(shape)), shared_steps=self.steps)
 
-    def paid_steps(self, shape: Shape) -> int:
-        """Steps of a shape that a training pays for: the most whole steps within its operations, or
-        the number that is nearest to its seconds."""
-        steps = self.horizon / self.step_cost(shape)
-        return int(steps) if self.train_seconds is None else round(steps)
+    def steps_of(self, shape: Shape) -> int:
+        """Steps of a shape that a training pays for: the most whole steps within its spend, or the
+        number that is nearest to it where steps are timed."""
+        steps = self.spend.amount / self.step_cost(shape)
+        return round(steps) if self.spend.coin.timed else int(steps)
 
     def step_cost(self, shape: Shape) -> float:
-        """Operations, seconds or tokens of a step of a shape, whichever all trainings spend
-        alike."""
-        if self.train_flops is not None:
-            return shape.train_flops_per_token * self.tokens_per_step
-        if self.train_seconds is None:
-            return self.tokens_per_step
+        """What a step of a shape costs, in the coin of the spend."""
+        if (of_a_token := self.spend.coin.of_a_token) is not None:
+            return of_a_token(shape) * self.tokens_per_step
         assert self.step_times is not None, "steps follow from step times"
         return self.step_times.seconds(shape)
 
     def length_of(self, shape: Shape) -> dict[str, Any]:
         """Returns the fields of a trial's description that say how long its shape trains."""
-        own = self.of_shape(shape)
-        fields: dict[str, Any] = {"horizon_tokens": own.tokens}
-        if self.train_flops is not None:
-            fields |= {"flops_to_spend": self.train_flops, "shared_tokens": own.shared_tokens}
-        if self.train_seconds is not None:
-            fields |= {"seconds_to_spend": self.train_seconds, "shared_tokens": own.shared_tokens}
-        return fields
-
-    @property
-    def horizon(self) -> float:
-        """What a training to the end spends, the same for all shapes, in `unit`."""
-        return self.train_flops or self.train_seconds or self.tokens
-
-    @property
-    def unit(self) -> str:
-        """Unit of what all trainings of the budget spend alike."""
-        if self.train_seconds is not None:
-            return "seconds"
-        return "tokens" if self.train_flops is None else "FLOPs"
+        own, spend = self.of_shape(shape), self.shared_spend
+        shared = own.shared_tokens if spend else None
+        return {"horizon_tokens": own.tokens, "shared_spend": spend, "shared_tokens": shared}
 
     def count_error(self, shape: Shape) -> float:
         """Relative difference between a shape's size and the budget, with its sign."""
@@ -129,8 +113,6 @@ def expand_budgets(
 
 
 def _budget(config: StudyConfig, params: int) -> Budget:
-    if config.train_seconds is not None:
-        return _budget_of_seconds(config, params)
     tokens = _tokens_of(config, params)
     context = config.objective.context
     if config.train.batch_size == "auto":
@@ -154,7 +136,7 @@ def _budget(config: StudyConfig, params: int) -> Budget:
             key="objective.pretraining.tokens",
         )
     tokens_per_step = batch_size * context
-    if tokens < tokens_per_step and config.train_flops is None:
+    if tokens < tokens_per_step and config.shared_spend is None:
         raise PlanError(
             f"`tokens` must be at least one step, {batch_size} sequences of `objective.context: "
             f"{context}`, got {tokens} at budget {format_count(params)}; raise `tokens`, or lower "
@@ -168,38 +150,30 @@ def _budget(config: StudyConfig, params: int) -> Budget:
         batch_size=batch_size,
         steps=math.ceil(tokens / tokens_per_step),
         tokens_per_step=tokens_per_step,
-        train_flops=config.train_flops,
-    )
-
-
-def _budget_of_seconds(config: StudyConfig, params: int) -> Budget:
-    batch_size = config.train.batch_size
-    assert batch_size != "auto", "which is refused with `train_seconds`"
-    return Budget(
-        params=params,
-        count=config.count,
-        tolerance=config.tolerance,
-        batch_size=batch_size,
-        steps=SHARED_STEPS,
-        tokens_per_step=batch_size * config.objective.context,
-        train_seconds=config.train_seconds,
+        shared_spend=config.shared_spend,
     )
 
 
 def _tokens_of(config: StudyConfig, params: int) -> int:
-    """Training tokens of a trial of a budget, or those that its operations pay for at six for each
-    parameter and token."""
-    if config.train_flops is None:
+    """Training tokens of a trial of a budget, or where its spend is of another coin those of a
+    usual shape, or of `SHARED_STEPS`."""
+    spend = config.shared_spend
+    if spend is None:
         horizon = config.tokens_per_parameter or TOKENS_PER_PARAMETER
         return config.tokens or _tokens(params, horizon)
-    of_a_token = 3 * params if config.count is Count.FLOPS else 6 * params
-    tokens = config.train_flops / of_a_token
+    if not spend.coin.of_a_parameter:
+        batch_size = config.train.batch_size
+        assert batch_size != "auto", "which is refused with such a spend"
+        return SHARED_STEPS * batch_size * config.objective.context
+    # A budget of operations counts those of a forward pass, two for each parameter.
+    weights = params / 2 if config.count is Count.FLOPS else params
+    tokens = spend.amount / (spend.coin.of_a_parameter * weights)
     if tokens > MOST_COUNTED:
+        key = spend.coin.key
         raise PlanError(
-            "`train_flops` must pay for at most 1e18 tokens, got "
-            f"{config.train_flops:g}, which pay for {tokens:.2g} at budget {format_count(params)}; "
-            "lower it",
-            key="train_flops",
+            f"`{key}` must pay for at most 1e18 tokens, got {spend.amount:g}, which pay for "
+            f"{tokens:.2g} at budget {format_count(params)}; lower it",
+            key=key,
         )
     return max(1, int(tokens))
 
@@ -244,8 +218,8 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     """Steps of the rungs, ascending, all before the cool-down; empty if nothing is pruned.
 
     Each is `eta` times the one before. At a rung every trial of a budget has seen the same tokens
-    at the same constant rate, so losses compare. Of a budget that gives operations or seconds, it
-    has spent the same share of them.
+    at the same constant rate, so losses compare. Where trials spend another coin than tokens, each
+    has spent the same share of it.
     """
     return tuple(rungs_by_step(config, budget))
 
@@ -272,26 +246,25 @@ def _shared_rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
 
 
 def check_steps(config: StudyConfig, budget: Budget, shapes: Sequence[Shape]) -> None:
-    """Checks that the operations or seconds of a budget suffice for every shape, and to tell rungs
+    """Checks that a spend of another coin than tokens suffices for every shape, and to tell rungs
     apart. Seconds are checked once steps are measured: an estimate may be several times off.
 
     Raises:
         PlanError: if they do not.
     """
-    times = budget.step_times
-    if budget.unit == "tokens" or (times and times.source is not TimeSource.MEASURED):
+    spend, times = budget.shared_spend, budget.step_times
+    if spend is None or (times and times.source is not TimeSource.MEASURED):
         return
     dearest = max(shapes, key=budget.step_cost)
-    paid, rungs = budget.paid_steps(dearest), rungs_by_step(config, budget.of_shape(dearest))
+    paid, rungs = budget.steps_of(dearest), rungs_by_step(config, budget.of_shape(dearest))
     if paid >= LEAST_STEPS and len(rungs) == len(rung_steps(config, budget)):
         return
-    key = config.length_key
-    enough = max(1.1 * LEAST_STEPS * budget.step_cost(dearest), 2 * budget.horizon)
+    enough = max(1.1 * LEAST_STEPS * budget.step_cost(dearest), 2 * spend.amount)
     raise PlanError(
-        f"`{key}` must pay for {LEAST_STEPS} steps of every shape, and for some between "
-        f"rungs, got {budget.horizon:g}, which pays for {paid} of depth {dearest.depth} at "
+        f"`{spend.coin.key}` must pay for {LEAST_STEPS} steps of every shape, and for some between "
+        f"rungs, got {spend.amount:g}, which pays for {paid} of depth {dearest.depth} at "
         f"budget {budget.label}; raise it to {enough:.2g}, or lower `train.batch_size`",
-        key=key,
+        key=spend.coin.key,
     )
 
 

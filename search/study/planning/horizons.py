@@ -2,7 +2,7 @@
 
 from fathom.objectives.keys import parse_horizon, short
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.horizons import counts_tokens, horizon_label
+from fathom.search.study.keys.horizons import counts_tokens, horizon_label, horizon_text
 
 
 def horizon_studies(config: StudyConfig) -> tuple[StudyConfig, ...]:
@@ -23,9 +23,16 @@ def horizon_studies(config: StudyConfig) -> tuple[StudyConfig, ...]:
     )
 
 
-def horizon_name(config: StudyConfig) -> str:
-    """Returns the short name of the horizon of a study that `horizon_studies` made."""
-    return horizon_label(horizon_of(config))
+def horizon_name(config: StudyConfig) -> str | None:
+    """Returns the short name of a study's horizon among several, such as `20` or `10M`; None if
+    the study is not one of those that `horizon_studies` made of another."""
+    return horizon_label(horizon_of(config)) if config.horizon_of else None
+
+
+def horizon_words(config: StudyConfig) -> str:
+    """Returns the horizon of a study that `horizon_studies` made in words, such as `20 tokens per
+    parameter`."""
+    return horizon_text(horizon_of(config))
 
 
 def parent_name(config: StudyConfig) -> str:

@@ -178,7 +178,7 @@ def plan_budget(
     """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does.
     Steps take the seconds that the run has measured, else those of the machine's speed."""
     timed = budget.step_times and budget.step_times.source is TimeSource.MEASURED
-    if budget.train_seconds is not None and not timed:
+    if budget.spend.coin.timed and not timed:
         estimate = estimated_times(shapes, budget.tokens_per_step, machine.speed)
         budget = replace(budget, step_times=estimate)
     check_steps(config, budget, shapes)
@@ -328,7 +328,7 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
 def _epochs_note(config: StudyConfig) -> str:
     """A line where a training repeats its data too often; empty where none does, or it is not
     known."""
-    if config.train_seconds is not None:
+    if config.coin.timed:
         return ""  # tokens follow from step times
     tokens = max(budget.tokens for budget in expand_budgets(config))
     epochs = epochs_at_least(config, tokens)

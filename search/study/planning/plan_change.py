@@ -5,6 +5,7 @@ Arithmetic only, in milliseconds: no data and no code of the user's own is read.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from fathom.models.shape import Shape
@@ -19,17 +20,20 @@ EVERY_DEPTH = (1, 1000)
 """The widest `space.depth` that a study may have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlannedSizes:
-    """Numbers of the plan of a budget."""
+    """The shapes of the plan of a budget, and its numbers of trials."""
 
-    depths: tuple[int, ...]
-    """Depths that have a shape, ascending."""
-    shapes: int
+    shapes: tuple[Shape, ...]
     exploring: int
     """Number of exploring trials."""
     confirming: int
     """Largest number of confirming trials."""
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """Depths that have a shape, ascending."""
+        return tuple(sorted({shape.depth for shape in self.shapes}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +58,7 @@ class PlanChange:
         if self.after is None:
             return False
         more = (
-            self.after.shapes - self.before.shapes,
+            len(self.after.shapes) - len(self.before.shapes),
             self.after.exploring - self.before.exploring,
             self.after.confirming - self.before.confirming,
         )
@@ -147,9 +151,4 @@ def planned_sizes(config: StudyConfig, params: int, like: Shape) -> PlannedSizes
     )
     shapes = shapes_of(space, budget)
     exploring, confirming = stage_trials(config, params, shapes)
-    return PlannedSizes(
-        depths=tuple(sorted({shape.depth for shape in shapes})),
-        shapes=len(shapes),
-        exploring=exploring,
-        confirming=confirming,
-    )
+    return PlannedSizes(shapes=shapes, exploring=exploring, confirming=confirming)

@@ -51,11 +51,11 @@ def given_gpus(config: StudyConfig, number: float) -> StudyConfig:
 def compares_by_time(config: StudyConfig) -> bool:
     """True if the time of a study says which device is better for it.
 
-    It can be predicted for Fathom's own training of its own models. With `train_seconds` a faster
+    It can be predicted for Fathom's own training of its own models. Where steps are timed a faster
     device trains more in the same time.
     """
     own = not config.train.command and not config.model.build
-    return own and config.train_seconds is None
+    return own and not config.coin.timed
 
 
 def sizes_of(plans: Sequence[BudgetPlan]) -> list[Size]:

@@ -35,14 +35,13 @@ def with_true_remedy(
     The remedy is as the analysis has it where a plan of every depth has too many shapes. A user's
     own model is not built for it: only what needs no count of its shapes is tried.
     """
-    if verdict.remedy is None:
-        return verdict
-    longer = {
-        "train_flops": Advice.LARGER_OR_MORE_FLOPS,
-        "train_seconds": Advice.LARGER_OR_MORE_SECONDS,
-    }
-    if verdict.remedy is Advice.LARGER_OR_LONGER and config.length_key in longer:
-        return replace(verdict, remedy=longer[config.length_key])
+    match verdict.remedy:
+        case None:
+            return verdict
+        case v.Seeds(number):
+            return replace(verdict, remedy=more_seeds(config, number))
+        case v.MoreTokens() as tokens:
+            return replace(verdict, remedy=replace(tokens, key=config.length_key))
     if config.model.build:
         return replace(verdict, remedy=_uncounted(verdict, config, records))
     spec = records[0].spec
@@ -58,15 +57,9 @@ def with_true_remedy(
 def _uncounted(
     verdict: Verdict, config: StudyConfig, records: Sequence[TrialRecord]
 ) -> Remedy | None:
-    """The remedy for a user's own model, by the depths of its trials: seeds and trainings that the
-    study does not have yet, the key that it has for tokens, depths outside its range."""
+    """The remedy for a user's own model, by the depths of its trials: trainings that the study does
+    not have yet, depths outside its range."""
     match verdict.remedy:
-        case v.Seeds(number):
-            return more_seeds(config, number)
-        case Advice.MORE_SEEDS:
-            return more_seeds(config, v.FEWEST_SEEDS)
-        case v.MoreTokens() as tokens:
-            return replace(tokens, key=config.length_key)
         case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
             end, deeper = verdict.cause.end, verdict.cause.deeper
             beyond = [d for d in config.space.depths if (d > end if deeper else d < end)]
@@ -109,16 +102,10 @@ class _TriedPlan:
     def remedy(self, verdict: Verdict) -> Remedy | None:
         """The remedy that helps."""
         match verdict.remedy:
-            case v.Seeds(number):
-                return more_seeds(self._config, number)
-            case v.MoreTokens() as tokens:
-                return replace(tokens, key=self._config.length_key)
             case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
                 return self._beyond(verdict.cause.end, deeper=verdict.cause.deeper)
             case TheseDepths(depths):
                 return self._these(depths, verdict.cause)
-            case Advice.MORE_SEEDS:
-                return more_seeds(self._config, v.FEWEST_SEEDS)
             case Advice.MORE_DEPTHS:
                 return self._more_depths()
             case Advice.TRAIN_TO_THE_END if isinstance(verdict.cause, v.NoneFinishedBeyond):
@@ -140,7 +127,9 @@ class _TriedPlan:
 
         if (untried := beyond(self._planned.depths)) and (these := self._ladder(untried[:NEXT])):
             return these
-        wanted = beyond(self._meetable)[:NEXT]
+        wanted = beyond(self._meetable)
+        # As far as a search goes beyond an end: `STEP` of `scheduling/trained_depths.py`.
+        wanted = wanted[: max(NEXT, sum(end / 2 <= depth <= 2 * end for depth in wanted))]
         nothing = NoRemedy(Lack.NO_DEEPER if deeper else Lack.NO_SHALLOWER, self._budget)
         if not wanted:
             return nothing

@@ -9,6 +9,7 @@ import pytest
 from numpy.random import Generator
 
 from fathom.models.shape import Count
+from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.compute_law import ComputeLaw, fit_compute_law
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import DepthCost, Located
@@ -116,9 +117,10 @@ def test_a_law_takes_two_budgets_with_a_best_depth_and_a_known_error_and_compute
     unsettled = replace(ladder[1], verdict=verdict(Kind.INSUFFICIENT))
     assert fit_compute_law([ladder[0], unsettled]) is None
     assert fit_compute_law([ladder[0], at(BUDGETS[1], 2.5, inf)]) is None
+    steps = Spend(1000, Coin.STEPS)
     heads = [replace(known, count=Count.HEADS) for known in ladder]
     assert fit_compute_law(heads) is None
-    assert fit_compute_law([replace(known, horizon_unit="steps") for known in ladder]) is None
+    assert fit_compute_law([replace(o, shared_spend=steps) for o in ladder]) is None
 
 
 def test_larger_budgets_may_train_on_more_tokens_or_on_the_same() -> None:
@@ -129,5 +131,7 @@ def test_larger_budgets_may_train_on_more_tokens_or_on_the_same() -> None:
 
 def test_compute_is_what_a_training_spends_where_that_is_fixed() -> None:
     ladder = Planted().ladder(BUDGETS[:3], error=0.001)
-    spending = [replace(o, flops_to_spend=float(4**i)) for i, o in enumerate(ladder)]
+    spending = [
+        replace(o, shared_spend=Spend(float(4**i), Coin.FLOPS)) for i, o in enumerate(ladder)
+    ]
     assert fitted(spending).least == 1

@@ -16,6 +16,7 @@ from benchmarks.worlds.planted import (
     symmetric,
     two_humps,
 )
+from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.depth_estimates import estimate_depths
 from fathom.search.analysis.noise import USUAL_NOISE
 from fathom.search.analysis.optimum import Located, NotLocated, Optimum, find_optima, find_optimum
@@ -25,6 +26,7 @@ from fathom.search.analysis.verdict import (
     Cause,
     Depths,
     Kind,
+    Larger,
     Location,
     MayCostMore,
     MoreTokens,
@@ -38,7 +40,7 @@ from fathom.search.analysis.verdict import (
 )
 from fathom.search.records import Outcome
 from fathom.search.report.text import interval
-from fathom.search.words import cause_text
+from fathom.search.words import cause_text, study_reason
 from tests.support.optima import located
 from tests.support.simulated import confirm, cut, planted_depth, simulated_study
 
@@ -158,7 +160,7 @@ def test_noise_that_hides_every_difference_is_not_called_a_plateau() -> None:
     [
         (deeper_is_better(), DEPTHS, 8, BestAtEnd(8, deeper=True), Depths(4, 32)),
         (shallower_is_better(), (4, 6, 8, 12, 16), 4, BestAtEnd(4, deeper=False), Depths(1, 8)),
-        (shallower_is_better(), DEPTHS, 1, NothingShallower(1), Advice.LARGER_OR_LONGER),
+        (shallower_is_better(), DEPTHS, 1, NothingShallower(1), Larger(Coin.TOKENS)),
     ],
 )
 def test_an_optimum_at_an_end_asks_for_models_beyond_it(
@@ -167,6 +169,18 @@ def test_an_optimum_at_an_end_asks_for_models_beyond_it(
     found = confirmed(curve, depths=depths)
     assert found.verdict == Verdict(Kind.EDGE, cause, remedy)
     assert found.optimal_depth == best
+
+
+def test_where_nothing_is_shallower_more_is_to_be_spent_of_what_the_trials_spend() -> None:
+    world = World(curve=shallower_is_better(), noise=0.003)
+    records = [
+        replace(record, spec=replace(record.spec, shared_spend=Spend(1e13, Coin.FLOPS)))
+        for record in confirm(world, DEPTHS, np.random.default_rng(1))
+    ]
+    verdict = find_optimum(records, seed=0).verdict
+    assert verdict.remedy == Larger(Coin.FLOPS)
+    assert Larger(Coin.FLOPS).name == "larger_or_more_flops"
+    assert study_reason(verdict).endswith("; raise `budgets` or `train_flops`")
 
 
 def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try() -> None:
@@ -180,7 +194,7 @@ def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try(
     ]
     found = find_optimum(records, seed=0)
     assert found.optimal_depth == 2
-    assert found.verdict == Verdict(Kind.EDGE, NothingShallower(2), Advice.LARGER_OR_LONGER)
+    assert found.verdict == Verdict(Kind.EDGE, NothingShallower(2), Larger(Coin.TOKENS))
     assert "shallower" not in interval(found)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.worlds.planted import World, finished, symmetric
+from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.spent_seconds import spent_seconds
 from fathom.search.records import Outcome, TrialRecord
 
@@ -15,7 +16,7 @@ RECORDS = [finished(WORLD.spec(WORLD.shape(depth), seed=0), final=1.6) for depth
 def took(record: TrialRecord, seconds: float, device: str = "a core") -> TrialRecord:
     """A trial that was to take 100 s, and took others."""
     last = replace(record.curve[-1], train_seconds=seconds, tokens=record.spec.horizon_tokens)
-    spec = replace(record.spec, seconds_to_spend=100.0)
+    spec = replace(record.spec, shared_spend=Spend(100.0, Coin.SECONDS))
     return replace(record, spec=spec, curve=(*record.curve[:-1], last), device=device)
 
 

@@ -8,6 +8,7 @@ import pytest
 from numpy.random import Generator
 
 from fathom.models.shape import Count
+from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.token_law import TokenLaw, fit_token_law
 from fathom.search.analysis.verdict import Kind
@@ -69,7 +70,8 @@ def test_there_is_no_law_where_sizes_and_tokens_do_not_vary_apart(optima: list[L
 
 
 def test_there_is_no_law_over_steps_or_over_sizes_that_are_no_parameters() -> None:
-    assert fit_token_law([replace(known, horizon_unit="steps") for known in token_ladder()]) is None
+    steps = Spend(1000, Coin.STEPS)
+    assert fit_token_law([replace(known, shared_spend=steps) for known in token_ladder()]) is None
     assert fit_token_law([replace(known, count=Count.FLOPS) for known in token_ladder()]) is None
 
 

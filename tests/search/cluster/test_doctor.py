@@ -36,6 +36,7 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import load, parse
 from fathom.search.study.planning.plan import plan_study, search_disk
+from tests.support.contract import valid
 from tests.support.places import ROOT
 from tests.support.ports import free_port
 from tests.support.ray_program import RAY, ray_folder
@@ -62,7 +63,7 @@ def doctor(
 def levels(done: subprocess.CompletedProcess[str]) -> dict[str, set[str]]:
     """Subject -> levels of its findings."""
     found: dict[str, set[str]] = {}
-    for entry in json.loads(done.stdout)["findings"]:
+    for entry in valid(json.loads(done.stdout))["findings"]:
         found.setdefault(entry["subject"], set()).add(entry["level"])
     return found
 

@@ -27,7 +27,7 @@ from fathom.search.commands.ask.answer import (
 )
 from fathom.search.commands.ask.chosen_study import SpeedBySize, most_params, prepare_study
 from fathom.search.commands.ask.question import Question, question
-from fathom.search.contract.reply import Reply, StatedAnswer, VerdictKind
+from fathom.search.contract.reply import Reply, StatedAnswer
 from fathom.search.export.best import read_best
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
@@ -134,7 +134,7 @@ def test_without_a_law_the_answer_says_so_and_what_to_do(searched: Study) -> Non
     found = searched.conclusion
     lawless = RunResult(searched.folder, replace(found, optima=found.optima[:2]))
     none, text = printed(asked(), lawless)
-    assert (none.answer, none.verdict.kind) == (None, VerdictKind.NO_ANSWER)
+    assert (none.answer, none.verdict.kind) == (None, Kind.NO_ANSWER)
     printed_values(Reply(command="ask", answers=(none,)))
     assert "No answer, because there is no law: it takes three budgets" in text
     assert "edit mine.yaml, with another `study` name, and ask again" in text
@@ -160,7 +160,7 @@ def test_a_search_that_leaves_the_depth_open_is_no_answer(searched: Study) -> No
     config = question.study((20_000,))
     lawless = replace(searched.conclusion, optima=(open_ended,), config=config)
     found, text = printed(question, RunResult(searched.folder, lawless))
-    assert (found.verdict.kind, found.verdict.settled) == (VerdictKind.EDGE, False)
+    assert (found.verdict.kind, found.verdict.settled) == (Kind.EDGE, False)
     assert "the search of 20k leaves its best depth open" in text
 
 

@@ -10,9 +10,9 @@ from fathom.models.shape import Count, Shape
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.loss_law import LowestLoss
 from fathom.search.analysis.token_law import fit_token_law
+from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.token_laws import PartLaw, part_law, write_token_laws
 from fathom.search.contract.exit_status import STATUS
-from fathom.search.contract.reply import VerdictKind
 from tests.support.command_line import here
 from tests.support.contract import valid
 from tests.support.optima import token_ladder
@@ -110,7 +110,7 @@ def test_too_much_compute_and_a_ladder_too_small_end_with_a_reason_and_status_1(
     [none] = valid(json.loads(out))["answers"]
     assert (status, none["answer"], none["verdict"]["kind"]) == (1, None, "no_answer")
     by_verdict = said("--flops", "1e24", "--law", answer, "--exit-verdict")[0]
-    assert by_verdict == STATUS[VerdictKind.NO_ANSWER]
+    assert by_verdict == STATUS[Kind.NO_ANSWER]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from fathom.search.commands import ladder as checking
 from fathom.search.conclusion.named_law import law_over_sizes
 from fathom.search.conclusion.token_laws import PartLaw, write_token_laws
 from tests.support.command_line import assert_refused, here
+from tests.support.contract import valid
 from tests.support.optima import BUDGETS, optimum, token_ladder, token_law_depth
 
 PYTHIA = """model,n_layer,d_model,params_total,params_non_embedding
@@ -44,8 +45,9 @@ def test_what_twice_the_best_depth_costs_prices_each_rung_and_bends_the_line(lad
 
 
 def test_programs_get_the_same_numbers(ladder: Path) -> None:
-    found = json.loads(here("predict", ladder, "--doubling", "0.02", "--json").stdout)
-    assert [rung["off"] for rung in found["rungs"]] == [False, True, False]
+    printed = here("predict", ladder, "--doubling", "0.02", "--json").stdout
+    found = valid(json.loads(printed))["ladder"]
+    assert [rung["is_off"] for rung in found["rungs"]] == [False, True, False]
     assert found["rungs"][1]["cost"] == pytest.approx(0.0324, abs=1e-4)
     assert found["rungs"][1]["instead"]["depth"] == 39
     assert found["bend"] > 0
@@ -57,7 +59,7 @@ def test_the_law_of_a_run_counts_as_the_run_and_knows_what_a_depth_costs(
     optima = [optimum(budget, 4 * (budget / BUDGETS[0]) ** 0.2) for budget in BUDGETS]
     monkeypatch.setattr(checking, "law_at", lambda law: law_over_sizes(law, optima))
     found = checking.check_ladder([ladder], str(tmp_path), None, [])
-    assert found.law.count is Count.NON_EMBEDDING
+    assert found.count == Count.NON_EMBEDDING
     assert found.rungs[0].rung.params == 302311424
     for each in found.rungs:
         assert each.prediction is not None

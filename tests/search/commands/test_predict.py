@@ -18,12 +18,14 @@ from fathom.search.commands.predict import (
     print_table,
 )
 from fathom.search.conclusion.token_laws import PartLaw, write_token_laws
+from fathom.search.contract.reply import Reply
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import read_records
 from fathom.search.study.file.errors import ConfigError
 from tests.support.command_line import assert_refused, here
+from tests.support.contract import printed_values, valid
 from tests.support.optima import token_ladder
 from tests.support.simulated import simulated_study
 
@@ -64,19 +66,22 @@ def run(study: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> s
 
 
 def test_the_published_law_without_a_size_gives_its_table_of_nine() -> None:
-    found = json.loads(here("predict", "--law", "levine2020", "--json").stdout)
+    printed = here("predict", "--law", "levine2020", "--json").stdout
+    found = valid(json.loads(printed))["law_table"]
 
-    assert [row["model"] for row in found["rows"]] == [
+    assert [row["model"] for row in found["published"]] == [
         *("125M", "350M", "760M", "1.3B", "2.7B", "6.7B", "13B", "175B", "1T")
     ]
-    assert found["rows"][0]["trained_depth"] == 12
-    assert found["rows"][0]["depth"] == pytest.approx(23.0, abs=0.05)
-    assert found["rows"][-1]["trained_d_model"] is None
-    assert [row["extrapolated"] for row in found["rows"]] == 5 * [False] + 4 * [True]
-    lines = (printed := here("predict").stdout).splitlines()
+    assert found["published"][0]["trained_depth"] == 12
+    assert found["published"][0]["prediction"]["depth"] == pytest.approx(23.0, abs=0.05)
+    assert found["published"][-1]["trained_d_model"] is None
+    assert [row["prediction"]["extrapolated"] for row in found["published"]] == 5 * [False] + 4 * [
+        True
+    ]
+    lines = (shown := here("predict").stdout).splitlines()
     assert ["2.7B", "32,", "2560", "2.52B", "47.1", "2111"] in list(map(str.split, lines))
     assert ["1T", "-", "1T", "94.7*", "29657"] in list(map(str.split, lines))
-    assert found["note"] in printed
+    assert found["note"] in shown
     assert found["note"] == (
         "At 1T the published constants give depth 95; the authors' own blog says 92."
     )
@@ -91,21 +96,19 @@ def test_a_run_without_a_size_gives_its_budgets_measured_and_by_its_law(
 
     table = predict_table(run)
 
-    found = table["rows"]
-    assert [row["budget"] for row in found] == list(BUDGETS)
-    assert [row["measured_depth"] for row in found] == [optimum.optimal_depth for optimum in optima]
-    assert [row["depth"] for row in found] == [
-        best.predict(optimum.budget).depth for optimum in optima
-    ]
-    assert {row["law"] for row in found} == {best.name}
-    assert not any(row["extrapolated"] for row in found)
-    assert all(row["fitted"] for row in found)
+    found = table.budgets
+    assert [row.budget for row in found] == list(BUDGETS)
+    assert [row.measured_depth for row in found] == [optimum.optimal_depth for optimum in optima]
+    assert [row.prediction for row in found] == [best.predict(o.budget) for o in optima]
+    assert all(row.prediction and row.prediction.law == best.name for row in found)
+    assert not any(row.prediction and row.prediction.extrapolated for row in found)
+    assert all(row.fitted for row in found)
     print_table(table)
     printed = capsys.readouterr().out
     assert f"the {best.name} laws" in " ".join(printed.split())
     assert "300k" in printed
-    assert [set(row["null_laws"]) for row in found] == 3 * [NULL_LAWS]
-    assert table["note"] in " ".join(printed.split())
+    assert [set(row.null_laws) for row in found] == 3 * [NULL_LAWS]
+    assert table.note in " ".join(printed.split())
 
 
 def test_a_budget_that_was_not_fitted_is_marked_and_may_be_extrapolated(
@@ -119,9 +122,10 @@ def test_a_budget_that_was_not_fitted_is_marked_and_may_be_extrapolated(
 
     table = predict_table(run_of(tmp_path, [*study, *larger]))
 
-    last = table["rows"][-1]
-    assert not last["fitted"]
-    assert last["extrapolated"]
+    last = table.budgets[-1]
+    assert not last.fitted
+    assert last.prediction
+    assert last.prediction.extrapolated
     print_table(table)
     assert "not fitted" in capsys.readouterr().out
 
@@ -138,14 +142,14 @@ def test_a_size_is_predicted_by_the_runs_own_law_beside_the_null_laws(
     assert not found.extrapolated
     assert predict_size("300M", run).prediction.extrapolated
     assert {law.law for law in answer.null_laws} == NULL_LAWS
-    depths = [law["depth"] for law in answer.as_json["null_laws"]]
-    assert depths == [law.depth for law in answer.null_laws]
+    said = printed_values(Reply(command="predict", size=answer))["size"]
+    assert [law["depth"] for law in said["null_laws"]] == [law.depth for law in answer.null_laws]
     print_prediction(answer)
     assert "  same depth: " in (printed := capsys.readouterr().out)
     assert "by the laws of depth weighed by how well they fit, " in printed
     assert answer.note in printed
     assert "miss left-out budgets" in answer.note
-    assert "null_laws" not in predict_size("2M", "levine2020").as_json
+    assert not predict_size("2M", "levine2020").null_laws
 
 
 def test_a_run_of_too_few_budgets_or_of_other_units_has_no_law_and_says_why(
@@ -167,7 +171,8 @@ def test_an_interval_that_says_next_to_nothing_is_said_to_before_its_number(
     capsys: pytest.CaptureFixture[str], run: str
 ) -> None:
     answer = predict_size("1M", run)
-    vague = replace(answer, prediction=replace(answer.prediction, interval=(1.0, 911_933.9)))
+    wide = replace(answer.prediction, interval=(1.0, 911_933.9))
+    vague = answer.model_copy(update={"prediction": wide})
     print_prediction(vague)
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("The law says next to nothing of this size: 1.0 to over 10,000 layers")
@@ -216,8 +221,11 @@ def test_tokens_take_a_law_of_several_horizons(run: str, tmp_path: Path) -> None
     assert law is not None
     write_token_laws(tmp_path / "token_law.json", [PartLaw(law=law)])
 
-    found = json.loads(here(*asked, "--law", tmp_path, "--json").stdout)
+    found = valid(json.loads(here(*asked, "--law", tmp_path, "--json").stdout))["size"][
+        "prediction"
+    ]
 
+    assert found["tokens"] == 2e10
     assert found["depth"] == pytest.approx(law.predict(1e9, 2e10).depth)
     broken = json.loads((tmp_path / "token_law.json").read_text())
     broken["token_laws"][0]["law"]["a"] = float("nan")

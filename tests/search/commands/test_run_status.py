@@ -22,6 +22,7 @@ from fathom.search.report.time_left import TimeLeft, keep_time_left
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import dump
+from fathom.search.study.runs import one_run
 from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import printed
@@ -44,11 +45,11 @@ def runs(tmp_path: Path) -> Path:
 
 
 def said(path: Path) -> str:
-    return printed(partial(print_status, status_of(path)))
+    return printed(partial(print_status, status_of(one_run(path))))
 
 
 def test_a_search_that_has_ended_is_done(runs: Path) -> None:
-    status = status_of(runs / "whole")
+    status = status_of(one_run(runs / "whole"))
 
     assert status.state == "done"
     assert status.settled == [20_000, 40_000]
@@ -82,7 +83,7 @@ def assert_plain(text: str) -> None:
 def test_a_search_that_was_stopped_says_how_to_go_on(runs: Path) -> None:
     text = said(runs / "begun")
 
-    assert status_of(runs / "begun").state == "unfinished"
+    assert status_of(one_run(runs / "begun")).state == "unfinished"
     assert "exploring" in text
     assert "interrupted at 0% of its tokens" in text
     assert f"fathom run {runs}/begun/config.yaml --runs {runs}" in text
@@ -92,7 +93,7 @@ def test_a_search_that_another_process_holds_is_running(runs: Path) -> None:
     folder = RunFolder(runs / "begun")
     with (folder.state / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        status = status_of(folder.path)
+        status = status_of(one_run(folder.path))
         assert status.state == "running"
         assert len(run_of(status).trials_running) == 2
         assert "the search is running, time left not known yet" in said(folder.path)
@@ -101,8 +102,8 @@ def test_a_search_that_another_process_holds_is_running(runs: Path) -> None:
         assert "the search is running, 3 to 5 min left" in said(folder.path)
         assert "3 to 5 min left" in printed(partial(print_runs, runs))
         assert run_of(status).time_left_seconds == pytest.approx((200, 320), abs=10)
-    assert run_of(status_of(folder.path)).time_left_seconds is None, "it does not run"
-    assert status_of(folder.path).state == "unfinished"
+    assert run_of(status_of(one_run(folder.path))).time_left_seconds is None, "it does not run"
+    assert status_of(one_run(folder.path)).state == "unfinished"
 
 
 def test_looking_changes_nothing_not_even_a_torn_line(runs: Path) -> None:
@@ -110,7 +111,7 @@ def test_looking_changes_nothing_not_even_a_torn_line(runs: Path) -> None:
     torn = journal.read_bytes() + b'{"event": "sta'
     journal.write_bytes(torn)
 
-    status_of(runs / "begun")
+    status_of(one_run(runs / "begun"))
 
     assert journal.read_bytes() == torn
 
@@ -134,7 +135,7 @@ def test_a_folder_that_is_not_there_is_called_so(tmp_path: Path) -> None:
 def test_programs_read_of_an_unfinished_search_what_resumes_it_and_why_there_is_no_verdict(
     runs: Path,
 ) -> None:
-    found = printed_values(status_reply([status_of(runs / "begun")]))
+    found = printed_values(status_reply([status_of(one_run(runs / "begun"))]))
 
     assert found["runs"][0]["state"] == "unfinished"
     assert {answer["verdict"]["kind"] for answer in found["answers"]} == {"unfinished"}

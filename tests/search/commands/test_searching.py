@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fathom.search.commands.searching import _print_run, report
+from fathom.search.commands.searching import _print_end, report
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.keys.config import parse
-from fathom.search.tracking.publishing import RunResult
+from fathom.search.tracking.publishing import RunResult, StudyResult
 from tests.support.simulated import simulated_study
 
 CONFIG = parse("study: s\nobjective: language\nbudgets: [300k]\n")
@@ -21,7 +21,7 @@ RECORDS = tuple(simulated_study(budgets=(300_000,)))
 
 
 @pytest.fixture
-def result(tmp_path: Path) -> RunResult:
+def result(tmp_path: Path) -> StudyResult:
     """A run with a rung that can't be trusted."""
     folder = RunFolder(tmp_path / "s")
     folder.create()
@@ -29,11 +29,11 @@ def result(tmp_path: Path) -> RunResult:
     failed = replace(audit, depth_bias=1.0, rank_correlation=0.0, stopped=1)
     conclusion = Conclusion(config=CONFIG, records=RECORDS)
     conclusion.__dict__["audits"] = {300_000: (failed,)}
-    return RunResult(folder, conclusion)
+    return StudyResult(folder, CONFIG, (RunResult(folder, conclusion),))
 
 
 def test_a_resumed_run_says_how_long_all_of_its_runs_took(
-    result: RunResult, tmp_path: Path
+    result: StudyResult, tmp_path: Path
 ) -> None:
     for seconds, said in (
         ("1248", "Took        7 min, 21 min with earlier runs"),
@@ -41,14 +41,14 @@ def test_a_resumed_run_says_how_long_all_of_its_runs_took(
     ):
         result.folder.seconds.write_text(seconds, encoding="utf-8")
         console = Console(file=StringIO(), width=200)
-        _print_run(result, tmp_path, 420, console)
+        _print_end(result, tmp_path, 420, console)
         assert isinstance(console.file, StringIO)
         line = next(line for line in console.file.getvalue().splitlines() if "Took" in line)
         assert line.endswith(said)
 
 
 def test_a_report_warns_of_early_stopping_as_the_run_did(
-    result: RunResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    result: StudyResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("fathom.search.tracking.publishing.report_study", lambda *_, **__: result)
     report(result.folder.path)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from fathom.models.spend import Coin, Spend
 from fathom.search.analysis import verdict as v
 from fathom.search.conclusion.conclude import Conclusion, conclude
-from fathom.search.contract.answers import SETTLED
 from fathom.search.contract.studies import next_command, study_answers, study_reply
+from fathom.search.run_folder import RunFolder
+from fathom.search.tracking.publishing import RunResult
 from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.optima import located
@@ -26,7 +28,8 @@ def conclusion(tmp_path_factory: pytest.TempPathFactory) -> Conclusion:
 
 
 def test_numbers_are_those_of_the_conclusion_to_the_last_digit(conclusion: Conclusion) -> None:
-    answers = printed_values(study_reply("report", conclusion, RUN))["answers"]
+    result = RunResult(RunFolder(RUN), conclusion)
+    answers = printed_values(study_reply("report", [result]))["answers"]
 
     for optimum, answer in zip(map(located, conclusion.optima), answers, strict=True):
         found = answer["answer"]
@@ -40,7 +43,7 @@ def test_numbers_are_those_of_the_conclusion_to_the_last_digit(conclusion: Concl
 
 
 def test_the_command_of_a_settled_depth_trains_it(conclusion: Conclusion) -> None:
-    settled = [optimum for optimum in conclusion.optima if optimum.kind in SETTLED]
+    settled = [optimum for optimum in conclusion.optima if optimum.kind.settled]
     assert settled
     for optimum in settled:
         command = next_command(optimum, conclusion, RUN)
@@ -93,7 +96,7 @@ def test_where_operations_are_given_a_training_has_the_tokens_that_they_pay_for(
     first = conclusion.optima[0]
     deepest = first.depths[-1].depth
     verdict = v.Verdict(v.Kind.EDGE, v.BestAtEnd(deepest, deeper=True), v.Depths(4, 32))
-    spent = replace(first, verdict=verdict, flops_to_spend=1e12, horizon_unit="FLOPs")
+    spent = replace(first, verdict=verdict, shared_spend=Spend(1e12, Coin.FLOPS))
 
     answer = study_answers(replace(conclusion, optima=(spent,)), RUN)[0]
 

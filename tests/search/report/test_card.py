@@ -104,7 +104,7 @@ def test_where_nothing_is_claimed_nothing_can_be_overturned(found: Conclusion) -
     unsure = replace(found.optima[0], verdict=verdict(Kind.INSUFFICIENT))
     shown = card_text(replace(found, optima=(unsure, *found.optima[1:])))
     assert "- 300k: nothing is claimed." in shown
-    assert "300k: not settled" in shown
+    assert "300k: insufficient; depth 3 is the best estimate." in shown
 
 
 def test_a_run_whose_trials_all_diverged_has_a_card_without_a_chart(

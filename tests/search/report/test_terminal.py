@@ -211,7 +211,7 @@ def test_a_budget_that_ends_without_a_settled_depth_says_so_and_has_no_interval(
     assert state.interval, "the verdict allows one"
     unsettled = replace(state, answer=replace(state.answer, verdict=Kind.INSUFFICIENT))
     assert unsettled.interval is None
-    assert "done: not settled, depth 4 is lowest, insufficient" in summary_line(unsettled)
+    assert "done: depth 4 is the best estimate, insufficient" in summary_line(unsettled)
 
 
 def test_before_enough_depths_are_confirmed_a_depth_has_no_interval(tmp_path: Path) -> None:

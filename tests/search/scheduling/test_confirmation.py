@@ -11,10 +11,9 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.confirmation import (
     CURVE_DEPTHS,
     OTHER_RATIO,
-    ladder_confirmations,
-    next_confirmations,
 )
-from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM, Choice
+from fathom.search.scheduling.offers import offers
+from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM, Choice, TrainingLimits
 from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.study.planning.shapes import nearest_shape
 from tests.support.dry_run import Simulation, scheduler, study
@@ -22,6 +21,18 @@ from tests.support.simulated import cut
 
 Shapes = tuple[Shape, ...]
 Explored = tuple[Shapes, list[TrialRecord]]
+
+
+def next_confirmations(
+    config: ConfirmConfig,
+    shapes: Shapes,
+    records: Sequence[TrialRecord],
+    *,
+    plain_rates: bool = False,
+    ladder: bool = False,
+) -> tuple[Choice, ...]:
+    limits = TrainingLimits(confirm=config, shapes=shapes, plain_rates=plain_rates, ladder=ladder)
+    return tuple(offer.training for offer in offers(records, limits))
 
 
 @pytest.fixture(scope="module")
@@ -328,12 +339,12 @@ def test_nothing_is_confirmed_when_every_trial_was_lost(explored: Explored) -> N
 def test_a_ladder_confirms_all_its_depths_at_once(explored: Explored) -> None:
     _, records = explored
     depths = {record.spec.shape.depth for record in records if record.loss is not None}
-    batch = ladder_confirmations(ConfirmConfig(depths=99, seeds=2, rates=(1.0,)), records)
+    config = ConfirmConfig(depths=99, seeds=2, rates=(1.0,))
+    batch = next_confirmations(config, (), records, ladder=True)
     assert depths <= {what.shape.depth for what in batch}
     assert len(batch) == len(set(batch)) == 2 * len({what.shape for what in batch})
-    more = ladder_confirmations(
-        ConfirmConfig(depths=99, seeds=2, rates=(1.0,), decays=(1.0, 4.0)), records
-    )
+    config = ConfirmConfig(depths=99, seeds=2, rates=(1.0,), decays=(1.0, 4.0))
+    more = next_confirmations(config, (), records, ladder=True)
     assert {c.shape for c in more if c.decay_scale == 4} == {c.shape for c in batch}
 
 

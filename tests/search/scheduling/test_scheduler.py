@@ -20,6 +20,7 @@ from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.scheduling.trained_depths import paused_trial
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.keys.groups import Sampler, StoppingConfig, StoppingMethod
 from fathom.search.study.planning.budget import rung_steps
@@ -148,7 +149,7 @@ def test_a_killed_search_still_resumes_the_paused_trials_of_its_batch(tmp_path: 
     search = scheduler(config := study(budgets=(20_000,), trials_together=1), tmp_path)
     workers = Simulation(search, slots=1)
     (budget,) = search.budgets.values()
-    while not any(map(budget.paused_trial, budget.confirmations)):
+    while not any(paused_trial(budget.ended, choice) for choice in budget.confirmations):
         workers.run(events=1)
         assert not search.done
     rest = list(budget.confirmations)

@@ -7,9 +7,10 @@ import pytest
 from fathom.search.analysis.optimum import Located
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import optimum_row
+from fathom.search.formatting import spend_text
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts.trials import learning_curves
-from fathom.search.report.text import horizon_text
+from fathom.search.report.text import answer
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
@@ -17,7 +18,6 @@ from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import read_records
 from fathom.search.tracking.metrics import budget_params, trial_params
-from fathom.search.tracking.pages import headline
 from tests.support.dry_run import Simulation, scheduler, study
 
 FLOPS = 1e12
@@ -81,8 +81,8 @@ def test_a_search_that_is_cut_off_ends_with_the_same_trials(
 def test_the_answer_says_flops_and_the_tokens_of_its_shape(found: Conclusion) -> None:
     for optimum in found.optima:
         assert isinstance(optimum, Located)
-        assert horizon_text(optimum) == "1T FLOPs"
-        assert headline(optimum).endswith("after 1T FLOPs")
+        assert spend_text(optimum.spend) == "1T FLOPs"
+        assert ", 1T FLOPs, " in answer(optimum)
         row = optimum_row(optimum)
         assert row["flops_to_spend"] == FLOPS
         assert optimum.shape is not None

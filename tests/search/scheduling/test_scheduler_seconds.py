@@ -7,18 +7,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.joint_curve import incumbent_depth
 from fathom.search.analysis.optimum import Located
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import optimum_row
 from fathom.search.contract.studies import study_answers
 from fathom.search.export.best import best_yaml, read_best
-from fathom.search.formatting import rounded_count
+from fathom.search.formatting import rounded_count, spend_text
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.page import page
 from fathom.search.report.terminal.answer_tables import print_answers
-from fathom.search.report.text import answer_row, horizon_text
+from fathom.search.report.text import answer_row
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
@@ -77,7 +78,7 @@ def test_finished_trials_have_spent_the_seconds_on_tokens_of_their_own(found: Co
     assert len({record.tokens for record in finished}) > 3
     for record in finished:
         assert record.curve[-1].train_seconds == pytest.approx(SECONDS, rel=0.05)
-        assert record.spec.seconds_to_spend == SECONDS
+        assert record.spec.spend == Spend(SECONDS, Coin.SECONDS)
 
 
 def test_paused_trials_have_spent_the_share_of_their_rung(found: Conclusion) -> None:
@@ -132,7 +133,7 @@ def test_records_of_other_step_times_are_refused(folder: RunFolder, tmp_path: Pa
 def test_the_answer_says_seconds_and_the_tokens_of_its_shape(found: Conclusion) -> None:
     for optimum in found.optima:
         assert isinstance(optimum, Located)
-        assert horizon_text(optimum) == "60 seconds"
+        assert spend_text(optimum.spend) == "60 seconds"
         row = optimum_row(optimum)
         assert (row["seconds_to_spend"], row["flops_to_spend"]) == (SECONDS, None)
         assert optimum.shape is not None

@@ -40,20 +40,20 @@ def doubt(posterior: Posterior) -> np.ndarray:
 
 def test_a_new_depth_inside_a_wide_gap_tells_more_than_a_repeat_at_its_ends() -> None:
     posterior = posterior_of(on(symmetric(5, 0.05), 1, 2, 8, 16))
-    (chosen,) = most_telling(posterior, doubt(posterior), [1, 2, 4, 8, 16], 1, 0.05)
+    (chosen,) = most_telling(posterior, doubt(posterior), [1, 2, 4, 8, 16], 1)
     assert chosen == 4
 
 
 def test_nothing_is_chosen_where_no_training_is_worth_it() -> None:
     posterior = posterior_of(on(symmetric(5, 0.05), 2, 4, 5, 6, 12))
     unrelated = np.random.default_rng(1).normal(size=len(posterior.lowest))
-    assert most_telling(posterior, unrelated, range(2, 13), 1, 0.05) == []
-    assert most_telling(posterior, doubt(posterior), [], 1, 0.05) == []
+    assert most_telling(posterior, unrelated, range(2, 13), 1) == []
+    assert most_telling(posterior, doubt(posterior), [], 1) == []
 
 
 def test_several_trainings_at_once_are_of_different_depths() -> None:
     posterior = posterior_of(on(symmetric(5, 0.02), 1, 2, 8, 16))
-    chosen = most_telling(posterior, doubt(posterior), range(1, 17), 3, 0.01)
+    chosen = most_telling(posterior, doubt(posterior), range(1, 17), 3)
     assert len(set(chosen)) == len(chosen) > 1
 
 
@@ -62,13 +62,13 @@ def test_a_repeat_says_nothing_of_how_its_shape_differs_from_others_of_its_depth
     losses = on(symmetric(5, 0.03), 1, 3, 6, 12)
     seeds_decide = posterior_of(losses, seeds=1)
     shapes_decide = posterior_of(losses, seeds=4, between=0.02)
-    assert most_telling(seeds_decide, doubt(seeds_decide), list(losses), 1, 0.05)
-    assert not most_telling(shapes_decide, doubt(shapes_decide), list(losses), 1, 0.05)
+    assert most_telling(seeds_decide, doubt(seeds_decide), list(losses), 1)
+    assert not most_telling(shapes_decide, doubt(shapes_decide), list(losses), 1)
 
 
 def test_a_forecast_depth_may_be_chosen_as_one_without_a_training() -> None:
     posterior = posterior_of({**on(symmetric(4, 0.05), 2, 3, 6), 12: 1.68}, forecast=1)
-    assert most_telling(posterior, doubt(posterior), [12], 1, 0.0) in ([12], [])
+    assert most_telling(posterior, doubt(posterior), [12], 1) in ([12], [])
 
 
 @pytest.mark.parametrize("settled", [False, True])

@@ -94,6 +94,9 @@ def test_two_studies_together_are_refused_without_a_fingerprint_too(
     ("change", "problem"),
     [
         ({"horizon_tokens": 1_000_000}, "horizon_tokens 1000000 instead of 64000"),
+        ({"flops_to_spend": 1e12}, "shared_spend 1e+12 FLOPs instead of None"),
+        ({"flops_to_spend": "1e12"}, "`flops_to_spend` can't be '1e12'"),
+        ({"flops_to_spend": 1e12, "seconds_to_spend": 9.0}, "`seconds_to_spend` can't be '9.0'"),
         ({"count": "total"}, "count total instead of non_embedding"),
         ({"budget": 30_000}, "budget 30000 instead of [20000, 40000]"),
         ({"learning_rate": 1.0}, "learning_rate 1.0 instead of 0.00"),

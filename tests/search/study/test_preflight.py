@@ -11,8 +11,8 @@ from fathom.search.study.preflight import (
     check_ready,
     check_trusted,
     check_trusted_study,
-    load_folder,
 )
+from fathom.search.study.runs import load_folder
 
 PLAIN = parse("study: s\nbudgets: [8k]\nobjective: language")
 COMMAND = """

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fathom.models.spend import Coin
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import choose_columns
 from fathom.search.tables.grouping import group_runs
@@ -24,7 +25,7 @@ def test_a_curve_is_a_run_and_a_seed_is_another() -> None:
     )  # fmt: skip
 
     assert [(run.seed, run.losses.tolist()) for run in found.runs] == [(0, [3, 2]), (1, [3.1, 2.1])]
-    assert found.unit == "tokens"
+    assert found.coin is Coin.TOKENS
 
 
 def test_tokens_that_all_come_twice_are_of_two_seeds_and_some_are_of_a_restart() -> None:
@@ -68,7 +69,7 @@ def test_the_total_of_a_runs_tokens_is_not_how_far_it_has_come() -> None:
     found = grouped(depth=[4] * 3, params=[9] * 3, tokens=[60] * 3, step=[1, 2, 3], loss=[3, 2, 1])
 
     assert [run.tokens.tolist() for run in found.runs] == [[1, 2, 3]]
-    assert found.unit == "steps"
+    assert found.coin is Coin.STEPS
 
 
 def test_a_name_that_is_new_in_every_row_is_no_runs() -> None:

@@ -1,10 +1,13 @@
 """Names and descriptions in MLflow: `search/tracking/pages.py`."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fathom.search.analysis.verdict import Kind
 from fathom.search.tracking import pages
+from tests.support.optima import verdict
 from tests.support.tracked import optimum
 
 
@@ -12,6 +15,14 @@ def test_a_description_keeps_whole_sections_only() -> None:
     note = pages.fitted(["a" * 50, "b" * 60, "", "c" * 40], limit=100)
 
     assert note == "a" * 50 + "\n\n" + "c" * 40
+
+
+def test_a_run_is_named_by_its_depth_only_if_the_verdict_has_decided_on_one() -> None:
+    found = optimum(budget=1_000_000)
+    unsure = replace(found, verdict=verdict(Kind.INSUFFICIENT))
+    assert pages.budget_name(found) == f"1M → depth {found.optimal_depth}"
+    assert pages.budget_name(unsure) == "1M → insufficient"
+    assert pages.experiment_note([unsure], "#/runs/one", "1").startswith("1M → insufficient: [")
 
 
 @pytest.mark.parametrize("budgets", [150, 900])

@@ -70,7 +70,7 @@ def test_a_store_whose_artifacts_go_elsewhere_is_left_alone_and_the_report_is_wr
     monkeypatch.setattr("fathom.search.tracking.publishing.Tracker", Tracked)
     store = run.path.parent / "mlflow.db"
     before = store.read_bytes()
-    result = report_study(run.path)
+    [result] = report_study(run.path).runs
     assert "MLflow's artifacts are to go to /anywhere, outside" in result.untracked
     assert run.report.exists()
     assert store.read_bytes() == before
@@ -89,7 +89,7 @@ def test_a_store_that_would_never_be_read_is_named_and_the_report_is_written(
     if made == "a pipe":
         file.unlink(missing_ok=True)
         os.mkfifo(file)
-    result = report_study(run.path)
+    [result] = report_study(run.path).runs
     assert str(file if made == "a pipe" else store) in result.untracked
     assert "tracking.uri" not in result.untracked
     assert run.report.exists()
@@ -99,7 +99,7 @@ def test_a_run_is_reported_from_inside_its_folder(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(run.path)
-    result = report_study(Path("."))
+    [result] = report_study(Path(".")).runs
     assert result.folder.report == run.report
     assert f"delete {run.path.parent / 'mlflow.db'}" in result.untracked, "beside, not in it"
 

@@ -24,6 +24,7 @@ from tests.support.tracked import (
     CONFIG,
     LAW,
     SHAPE,
+    STARTED,
     TRIAL_RUN,
     Place,
     answers,
@@ -149,7 +150,7 @@ def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_searc
         "what is not known is not written"
     )
     assert run.data.metrics["interim_interval_high"] == 6
-    assert run.data.metrics["incumbent_loss"] == 2.1
+    assert run.data.metrics["lowest_loss"] == 2.1
     assert run.data.metrics["interim_trials_finished"] == 1
 
 
@@ -184,7 +185,7 @@ def test_the_answer_is_in_the_descriptions_with_its_files(place: Place) -> None:
     client = MlflowClient(place.uri)
     study, budget = place.find("demo"), place.find("1M → depth 6")
     note = study.data.tags[pages.NOTE]
-    assert "best depth 6 (identified, 95 % interval 5-8), after 20M tokens" in note
+    assert "20M tokens, total count: depth 6 [5-8], " in note
     assert summary_table([optimum()]) in note
     assert "depth: 6" in note
     assert f"get-artifact?path=figures/loss_depth.png&run_uuid={study.info.run_id}" in note
@@ -228,6 +229,14 @@ def test_a_new_answer_replaces_the_old_one(place: Place) -> None:
     assert study.data.tags["optimal_depth"] == "1M: 6"
     place.writer().write_answers(AnswerSeries(1_000_000, (interim(100, low=2, high=9),)))
     assert place.find("1M → depth 6").data.tags["verdict"] == "identified", "no interim one does"
+
+
+def test_a_study_that_is_concluded_again_ends_when_its_last_trial_did(place: Place) -> None:
+    writer = place.writer()
+    writer.write_trial(trial())
+    writer.write_conclusion(answers())
+    writer.end(concluded=True)
+    assert {run.info.end_time for run in place.runs()} == {round((STARTED + 60) * 1000)}
 
 
 def test_mlflow_takes_the_answers_of_many_budgets(place: Place) -> None:

@@ -54,7 +54,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             simulation.run(events=20)
             progress._update_answers(all_budgets=True)
     search.folder.config.write_text(dump(config))
-    largest = report_study(search.folder.path).conclusion.optima[-1]
+    largest = report_study(search.folder.path).conclusions[0].optima[-1]
     port = free_port()
     command = [sys.executable, "-m", "search", "ui", "--runs", str(runs), "--port", str(port)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
@@ -81,7 +81,7 @@ def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: 
     chromium.follow(STUDY, to="/experiments/")
     chromium.wait_for(f"document.body?.innerText.includes('40k → depth {page.depth}')")
     chromium.follow("table, figures and YAML", to="/runs/")
-    chromium.wait_for(f"document.body?.innerText.includes('best depth {page.depth}')")
+    chromium.wait_for(f"document.body?.innerText.includes('count: depth {page.depth}')")
     assert "workflowType=machine_learning" in chromium.ask("location.href")
     chromium.wait_for("[...document.images].some((one) => one.naturalWidth > 500)")
 

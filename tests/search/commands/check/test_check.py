@@ -26,7 +26,7 @@ from fathom.search.commands.check.check import (
 )
 from fathom.search.commands.check.decays import DecayPoint
 from fathom.search.commands.check.output import (
-    check_json,
+    check_reply,
     print_check,
     print_opening,
     rate_text,
@@ -37,6 +37,7 @@ from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, 
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.study.keys.config import StudyConfig, parse
 from tests.support.command_line import fathom
+from tests.support.contract import printed_values, valid
 from tests.support.places import ROOT
 from tests.support.reporting import printed
 from tests.support.reversal import Reversal
@@ -236,7 +237,9 @@ def test_a_check_of_two_stacks_sweeps_each_depth_and_the_width() -> None:
     sizes = [(sweep.shape.encoder_depth, sweep.shape.decoder_depth) for sweep in result.sweeps]
     assert sizes == [(1, 1), (2, 1), (1, 2), (1, 1)]
     assert result.sweeps[3].shape.d_model == 2 * result.base.shape.d_model
-    assert [axis["axis"] for axis in check_json(result)["axes"]] == list(map(str, TWO_STACKS))
+    assert [
+        axis["axis"] for axis in printed_values(check_reply(result))["checked"]["axes"]
+    ] == list(map(str, TWO_STACKS))
     assert "depth x width 1-1 x 8, 2-1 x 8, 1-2 x 8, 1-1 x 16" in scope(result)
 
 
@@ -253,9 +256,9 @@ model: {build: "tests.support.own_models:build"}
 
     assert all(axis.coordinates is None for axis in result.axes)
     assert [axis.carries_over for axis in result.axes] == [axis.rate_stays for axis in result.axes]
-    values = json.loads(json.dumps(check_json(result)))
+    values = printed_values(check_reply(result))["checked"]
     assert values["scheme"] is None
-    assert values["axes"][0]["coordinate_exponents"] is None
+    assert values["axes"][0]["coordinates"] is None
     assert all(sweep.shape.own_counts for sweep in result.sweeps)
     assert "under the same rate for all weights" in said
     assert "was not checked" in said
@@ -384,7 +387,7 @@ def test_a_result_has_advice_scope_and_a_verdict_of_all_axes() -> None:
     good, bad = axis_check(), axis_check(far=3)
     assert result_of(good, good).carries_over
     assert not result_of(good, bad).carries_over
-    said = check_json(result_of(good, bad))
+    said = printed_values(check_reply(result_of(good, bad)))["checked"]
     assert [entry["carries_over"] for entry in said["axes"]] == [True, False]
     assert "above x16" in rate_text(result_of(axis_check(base=9)))
 
@@ -397,7 +400,7 @@ def test_the_verb_prints_json_for_programs_progress_for_people_and_its_status_is
     None
 ):
     done = fathom("check", ROOT / "configs" / "tiny.yaml", "--steps", "8", "--json")
-    told = json.loads(done.stdout)
+    told = valid(json.loads(done.stdout))["checked"]
     assert done.returncode == (0 if told["carries_over"] else 1), done.stderr
     assert {entry["axis"] for entry in told["axes"]} == {"depth", "width"}
-    assert done.stderr.count(" loss ") == sum(len(sweep["rates"]) for sweep in told["sweeps"])
+    assert done.stderr.count(" loss ") == sum(len(sweep["points"]) for sweep in told["sweeps"])

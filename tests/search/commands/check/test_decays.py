@@ -1,6 +1,5 @@
 """Weight decays that `fathom check` compares where trainings repeat their data."""
 
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,10 +18,11 @@ from fathom.search.commands.check.decays import (
     Repeated,
     decays_to_compare,
 )
-from fathom.search.commands.check.output import check_json, decay_reason, follow, print_check
+from fathom.search.commands.check.output import check_reply, decay_reason, follow, print_check
 from fathom.search.commands.check.probe import Probe, Prober, ProbeSize, probe_shape
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.study.planning.budget import expand_budgets
+from tests.support.contract import printed_values
 from tests.support.repeated import repeating_study
 from tests.support.reporting import printed
 from tests.support.toy import CPU, Successor
@@ -77,14 +77,14 @@ def test_a_check_of_data_that_repeat_compares_decays_and_of_others_does_not(
 
     lines = printed(checked)
     (result,) = results
-    entry = json.loads(json.dumps(check_json(result)))["weight_decay"]
-    assert [sweep["depth"] for sweep in entry["sweeps"]] == [1, 4]
-    assert [point["decay"] for point in entry["sweeps"][1]["decays"]] == [0.25, 1, 4]
+    entry = printed_values(check_reply(result))["checked"]["decays"]
+    assert [sweep["shape"]["depth"] for sweep in entry["sweeps"]] == [1, 4]
+    assert [point["decay"] for point in entry["sweeps"][1]["points"]] == [0.25, 1, 4]
     assert lines.count(" decay 0.25") == 2
     assert "weight decay: of 0.25, 1, 4, over 229.8 epochs" in printed(partial(print_check, result))
 
     once = repeating_study(tmp_path, length=100_000)
-    assert check_json(check_study(once, lambda *_: None, short))["weight_decay"] is None
+    assert check_study(once, lambda *_: None, short).decays is None
 
 
 def test_a_repeated_objective_gives_its_first_batches_again() -> None:

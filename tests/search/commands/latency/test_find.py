@@ -10,6 +10,7 @@ from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.run_folder import read_records
 from tests.support.command_line import assert_refused, here
+from tests.support.contract import valid
 from tests.support.simulated import simulated_study
 
 STUDY = """
@@ -76,7 +77,7 @@ def test_here_it_measures_and_names_a_choice(run: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("fathom.search.serving.measure.SECONDS", 0.0)
     done = here("latency", run, "--params", "300k", "--prompt", "4", "--tokens", "3", "--json")
     assert done.returncode == 0, done.stderr
-    [entry] = json.loads(done.stdout)["budgets"]
+    [entry] = valid(json.loads(done.stdout))["latency"]
     assert all(shape["token"]["seconds"] > 0 for shape in entry["shapes"])
     assert entry["choice"]["best"] in [shape["depth"] for shape in entry["shapes"]]
 

@@ -19,7 +19,7 @@ def test_a_plan_says_of_each_trial_that_does_not_fit_into_memory_what_helps() ->
         f"{plan.budget.label}: a trial does not fit into memory" for plan in plans
     ]
     assert all(remedy for _, remedy in told)
-    assert advised(config, plans, tight)[1].notes == notes
+    assert advised(config, plans, tight).machine.notes == notes
 
 
 def test_a_plan_whose_trials_fit_says_nothing_of_memory() -> None:

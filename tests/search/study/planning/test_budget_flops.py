@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fathom.models.shape import Count, Shape
+from fathom.models.spend import Coin, Spend
 from fathom.search.records import CurvePoint, TrialRecord
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig, parse
@@ -106,7 +107,7 @@ def test_a_best_shape_is_trained_for_its_own_steps() -> None:
     given = best_assignment(config, budget, shapes[-1], checkpoint="x.pt")
     assert given.budget.steps == budget.of_shape(shapes[-1]).steps != budget.steps
     assert given.spec.horizon_tokens == given.budget.tokens
-    assert given.spec.flops_to_spend == 1e12
+    assert given.spec.spend == Spend(1e12, Coin.FLOPS)
 
 
 def test_a_plan_has_the_range_of_tokens_and_the_flops_of_a_training() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fathom.models.shape import Count, Shape
+from fathom.models.spend import Coin, Spend
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.keys.config import StudyConfig, parse
@@ -89,9 +90,9 @@ def test_a_rung_comes_after_the_same_share_of_every_training_and_has_one_name() 
 
 def test_the_amount_and_its_unit_are_those_of_the_study() -> None:
     (budget,) = expand_budgets(study())
-    assert (budget.horizon, budget.unit) == (SECONDS, "seconds")
+    assert budget.spend == Spend(SECONDS, Coin.SECONDS)
     (tokens,) = expand_budgets(parse("study: s\nobjective: language\nbudgets: [1M]\ntokens: 1M\n"))
-    assert (tokens.horizon, tokens.unit) == (tokens.tokens, "tokens")
+    assert tokens.spend == Spend(tokens.tokens, Coin.TOKENS)
 
 
 def test_budgets_that_count_no_parameters_need_no_tokens() -> None:
@@ -100,7 +101,7 @@ def test_budgets_that_count_no_parameters_need_no_tokens() -> None:
     )
     (budget,) = expand_budgets(config)
     assert budget.count is Count.WIDTH
-    assert budget.train_seconds == SECONDS
+    assert budget.spend == Spend(SECONDS, Coin.SECONDS)
 
 
 def test_a_training_outside_the_search_has_the_seconds_and_its_own_steps() -> None:
@@ -109,8 +110,7 @@ def test_a_training_outside_the_search_has_the_seconds_and_its_own_steps() -> No
     given = best_assignment(config, budget, shapes[-1], checkpoint="x.pt")
     assert given.budget.steps == budget.of_shape(shapes[-1]).steps != budget.steps
     assert given.spec.horizon_tokens == given.budget.tokens
-    assert (given.spec.seconds_to_spend, given.spec.flops_to_spend) == (SECONDS, None)
-    assert given.spec.horizon_unit == "seconds"
+    assert given.spec.spend == Spend(SECONDS, Coin.SECONDS)
 
 
 def test_a_plan_estimates_tokens_by_the_speed_of_its_machine_and_says_so() -> None:

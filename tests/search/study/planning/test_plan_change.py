@@ -103,4 +103,4 @@ def test_the_plan_of_a_budget_has_the_shapes_of_its_own_multiple() -> None:
         shapes = feasible_shapes(config, budget, 256)
         change = plan_change(config, budget.params, shapes[0], {"trials": 99})
         assert change is not None
-        assert change.before.shapes == len(shapes)
+        assert len(change.before.shapes) == len(shapes)

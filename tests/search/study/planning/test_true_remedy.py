@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from fathom.models.spend import Coin
 from fathom.search.analysis.verdict import (
     Advice,
     BestAtEnd,
@@ -15,6 +16,7 @@ from fathom.search.analysis.verdict import (
     Keys,
     Kind,
     Lack,
+    Larger,
     MayCostMore,
     MoreTokens,
     NoiseHidesDepth,
@@ -131,7 +133,6 @@ def test_a_depth_without_a_shape_is_no_remedy() -> None:
     [
         (NoiseUnknown(), Seeds(3)),
         (NoiseHidesDepth(0.01), Seeds(4)),
-        (MayCostMore(3, 0.2, (2,)), Advice.MORE_SEEDS),
     ],
 )
 def test_seeds_are_more_than_the_study_allows(cause: Cause, remedy: Remedy) -> None:
@@ -199,14 +200,9 @@ def test_tokens_are_raised_by_the_key_that_the_study_has() -> None:
         assert remedy == MoreTokens(90, key)
 
 
-def test_a_study_that_gives_flops_is_told_to_raise_these() -> None:
-    found = remedy_of(NothingShallower(1), Advice.LARGER_OR_LONGER, rest="train_flops: 1e13")
-    assert found is Advice.LARGER_OR_MORE_FLOPS
-
-
 def test_what_changes_no_plan_is_left_as_it_is() -> None:
-    larger = remedy_of(NothingShallower(1), Advice.LARGER_OR_LONGER)
-    assert larger is Advice.LARGER_OR_LONGER
+    larger = Larger(Coin.TOKENS)
+    assert remedy_of(NothingShallower(1), larger) == larger
     config = study()
     records = trials(config, {6: Outcome.FINISHED})
     edge = Verdict(Kind.EDGE, BestAtEnd(6, deeper=True), Depths(3, 24))

@@ -1,24 +1,28 @@
 """A study of several horizons, which are searched one after another as separate searches are."""
 
 import shutil
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import fathom
 from fathom import run_horizons
-from fathom.search.horizons.answers import answers_of
-from fathom.search.horizons.folders import HorizonFolder
-from fathom.search.horizons.search import check_horizons_ready, search_horizons
+from fathom.search import pipeline
+from fathom.search.cluster.early_end import spent_seconds
 from fathom.search.json_lines import append_line, read_lines
 from fathom.search.records import in_order_of_names
 from fathom.search.run_folder import RunFolder, RunFolderError, locked, read_records
-from fathom.search.study.file.errors import ConfigError, PlanError
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import dump, load
 from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.preflight import check_ready
+from fathom.search.study.runs import StudyRun, runs_of
+from fathom.search.tracking.publishing import study_result
 from fathom.search.training import layer_metrics
-from tests.support.alone import Stop, alone, run_alone, run_horizons_alone
+from tests.support.alone import Stop, alone, run_alone
 from tests.support.whole_records import differences, whole_records
 
 STUDY = """
@@ -61,19 +65,19 @@ def separate(study: Path) -> list[RunFolder]:
     return folders
 
 
-def assert_same(found: list[HorizonFolder], separate: list[RunFolder]) -> None:
-    for horizon, folder in zip(found, separate, strict=True):
-        assert not (told := differences(whole_records(horizon.folder), whole_records(folder))), told
+def assert_same(found: tuple[StudyRun, ...], separate: list[RunFolder]) -> None:
+    for run, folder in zip(found, separate, strict=True):
+        assert not (told := differences(whole_records(run.folder), whole_records(folder))), told
 
 
 @pytest.fixture(scope="module")
-def together(study: Path) -> list[HorizonFolder]:
+def together(study: Path) -> tuple[StudyRun, ...]:
     """The searches of the horizons, one after another in one folder."""
-    return run_horizons_alone(study, study.parent / "runs")
+    return runs_of(run_alone(study, study.parent / "runs").path)
 
 
 def test_each_horizon_has_the_records_of_a_search_of_that_horizon_alone(
-    separate: list[RunFolder], together: list[HorizonFolder]
+    separate: list[RunFolder], together: tuple[StudyRun, ...]
 ) -> None:
     assert_same(together, separate)
 
@@ -94,26 +98,29 @@ def with_shared_trainings(runs: Path, folder: Path) -> RunFolder:
 
 
 def test_horizons_that_shared_trainings_in_an_earlier_version_are_read(
-    study: Path, together: list[HorizonFolder], tmp_path: Path
+    study: Path, together: tuple[StudyRun, ...], tmp_path: Path
 ) -> None:
     older = with_shared_trainings(study.parent / "runs", tmp_path)
 
-    found = answers_of(older, load(study))
+    found = study_result(older.path)
 
-    for answer, horizon in zip(found.answers, together, strict=True):
-        assert in_order_of_names(answer.conclusion.records) == in_order_of_names(
-            read_records(horizon.folder.records)
+    for conclusion, run in zip(found.conclusions, together, strict=True):
+        assert in_order_of_names(conclusion.records) == in_order_of_names(
+            read_records(run.folder.records)
         )
 
 
-def test_python_has_the_study_of_each_horizon(study: Path, together: list[HorizonFolder]) -> None:
+def test_python_has_the_study_of_each_horizon(study: Path, together: tuple[StudyRun, ...]) -> None:
     with alone():
         found = run_horizons(study, runs=study.parent / "runs")
 
     assert list(found) == ["1", "2", "4"]
     assert [each.folder for each in found.values()] == [each.folder for each in together]
+    assert fathom.load(study.parent / "runs" / "three", horizon=2).folder == together[1].folder
     with pytest.raises(ConfigError, match="which has no `horizons`"):
         run_horizons(found["1"].config, runs=study.parent / "runs")
+    with pytest.raises(ConfigError, match="`run_horizons` searches three, which has `horizons`"):
+        fathom.run(study, runs=study.parent / "runs")
 
 
 @pytest.mark.drill
@@ -123,33 +130,43 @@ def test_horizons_that_were_interrupted_resume_to_the_same_records(
 ) -> None:
     stop = Stop(look)
     with pytest.raises(KeyboardInterrupt):
-        run_horizons_alone(study, tmp_path, stop)
+        run_alone(study, tmp_path, stop)
 
-    assert_same(run_horizons_alone(study, tmp_path), separate)
+    assert_same(runs_of(run_alone(study, tmp_path).path), separate)
 
 
 def test_a_search_whose_hours_are_over_goes_no_further_and_says_so(
     study: Path, tmp_path: Path
 ) -> None:
-    ready = check_horizons_ready(load(study), tmp_path, trust=False)
+    ready = replace(check_ready(load(study), tmp_path), max_hours=0.0)
     with alone() as steps, locked(ready.folder):
-        found = list(search_horizons(ready, steps, max_hours=0.0))
+        found = pipeline.run_study(ready, steps)
 
-    assert [result.folder.path.name for result in found] == ["three-1"]
-    assert found[0].conclusion.unfinished
-    assert [horizon.began for horizon in ready.horizons] == [True, False, False]
+    assert [run.folder.path.name for run in found.runs] == ["three-1"]
+    assert found.conclusions[0].unfinished
+    assert [run.began for run in runs_of(ready.folder.path)] == [True, False, False]
+
+
+def test_each_horizon_counts_the_hours_from_its_own_turn_on(study: Path, tmp_path: Path) -> None:
+    ready = check_ready(load(study), tmp_path)
+    began = time.monotonic() - 3600
+    late = replace(ready.runs[0], began_monotonic=began)
+    with alone() as steps, locked(ready.folder):
+        pipeline.run_study(replace(ready, runs=(late, *ready.runs[1:])), steps)
+
+    first, *others = (spent_seconds(run.folder) for run in ready.runs)
+    assert first > 3600
+    assert max(others) < 600, "an hour before the first is not of the others too"
 
 
 def test_a_folder_of_another_study_or_of_other_horizons_is_refused(
     study: Path, tmp_path: Path
 ) -> None:
-    ready = check_horizons_ready(load(study), tmp_path, trust=False)
+    ready = check_ready(load(study), tmp_path)
     ready.folder.path.mkdir()
     ready.folder.config.write_text(dump(load(study)))
 
     for change in ("horizons=[1, 2]", "horizons=null", "seed=1"):
         other = load(study, [change])
         with pytest.raises(RunFolderError, match="holds a study with another"):
-            check_horizons_ready(other, tmp_path, trust=False)
-    with pytest.raises(PlanError, match="`horizons` are searched by"):
-        check_ready(load(study), tmp_path)
+            check_ready(other, tmp_path)

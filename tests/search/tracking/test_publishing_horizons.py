@@ -9,22 +9,23 @@ from urllib.request import urlopen
 import pytest
 from rich.console import Console
 
-from fathom.search.commands.horizons_report import print_answers
-from fathom.search.commands.horizons_status import show
 from fathom.search.commands.live_report import live_reports
 from fathom.search.commands.predict import predict_size
-from fathom.search.contract.horizons import horizons_reply
-from fathom.search.export.best import read_best, select
-from fathom.search.horizons.answers import HorizonAnswers, answers_of, publish_answers
-from fathom.search.horizons.folders import read_horizons
+from fathom.search.commands.run_status import all_runs_reply
+from fathom.search.commands.searching import _print_report, status
+from fathom.search.conclusion.comparison import compare_runs
+from fathom.search.contract.studies import study_reply
+from fathom.search.export.best import best_yaml, read_best, select
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder, RunFolderError
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.planning.horizons import horizon_studies
-from fathom.search.study.preflight import load_run
+from fathom.search.study.runs import one_run, runs_of
 from fathom.search.tracking.key import Key
 from fathom.search.tracking.pages import study_tags
+from fathom.search.tracking.publishing import StudyResult, publish_study, study_result
+from tests.support.command_line import here
 from tests.support.contract import printed_values, valid
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import visible
@@ -54,15 +55,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> HorizonAnswers:
-    answers = answers_of(RunFolder(folder), PARENT)
-    publish_answers(answers)
+def found(folder: Path) -> StudyResult:
+    answers = study_result(folder)
+    publish_study(answers)
     return answers
 
 
-def test_the_best_shapes_are_told_by_budget_and_horizon(
-    folder: Path, found: HorizonAnswers
-) -> None:
+def test_the_best_shapes_are_told_by_budget_and_horizon(folder: Path, found: StudyResult) -> None:
     best = found.folder.best
     labels = [config.study for config in horizon_studies(PARENT)]
 
@@ -83,7 +82,7 @@ def test_the_best_shapes_are_told_by_budget_and_horizon(
 
 
 def test_what_is_exported_of_one_horizon_is_trained_as_that(
-    folder: Path, found: HorizonAnswers
+    folder: Path, found: StudyResult
 ) -> None:
     exported = folder / "exported.yaml"
     exported.write_text(select(found.folder.best, "40k", "20"))
@@ -91,8 +90,19 @@ def test_what_is_exported_of_one_horizon_is_trained_as_that(
     assert read_best(exported, None) == read_best(found.folder.best, "40k", "20")
 
 
+def test_the_best_shapes_of_one_horizon_alone_take_its_own_name_and_no_other(
+    folder: Path, found: StudyResult
+) -> None:
+    alone = folder / "alone.yaml"
+    alone.write_text(best_yaml(found.conclusions[1]))
+
+    assert read_best(alone, "40k", "20") == read_best(found.folder.best, "40k", "20")
+    with pytest.raises(ConfigError, match="one horizon only; drop --horizon 80"):
+        read_best(alone, "40k", "80")
+
+
 def test_the_page_links_every_horizon_and_has_a_row_for_each_budget_and_horizon(
-    found: HorizonAnswers,
+    found: StudyResult,
 ) -> None:
     page = found.folder.report.read_text()
 
@@ -107,7 +117,7 @@ def test_the_page_links_every_horizon_and_has_a_row_for_each_budget_and_horizon(
     assert len(rows) == 1 + 3 * len(PARENT.budgets)
 
 
-def test_the_law_over_tokens_is_there_for_predict(folder: Path, found: HorizonAnswers) -> None:
+def test_the_law_over_tokens_is_there_for_predict(folder: Path, found: StudyResult) -> None:
     assert found.law is not None
     low, high = found.law.law.drift_interval
     assert low < 0.3 < high
@@ -120,10 +130,10 @@ def test_the_law_over_tokens_is_there_for_predict(folder: Path, found: HorizonAn
 
 
 def test_json_and_terminal_have_every_horizon(
-    found: HorizonAnswers, capsys: pytest.CaptureFixture[str]
+    found: StudyResult, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    values = printed_values(horizons_reply("report", found))
-    print_answers(found, Console(width=120))
+    values = printed_values(study_reply("report", found.runs))
+    _print_report(found, Console(width=120))
 
     names = [each["question"]["horizon"]["name"] for each in values["answers"]]
     assert list(dict.fromkeys(names)) == ["5", "20", "80"]
@@ -131,39 +141,76 @@ def test_json_and_terminal_have_every_horizon(
     assert len(values["token_laws"]) == 1
     printed = capsys.readouterr().out
     assert printed.count("tokens per parameter") == 3 * len(PARENT.budgets)
+    assert printed.count("best shape, as in best.yaml") == 3, "the table of each horizon"
     assert "fathom train" in printed
-    assert "--horizon 80" in printed
+    assert "--horizon 20" in printed, "the longest with a settled answer: 80 ends at the deepest"
 
 
 def test_status_shows_every_horizon_and_those_not_begun(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    *_, last = read_horizons(folder)
-    hidden = last.folder.config.rename(folder / "hidden")
+    *_, last = runs_of(folder)
+    hidden = last.folder.path.rename(folder / "hidden")
     try:
-        show(folder, read_horizons(folder), as_json=False, exit_verdict=False)
+        status(folder)
         text = capsys.readouterr().out
-        show(folder, read_horizons(folder), as_json=True, exit_verdict=False)
+        status(folder, as_json=True)
         values = json.loads(capsys.readouterr().out)
+        every = printed_values(all_runs_reply(folder.parent))
+        with pytest.raises(RunFolderError, match="at the horizon 80 has not begun; `fathom run"):
+            one_run(folder, "80")
     finally:
-        hidden.rename(last.folder.config)
+        hidden.rename(last.folder.path)
 
     assert "many-5: done" in text
-    assert "not begun: 80 tokens per parameter" in text
+    assert "many-80: not begun" in text
     assert f"fathom run {folder}/config.yaml" in " ".join(text.split())
+    assert [run["study"] for run in every["runs"]] == ["many-5", "many-20", "many-80"]
     assert [each["state"] for each in valid(values)["runs"]] == ["done", "done", "not begun"]
     missing = [each for each in values["answers"] if each["question"]["horizon"]["name"] == "80"]
     assert {each["verdict"]["kind"] for each in missing} == {"unfinished"}
 
 
-def test_commands_for_one_horizon_name_the_folder_of_one(folder: Path) -> None:
-    with pytest.raises(RunFolderError, match="name the folder of one, such as "):
-        load_run(folder)
+def test_a_run_folder_of_several_horizons_has_a_run_for_each(folder: Path) -> None:
+    assert [run.horizon for run in runs_of(folder)] == ["5", "20", "80"]
+    assert one_run(folder, "20") == runs_of(folder)[1]
+    assert one_run(folder, "20") == one_run(folder / "many-20")
+    with pytest.raises(RunFolderError, match="at the horizons 5, 20, 80; choose one with --hor"):
+        one_run(folder)
+    with pytest.raises(RunFolderError, match="has no horizon 10; it was searched at 5, 20, 80"):
+        one_run(folder, "10")
 
 
-def test_reports_of_the_study_and_its_horizons_are_served(
-    folder: Path, found: HorizonAnswers
+def test_a_command_that_needs_one_horizon_takes_it_or_names_them(
+    folder: Path, found: StudyResult
 ) -> None:
+    for command in ("report --card", "latency", "predict --law"):
+        verb, *options = command.split()
+        refused = here(verb, *options, str(folder))
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert "at the horizons 5, 20, 80" in refused.stderr
+        assert "--horizon" in refused.stderr
+    told = here("predict", "--law", str(folder), "--params", "40k", "--horizon", "20")
+    assert "many-20 has no law: it takes three budgets" in told.stderr
+    card = here("report", str(folder), "--card", "--horizon", "20")
+    assert card.stdout.startswith("# many-20")
+
+
+def test_commands_that_take_several_runs_take_each_horizon(folder: Path) -> None:
+    done = here("analyse", str(folder), "--json")
+    answers = valid(json.loads(done.stdout))["answers"]
+    names = [answer["question"]["horizon"]["name"] for answer in answers]
+    assert sorted(set(names)) == ["20", "5", "80"]
+    assert [study.name for study in compare_runs([folder]).studies] == [
+        "many-5",
+        "many-20",
+        "many-80",
+    ]
+    with pytest.raises(ConfigError, match="at least two run folders are needed, got 1"):
+        compare_runs([folder], "20")
+
+
+def test_reports_of_the_study_and_its_horizons_are_served(folder: Path, found: StudyResult) -> None:
     key = Key()
     with live_reports(folder.parent, port=0, key=key, study_page=lambda _: "") as served:
         address = f"{served.removesuffix(key.query)}{key.secret}/"

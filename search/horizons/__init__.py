@@ -1,1 +1,0 @@
-"""Studies that are searched at several horizons: a run folder for each, in one."""
