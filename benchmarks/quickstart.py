@@ -24,7 +24,7 @@ from benchmarks.printed_table import figure, write_result
 from fathom.search.analysis.verdict import Kind
 from fathom.search.formatting import format_count
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 
 LADDER = pages.ROOT / "benchmarks" / "data" / "quickstart_ladder.jsonl"
 RECORDED = " (recorded)"

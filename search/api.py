@@ -30,13 +30,14 @@ from fathom.search.report.text import answer
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.scheduling.journal import Past, read_run
-from fathom.search.scheduling.sampler import check_sampler
 from fathom.search.scheduling.sampling.depth_sampler import DepthSampler
 from fathom.search.scheduling.sampling.shape_space import ShapeSpace
+from fathom.search.scheduling.sampling.study_sampler import check_sampler
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.study_file import load as read_study
+from fathom.search.study.file.study_file import study_of
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import StudyConfig, study_of
-from fathom.search.study.keys.config import load as read_study
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.planning.horizons import horizon_name
 from fathom.search.study.planning.plan import plan_study, vocab_size_of

@@ -7,6 +7,7 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective, content_digest_of, data_digest_of
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import Past, read_past
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.fingerprint import (
     Fingerprint,
     check_settings,
@@ -15,7 +16,7 @@ from fathom.search.study.fingerprint import (
 )
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.hardware.step_times import MeasuredSteps, frozen_steps
-from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan, with_step_times

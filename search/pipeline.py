@@ -28,11 +28,11 @@ from fathom.search.report.terminal.steps import Steps
 from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.hardware.step_times import freeze_steps
-from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.horizons import horizon_words
 from fathom.search.study.preflight import ReadyRun, ReadyStudy

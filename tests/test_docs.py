@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from tests.support.markdown import PAGES, anchors_of, blocks_of, links_of
 from tests.support.places import ROOT
 

@@ -23,8 +23,8 @@ from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.file.source import MOST_PROBLEMS
+from fathom.search.study.file.study_file import dump, load
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
-from fathom.search.study.keys.config import dump, load
 from fathom.search.study.keys.groups import StoppingConfig
 from tests.support.command_line import run as run_program
 from tests.support.dry_run import Simulation, scheduler, study

@@ -17,7 +17,7 @@ from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 
 
 def main() -> None:

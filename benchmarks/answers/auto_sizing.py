@@ -24,7 +24,7 @@ from fathom.models.sizing.compaction import sizes_left
 from fathom.models.sizing.layer_sizes import LayerSizes, params_left
 from fathom.objectives.prepare import prepare
 from fathom.search.records import derive_seed
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.loop import train

@@ -21,7 +21,8 @@ from fathom.search.commands.check.check import (
     coordinate_check,
 )
 from fathom.search.commands.check.probe import PROBE, Probe
-from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.file.study_file import load
+from fathom.search.study.keys.config import StudyConfig
 
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "as it is": {},

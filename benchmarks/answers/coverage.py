@@ -31,7 +31,8 @@ from benchmarks.worlds.planted import (
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Kind
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 
 DEEPEST = 32
 STUDY = f"""

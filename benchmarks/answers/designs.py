@@ -23,7 +23,7 @@ from benchmarks.worlds.planted import World
 from fathom.search.analysis.optimum import Located, Optimum, find_optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 
 Train = Callable[[int, int], None]
 """Trains a depth with a seed and keeps the record."""

@@ -30,7 +30,7 @@ from fathom.models.shape import Shape
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder
 from fathom.search.export.weights import write_weights
-from fathom.search.study.keys.config import study_of
+from fathom.search.study.file.study_file import study_of
 from fathom.search.training.saving import checkpoint
 from fathom.search.training.saving.weights_folder import WEIGHTS, Note, claim
 

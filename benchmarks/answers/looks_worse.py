@@ -20,7 +20,7 @@ from fathom.search.analysis.interim import depth_losses, interim_answer
 from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.records import TrialRecord, TrialSpec
 from fathom.search.report.terminal.looks_worse import ERRORS, LooksWorse
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 
 BEST = (1, 2, 3, 4, 6, 8, 12)
 NOISE, CURVATURE = 0.01, 0.06

@@ -25,7 +25,7 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
 from fathom.search.records import derive_seed
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.loop import train

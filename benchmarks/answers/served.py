@@ -28,7 +28,7 @@ from fathom.search.commands.latency.find import MOST_MEASURED
 from fathom.search.report.latency import BudgetLosses, joined
 from fathom.search.serving.time_model import spread, with_modelled
 from fathom.search.serving.values import Duration, Latency, Request, ShapeTimes
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 
 SEARCHED = f"space: {{depth: [1, {DEEPEST}]}}\n"
 EVERY_DEPTH = (

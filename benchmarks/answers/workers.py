@@ -21,7 +21,8 @@ from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_sche
 from benchmarks.worlds.planted import World, symmetric
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.records import TrialRecord
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets
 
 BUDGETS = "budgets: [300k, 1M, 3M]\n"

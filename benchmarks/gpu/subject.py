@@ -18,9 +18,11 @@ from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.text.language.objective import Language
 from fathom.objectives.tokens.stream import Segment, TokenFiles
 from fathom.search.records import TrialSpec
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.file.study_file import study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.planning.near_shapes import nearest_shape
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.state import Training, TrainPlan

@@ -37,7 +37,8 @@ from fathom.search.report.papers import (
     needs_text,
 )
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.file.study_file import load
+from fathom.search.study.keys.config import StudyConfig
 
 PREFIX_SCORE = 0.5
 """Smallest attention of the best head to the tokens after earlier copies that counts as

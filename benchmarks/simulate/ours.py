@@ -12,7 +12,8 @@ from fathom.search.analysis.joint_curve import best_of, finished_depths
 from fathom.search.analysis.optimum import Located, find_optimum
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, evaluation_steps
 
 DRAWS = 400

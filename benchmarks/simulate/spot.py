@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.cluster.worker import DRAIN_POLL_SECONDS
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import best_assignment

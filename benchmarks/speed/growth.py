@@ -23,7 +23,8 @@ import numpy as np
 from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_scheduler
 from benchmarks.worlds.planted import World, asymmetric
 from fathom.search.run_folder import RunFolder, write_atomically
-from fathom.search.study.keys.config import StudyConfig, dump, parse
+from fathom.search.study.file.study_file import dump, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.publishing import report_study

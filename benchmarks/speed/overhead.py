@@ -34,7 +34,7 @@ from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.keys.config import dump, parse
+from fathom.search.study.file.study_file import dump, parse
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 

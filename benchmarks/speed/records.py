@@ -26,7 +26,8 @@ from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 
 RECORDS = 4000

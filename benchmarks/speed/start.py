@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.json_lines import read_lines
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 
 COMMANDS = (
     ("--help",),

@@ -27,8 +27,8 @@ from fathom.search.report.terminal.remaining_work import (
 )
 from fathom.search.report.time_left import TimeLeft
 from fathom.search.run_folder import RunFolder
+from fathom.search.study.file.study_file import load
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import load
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 

@@ -1,6 +1,7 @@
 """Predictions of a published law or of a run's law: for one size, or a table of sizes."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -72,11 +73,15 @@ def _named(law: str, *, needs_tokens: str = "") -> NamedLaw:
 def _over_sizes(law: str) -> NamedLaw:
     """The law over sizes alone that `--law` names; raises ConfigError if it needs tokens."""
     found = PUBLISHED if law == LEVINE else _named(law)
-    if found.over_tokens:
-        raise ConfigError(
-            f"`--law {law}` has several horizons: give --tokens, or choose one with --horizon"
-        )
-    return found
+    if not found.over_tokens:
+        return found
+    remedy = "give --tokens"
+    if Path(law).is_dir():
+        from fathom.search.study.runs import runs_of  # here, as in `_named`
+
+        known = ", ".join(run.horizon for run in runs_of(Path(law)) if run.horizon)
+        remedy += f", or choose one of {known} with --horizon"
+    raise ConfigError(f"`--law {law}` is over parameters and tokens; {remedy}")
 
 
 def _note(law: DepthLaw, null_laws: Sequence[NullLaw] = ()) -> str:

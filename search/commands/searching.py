@@ -153,9 +153,11 @@ def _print_together(result: "StudyResult", console: "Console") -> None:
     """Prints the answers of the horizons of a study beside each other, if it has several."""
     from fathom.search.report.terminal.answer_tables import print_horizons
     from fathom.search.report.terminal.tables import print_text
+    from fathom.search.study.planning.horizons import horizon_words
 
     if result.config.horizons:
-        print_horizons(result.config.study, result.conclusions, console)
+        found = ((horizon_words(c.config), o) for c in result.conclusions for o in c.optima)
+        print_horizons(result.config.study, list(found), console)
         print_text(result.law_sentence, console)
 
 
@@ -168,7 +170,7 @@ def _read(
     with Steps(console) as steps:
         if console.is_terminal:
             steps.begin("reading the study")
-        from fathom.search.study.keys.config import load
+        from fathom.search.study.file.study_file import load
         from fathom.search.study.preflight import check_kept_study, check_trusted_study
 
         check_kept_study(study)
@@ -192,8 +194,8 @@ def _prepare(
     with Steps(console) as steps:
         if console.is_terminal:
             steps.begin("checking the study")
-        from fathom.search.scheduling.sampler import check_sampler
-        from fathom.search.study.keys.config import placed
+        from fathom.search.scheduling.sampling.study_sampler import check_sampler
+        from fathom.search.study.file.study_file import placed
         from fathom.search.study.preflight import check_ready
 
         with placed(study, overrides):
@@ -521,7 +523,7 @@ def ui(
     """Serve the reports, fresh while searches run, and MLflow's page, both on loopback."""
     from fathom.search.commands.live_report import serve
     from fathom.search.run_folder import default_tracking_uri, is_named_store
-    from fathom.search.study.keys.config import load
+    from fathom.search.study.file.study_file import load
     from fathom.search.study.preflight import check_trusted_study
 
     named = None

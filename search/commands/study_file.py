@@ -53,15 +53,15 @@ def plan(
 
     from fathom.search.commands.plan_tables import print_plans
     from fathom.search.formatting import shell_command
+    from fathom.search.study.file.study_file import load, placed
     from fathom.search.study.hardware.machine import this_machine
-    from fathom.search.study.keys.config import load, placed
     from fathom.search.study.planning.advice import plan_runs
     from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
     if config.own_sampler:
-        from fathom.search.scheduling.sampler import check_sampler
+        from fathom.search.scheduling.sampling.study_sampler import check_sampler
 
         with placed(study, overrides):
             check_sampler(config)
@@ -95,7 +95,7 @@ def check(
     """
     from rich.console import Console
 
-    from fathom.search.study.keys.config import load, placed
+    from fathom.search.study.file.study_file import load, placed
     from fathom.search.study.planning.horizons import horizon_studies
     from fathom.search.study.preflight import check_own_loop, check_trusted_study
 
@@ -142,7 +142,7 @@ def doctor(
     """
     from rich.console import Console
 
-    from fathom.search.study.keys.config import load
+    from fathom.search.study.file.study_file import load
     from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides) if study else None

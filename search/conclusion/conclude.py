@@ -10,13 +10,14 @@ from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.rates import Factor, brackets
 from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
 from fathom.search.conclusion.findings import Audits, Findings
-from fathom.search.conclusion.open_answers import may_gain, shapes_of_plan, wider_limits
+from fathom.search.conclusion.open_answers import shapes_of_plan, wider_limits
 from fathom.search.records import TrialRecord, by_budget
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past
-from fathom.search.scheduling.offers import Offer, offers, study_limits
+from fathom.search.scheduling.offers import Offer, may_gain, offers
+from fathom.search.scheduling.study_limits import study_limits
 from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.fingerprint import Fingerprint, read_fingerprint
 from fathom.search.study.keys.config import StudyConfig

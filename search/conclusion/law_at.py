@@ -14,7 +14,7 @@ from fathom.search.conclusion.token_laws import read_token_law
 from fathom.search.formatting import shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import load_kept
+from fathom.search.study.file.study_file import load_kept
 from fathom.search.study.own_records import read_records
 
 

@@ -16,7 +16,7 @@ from fathom.search.analysis.verdict import Kind
 from fathom.search.cluster.doctor.facts import Finding
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.serving.values import Duration, Request
-from fathom.search.study.hardware.fit import StepFit
+from fathom.search.study.hardware.step_fit import StepFit
 
 VERSION = "1.0"
 """Version of the form. The first number changes where a program that reads it has to change, the

@@ -18,8 +18,10 @@ from fathom.search.record_json import DAMAGE, check_controls, problem_of, shape_
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
-from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.file.safe_yaml import parse_yaml
+from fathom.search.study.file.study_file import study_of
+from fathom.search.study.file.text_file import FileError, read_text
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.horizons import is_horizon, study_at
 from fathom.search.training.command.arguments import best_arguments
 
@@ -202,7 +204,7 @@ def _with_shape(entry: dict[str, Any], shape: Shape, config: StudyConfig) -> dic
 def _content(source: Path) -> dict[str, Any]:
     try:
         content = parse_yaml(read_text(source))
-    except YamlError as error:
+    except FileError as error:
         raise ConfigError(f"{source} {error}; `fathom export` writes such a file") from error
     parts = content if isinstance(content, Mapping) else {}
     if not isinstance(parts.get("best"), list) or not isinstance(parts.get("study"), Mapping):

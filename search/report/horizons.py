@@ -18,7 +18,8 @@ from fathom.search.report.data import save_tables
 from fathom.search.report.page import drawn_sounding, environment
 from fathom.search.report.sounding import sounding
 from fathom.search.report.writer import drafted
-from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.file.study_file import dump
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.planning.horizons import horizon_name, horizon_words
 

@@ -16,7 +16,7 @@ from fathom.search.records import (
     in_order_of_names,
 )
 from fathom.search.scheduling.halving import HalvingRule
-from fathom.search.scheduling.sampler import ShapeSampler
+from fathom.search.scheduling.sampling.study_sampler import ShapeSampler
 from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.virtual_time import VirtualJob, VirtualTime

@@ -3,14 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import Located
+from fathom.search.analysis import verdict as v
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.records import UNSCALED, TrialRecord, in_order_of_names
 from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
 from fathom.search.scheduling.telling import doubt_left, doubt_of
 from fathom.search.scheduling.trained_depths import Choice, TrainedDepths, TrainingLimits
-from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Sampler
+
+MANY = 10**6
+"""Depths and seeds that limit no search."""
+WITHOUT_HELP = (
+    *(v.NothingShallower, v.Confounded, v.FewRuns, v.UnknownSettings, v.RatioHidesDepth),
+)
+"""Causes of a verdict that no training of the same question changes."""
 
 SCALED = "shows at which learning rate or weight decay a depth is best"
 BEYOND = "shows whether the best depth lies beyond {}"
@@ -70,7 +75,20 @@ def offers(
     return tuple(Offer(choice, trained) for choice in left or follow(trained))
 
 
-def study_limits(config: StudyConfig, shapes: tuple[Shape, ...]) -> TrainingLimits:
-    """The limits of a study for a budget that has these shapes."""
-    ladder = config.sampler is Sampler.LADDER
-    return TrainingLimits(config.confirm, shapes, plain_rates=config.plain_rates, ladder=ladder)
+def may_gain(optimum: Optimum) -> bool:
+    """True if a training of the same question may settle an answer that is open."""
+    verdict, settled = optimum.verdict, (v.Kind.IDENTIFIED, v.Kind.PLATEAU)
+    hopeless = isinstance(verdict.cause, WITHOUT_HELP) or isinstance(verdict.remedy, v.NoRemedy)
+    return bool(optimum.depths) and optimum.kind not in settled and not hopeless
+
+
+def asked_depths(optimum: Optimum) -> tuple[int, ...]:
+    """The depths that a verdict asks for, the most useful first."""
+    match optimum.verdict:
+        case v.Verdict(remedy=v.TheseDepths(depths)):
+            return depths
+        case v.Verdict(cause=v.BestAtEnd(end, deeper=False)):
+            return (end // 2,)
+        case v.Verdict(cause=v.BestAtEnd(end) | v.TooFewDepths((*_, end))):
+            return (2 * end,)
+    return ()

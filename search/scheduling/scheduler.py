@@ -39,10 +39,11 @@ from fathom.search.scheduling.journal import (
     Taken,
     decided_line,
 )
-from fathom.search.scheduling.offers import offers, study_limits
+from fathom.search.scheduling.offers import offers
 from fathom.search.scheduling.optuna_studies import Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
-from fathom.search.scheduling.sampler import ShapeSampler
+from fathom.search.scheduling.sampling.study_sampler import ShapeSampler
+from fathom.search.scheduling.study_limits import study_limits
 from fathom.search.scheduling.trained_depths import Choice, paused_trial
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget

@@ -36,7 +36,7 @@ from fathom.search.scheduling.telling import (
     most_telling,
 )
 from fathom.search.study.keys.groups import ConfirmConfig
-from fathom.search.study.planning.shapes import comparable_shape
+from fathom.search.study.planning.near_shapes import comparable_shape
 
 SAME_RATIO = 0.25
 """Difference of ln feed-forward ratios that is not worth another training."""

@@ -17,7 +17,7 @@ from fathom.objectives.files import digest_of
 from fathom.search.json_lines import read_lines
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically
-from fathom.search.study.file.safe_yaml import read_text
+from fathom.search.study.file.text_file import read_text
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.own_sampler import has_seed
 

@@ -16,10 +16,11 @@ from fathom.search.run_folder import (
     is_named_store,
 )
 from fathom.search.study.file.errors import ConfigError, PlanError
+from fathom.search.study.file.study_file import is_former, load
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.command import check_program, own_parser
-from fathom.search.study.keys.config import StudyConfig, is_former, load
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from fathom.search.record_json import check_controls
 from fathom.search.run_folder import RunFolder, RunFolderError
-from fathom.search.study.keys.config import StudyConfig, load_kept
+from fathom.search.study.file.study_file import load_kept
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.horizons import horizon_name, horizon_studies, is_horizon
 
 

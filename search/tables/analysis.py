@@ -22,11 +22,10 @@ from fathom.search.analysis.verdict import (
     Verdict,
 )
 from fathom.search.conclusion.findings import Findings
-from fathom.search.conclusion.open_answers import MANY, asked_depths, may_gain
 from fathom.search.conclusion.token_laws import PartLaw, token_laws_of
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
 from fathom.search.records import TrialRecord
-from fathom.search.scheduling.offers import Offer, offers
+from fathom.search.scheduling.offers import MANY, Offer, asked_depths, may_gain, offers
 from fathom.search.scheduling.trained_depths import TrainingLimits
 from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.tables.cells import read_cells

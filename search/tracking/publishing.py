@@ -17,7 +17,8 @@ from fathom.search.report.horizons import horizons_page, law_sentence, write_hor
 from fathom.search.report.text import next_steps
 from fathom.search.report.writer import write_report
 from fathom.search.scheduling.journal import read_run
-from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.file.study_file import dump
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.horizons import horizon_name
 from fathom.search.study.preflight import without_passwords
 from fathom.search.study.runs import StudyRun, kept_runs, load_folder

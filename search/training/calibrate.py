@@ -15,14 +15,16 @@ import torch
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.text.language.objective import Language
+from fathom.search.study.file.study_file import study_of
 from fathom.search.study.hardware.device_speed import Rate, binned, keep_speeds
 from fathom.search.study.hardware.gpus import ASSUMED
 from fathom.search.study.hardware.machine import CPU_SPEED, device_name
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
+from fathom.search.study.planning.near_shapes import nearest_shape
 from fathom.search.study.planning.shape_counter import recipe_of
-from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import (
     fitted,

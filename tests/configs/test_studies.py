@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks.papers.studies import OF_LOSSES, PAPERS, claims_of
 from fathom.objectives.rows.translation.keys import TranslationConfig
-from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.file.study_file import load
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from tests.support.dry_run import MACHINE
 from tests.support.places import ROOT

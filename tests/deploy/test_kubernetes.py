@@ -16,7 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 from tests.support.command_line import run
 from tests.support.places import PACKAGE_FOLDERS, ROOT
 

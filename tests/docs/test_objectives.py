@@ -10,8 +10,8 @@ from fathom.objectives.registry import OBJECTIVES
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import read_best
 from fathom.search.record_json import to_values
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import parse
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from tests.support.places import ROOT
 

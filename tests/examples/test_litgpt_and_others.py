@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from examples import litgpt_trainer, nanochat_trainer, torchtitan_trainer
+from fathom.search.study.file.study_file import load
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.command import filled, own_parser
-from fathom.search.study.keys.config import load
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from fathom.search.training.command.arguments import best_arguments
 from tests.support.command_line import run

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from examples.nanogpt import parse
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 from tests.support.command_line import run
 from tests.support.places import ROOT
 

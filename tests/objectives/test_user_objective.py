@@ -12,8 +12,8 @@ from fathom.objectives.user_code import own_modules
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
+from fathom.search.study.file.study_file import load
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import load
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from tests.support.command_line import run
 from tests.support.objectives import CPU, refused

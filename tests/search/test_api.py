@@ -19,7 +19,7 @@ from fathom.search.export.best import read_best
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolderError
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from tests.support.dry_run import Simulation, scheduler, study
 
 

@@ -18,8 +18,8 @@ from fathom.search.analysis.verdict import Kind
 from fathom.search.contract.exit_status import STATUS
 from fathom.search.records import Outcome
 from fathom.search.run_folder import MARKER, RunFolder, read_records
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
-from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import StoppingConfig
 from tests.support.command_line import Done, assert_refused, fathom, here
 from tests.support.contract import valid
@@ -193,7 +193,9 @@ def test_a_flag_has_no_type_in_the_help(columns: str) -> None:
 def test_predict_and_plan_print_the_contracts_json() -> None:
     said = valid(json.loads(here("predict", "--params", "174e9", "--json").stdout))
     prediction = said["size"]["prediction"]
-    assert set(prediction) == {"params", "law", "depth", "d_model", "interval", "extrapolated"}
+    assert set(prediction) == {
+        *("params", "tokens", "law", "depth", "d_model", "interval", "extrapolated")
+    }
     assert (round(prediction["depth"]), prediction["law"]) == (80, "levine2020")
     plan = json.loads(here("plan", TINY, "--json", "--shapes").stdout)
     valid(plan)

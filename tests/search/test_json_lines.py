@@ -20,8 +20,8 @@ from fathom.search.json_lines import (
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.journal import Past, read_past, read_run
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
-from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.logs import lines_of, write_sealed
 

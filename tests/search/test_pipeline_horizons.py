@@ -16,7 +16,7 @@ from fathom.search.json_lines import append_line, read_lines
 from fathom.search.records import in_order_of_names
 from fathom.search.run_folder import RunFolder, RunFolderError, locked, read_records
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import dump, load
+from fathom.search.study.file.study_file import dump, load
 from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.preflight import check_ready
 from fathom.search.study.runs import StudyRun, runs_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.keys.config import dump, load
+from fathom.search.study.file.study_file import dump, load
 from fathom.search.study.planning.horizons import horizon_studies
 from tests.support.alone import run_alone
 from tests.support.running import SearchProcess

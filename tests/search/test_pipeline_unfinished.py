@@ -19,7 +19,7 @@ from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.run_folder import RunFolder, locked, read_records
 from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 from fathom.search.study.preflight import check_ready
 from fathom.search.training.saving import trial_log
 from tests.support.alone import alone, run_alone

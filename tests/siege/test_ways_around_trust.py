@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from tests.support.command_line import here
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.planted import PlantedPickle

@@ -16,7 +16,7 @@ from fathom.search import pipeline
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.run_folder import RunFolder, locked
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 from fathom.search.study.preflight import check_ready
 from fathom.search.tracking import publishing
 from fathom.search.training.saving.trial_log import ReportSchedule

@@ -13,9 +13,10 @@ from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.records import TrialSpec
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.machine import Machine
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 
 MACHINE = Machine(slots=2, speed=Speed(1e10), description="two slots")

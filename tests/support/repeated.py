@@ -4,7 +4,8 @@ decides the loss."""
 import random
 from pathlib import Path
 
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 
 LETTERS = "abcdefgh"
 WORDS, LENGTH = 60, 250

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from benchmarks.simulate.driver import new_scheduler
 from fathom.search.scheduling.scheduler import Listener, Scheduler
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 
 
 def new_search(

@@ -18,7 +18,7 @@ from fathom.search.record_json import to_json, to_values
 from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.tracking import store
 from fathom.search.tracking.follower import Follower
 from fathom.search.tracking.messages import DataSet, TrackedStudy

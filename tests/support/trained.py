@@ -9,7 +9,7 @@ from fathom.models.options import Normalization
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.search.export.best import BestShape
-from fathom.search.study.keys.config import study_of
+from fathom.search.study.file.study_file import study_of
 
 PARAMETRIZATION = {"base_width": 8, "base_depth": 1, "base_head_dim": 2, "init_std": 0.3}
 """Far from every shape here, so that each scale shows."""

@@ -10,7 +10,8 @@ from torch import Tensor
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Count, Shape
 from fathom.search.records import Report, Stage, TrialRecord, TrialSpec, with_report
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import evaluation_steps, expand_budgets, rung_steps
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.loop import train

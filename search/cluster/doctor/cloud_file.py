@@ -10,7 +10,8 @@ from typing import Any
 from fathom.search.cluster.doctor.facts import Finding, ok, warning
 from fathom.search.cluster.doctor.gather import output_of
 from fathom.search.record_json import from_values, to_values
-from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
+from fathom.search.study.file.safe_yaml import parse_yaml
+from fathom.search.study.file.text_file import FileError, read_text
 from fathom.search.study.hardware.gpus import CLUSTER_FILES
 
 HEAD_FILE = CLUSTER_FILES[0]
@@ -68,7 +69,7 @@ def cloud_file() -> CloudFile | None:
     for file in CLUSTER_FILES:
         try:
             return _read(parse_yaml(read_text(file.expanduser())), file)
-        except (YamlError, RuntimeError):  # the latter without a home
+        except (FileError, RuntimeError):  # the latter without a home
             continue
         except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
             return None  # `ray up` says what is wrong with it

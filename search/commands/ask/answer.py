@@ -38,7 +38,8 @@ from fathom.search.report.text import (
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.planning.near_shapes import nearest_shape
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.tracking.publishing import RunResult
 from fathom.search.words import both_ends, study_reason
 

@@ -21,10 +21,11 @@ from fathom.search.formatting import exact_count, format_count, format_seconds
 from fathom.search.report.terminal.tables import print_text
 from fathom.search.run_folder import token_cache
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.file.safe_yaml import read_text
+from fathom.search.study.file.study_file import load
+from fathom.search.study.file.text_file import read_text
 from fathom.search.study.hardware.device_speed import Rate, Speed, binned, keep_speeds
 from fathom.search.study.hardware.machine import Machine, device_name, this_machine
-from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.json_schema import modeline
 from fathom.search.study.planning.advice import advised
 from fathom.search.study.planning.affordable import (
@@ -36,8 +37,9 @@ from fathom.search.study.planning.affordable import (
 )
 from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.draft import write_study
+from fathom.search.study.planning.near_shapes import nearest_shape
 from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_hours
-from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.calibrate import measured_rate
 
 Measure = Callable[[StudyConfig, Budget, Shape, NextToken], Rate | None]

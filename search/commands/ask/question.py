@@ -9,8 +9,9 @@ from fathom.models.shape import Count
 from fathom.search.formatting import exact_count
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
+from fathom.search.study.file.study_file import study_of
 from fathom.search.study.hardware.gpus import gpu_named
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.affordable import TOKENS
 from fathom.search.study.planning.draft import eval_tokens, objective_keys
 

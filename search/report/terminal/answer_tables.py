@@ -1,7 +1,6 @@
 """The findings of a study or a table on a terminal: answers, law and paper analyses."""
 
 from collections.abc import Sequence
-from operator import itemgetter
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,7 +12,6 @@ from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Kind
-from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.analysed import columns_text, heading, noise_text, token_law_lines
@@ -35,7 +33,6 @@ from fathom.search.report.text import (
     unfinished_text,
     untrained_text,
 )
-from fathom.search.study.planning.horizons import horizon_words
 from fathom.search.tables.analysis import Analysis
 from fathom.search.words import probabilities_text
 
@@ -100,16 +97,16 @@ def print_answers(conclusion: Findings, console: Console) -> None:
     _print_law(conclusion, console)
 
 
-def print_horizons(study: str, conclusions: Sequence[Conclusion], console: Console) -> None:
-    """Prints a table with a row for each budget and horizon of a study."""
+def print_horizons(study: str, answers: Sequence[tuple[str, Optimum]], console: Console) -> None:
+    """Prints a table with a row for each budget and horizon of a study; each answer comes with its
+    horizon in words."""
     names = ("depth", "95 % interval", "verdict", "best shape")
     headings = ("budget", "horizon", *(SHORTER.get(name, name) for name in names))
     table = empty_table(f"{study}: all horizons", headings)
-    rows = [(known.budget, found, known) for found in conclusions for known in found.optima]
-    for budget, found, optimum in sorted(rows, key=itemgetter(0)):
+    for horizon, optimum in sorted(answers, key=lambda answer: answer[1].budget):
         cells = optimum_cells(optimum)
         texts = (cells[name] or "-" for name in names)
-        table.add_row(format_count(budget), horizon_words(found.config), *texts)
+        table.add_row(format_count(optimum.budget), horizon, *texts)
     console.print(table)
 
 

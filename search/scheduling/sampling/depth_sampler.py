@@ -26,7 +26,7 @@ from fathom.search.analysis.curve_fit import points_of
 from fathom.search.analysis.depth_estimates import combine_shapes
 from fathom.search.analysis.posterior import FEWEST, find_posterior
 from fathom.search.scheduling.sampling.depth_losses import RATIO, losses_of
-from fathom.search.study.planning.shapes import comparable_shape, nearest_shape
+from fathom.search.study.planning.near_shapes import comparable_shape, nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden-ratio step: multiples of it, modulo 1, fill an interval evenly for any number."""

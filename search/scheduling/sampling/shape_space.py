@@ -8,10 +8,11 @@ from optuna.distributions import BaseDistribution, FloatDistribution, IntDistrib
 
 from fathom.models.shape import Count, Shape
 from fathom.search.scheduling.sampling.depth_losses import RATIO
-from fathom.search.study.keys.config import study_of
+from fathom.search.study.file.study_file import study_of
 from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.near_shapes import nearest_shape
 from fathom.search.study.planning.plan import listed_sizes
-from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.planning.shapes import feasible_shapes
 
 NOTHING: Mapping[str, Any] = {}
 

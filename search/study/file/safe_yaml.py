@@ -5,25 +5,11 @@ Tags that run code, aliases and keys given twice are errors.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from fathom.objectives.files import open_regular
-from fathom.search.study.file.errors import ConfigError
-
-LARGEST_BYTES = 100_000
-"""Largest size of a file that is read; study files have some hundred bytes."""
-
-
-class YamlError(ConfigError):
-    """A text that is not plain YAML; the message is written after the name of its file."""
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message if line is None else f"{message} (line {line})")
-        self.message = message
-        self.line = line
+from fathom.search.study.file.text_file import FileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +31,8 @@ class Document:
         return line + 1
 
 
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file.
-
-    Raises:
-        YamlError: when it can't be read, is too large or is not UTF-8.
-    """
-    try:
-        with open_regular(path) as file:
-            content = file.read(LARGEST_BYTES + 1)
-    except (OSError, ValueError) as error:  # a ValueError when the name holds a zero byte
-        reason = getattr(error, "strerror", None) or str(error)
-        raise YamlError(f"can't be read: {reason}") from error
-    if len(content) > LARGEST_BYTES:
-        raise YamlError(f"must be YAML of at most {LARGEST_BYTES:,} bytes, and is larger")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise YamlError(f"must be UTF-8 text, byte {error.start} is not") from error
-
-
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML text; raises `YamlError` as `parse_document` does."""
+    """The value of a YAML text; raises `FileError` as `parse_document` does."""
     return parse_document(text).value
 
 
@@ -74,16 +40,16 @@ def parse_document(text: str) -> Document:
     """The value of a YAML text, with the line of each part.
 
     Raises:
-        YamlError: when it is not plain YAML.
+        FileError: when it is not plain YAML.
     """
     try:
         loader = _PlainLoader(text)
         root = loader.get_single_node()
         return Document(loader.construct_document(root) if root else None, root)
     except RecursionError as error:
-        raise YamlError("not a plain YAML file: it is nested too deeply") from error
+        raise FileError("not a plain YAML file: it is nested too deeply") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise YamlError(*_problem(error)) from error
+        raise FileError(*_problem(error)) from error
 
 
 class _PlainLoader(yaml.SafeLoader):

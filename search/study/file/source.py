@@ -8,6 +8,7 @@ from typing import Any
 from fathom.objectives.keys import short
 from fathom.search.study.file import safe_yaml
 from fathom.search.study.file.errors import ConfigError, Problem
+from fathom.search.study.file.text_file import FileError, read_text
 
 MOST_PROBLEMS = 8
 """Largest number of mistakes that are reported for one file."""
@@ -66,12 +67,12 @@ def read_source(path: Path, overrides: Sequence[str]) -> Source:
         ConfigError: when either is no plain YAML.
     """
     try:
-        text = safe_yaml.read_text(path)
-    except safe_yaml.YamlError as error:
+        text = read_text(path)
+    except FileError as error:
         raise ConfigError(f"the study file {path} {error}") from error
     try:
         document = safe_yaml.parse_document(text)
-    except safe_yaml.YamlError as error:
+    except FileError as error:
         line = f":{error.line}" if error.line else ""
         raise ConfigError(f"{path}{line}: {error.message}") from error
     values, given = document.value, tuple(map(_override, overrides))
@@ -89,7 +90,7 @@ def _override(text: str) -> Override:
         )
     try:
         return Override(text, tuple(keys.split(".")), safe_yaml.parse_yaml(value))
-    except safe_yaml.YamlError as error:
+    except FileError as error:
         raise ConfigError(f"--set {text}: {error.message}") from error
 
 

@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from fathom.models.memory import Execution, step_memory
@@ -10,7 +10,6 @@ from fathom.models.options import Residual
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Shape
 from fathom.objectives.keys import logit_tokens
-from fathom.search.formatting import format_bytes
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.hardware.memory import (
     BESIDE_TRIALS,
@@ -18,6 +17,7 @@ from fathom.search.study.hardware.memory import (
     machine_memory,
     trials_in_memory,
 )
+from fathom.search.study.hardware.step_fit import StepFit
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 
@@ -29,33 +29,6 @@ BESIDE_TENSORS = 1_000_000_000
 the rest above where several share a small one."""
 USABLE_OF_MACHINE = 0.7
 """Fraction of a machine's memory for all its trials: Ray's store of objects takes up to 0.3."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepFit:
-    """How a training step fits into memory."""
-
-    micro_batches: int
-    """Equal parts of the batch that go through the model one after another."""
-    recomputes: bool
-    """True if layers are computed again in the backward pass."""
-    memory: int
-    """Bytes of the training at its peak."""
-    enough: bool
-    """False if not even a sequence fits."""
-    shards: bool = False
-    """True if each GPU of a trial keeps only its part of the model."""
-
-    def text(self, memory: float) -> str:
-        """The memory that the step needs, out of `memory` bytes, in words."""
-        has = "" if memory == math.inf else f" of {format_bytes(memory)}"
-        if not self.enough:
-            return f"a sequence takes {format_bytes(self.memory)}{has}"
-        count = self.micro_batches
-        pieces = "" if count == 1 else f", in {count} micro-batches a step"
-        again = ", with layers computed again" if self.recomputes else ""
-        parts = ", each GPU with its part of the model" if self.shards else ""
-        return f"a trial takes up to {format_bytes(self.memory)}{has}{pieces}{again}{parts}"
 
 
 def execution(config: StudyConfig, shape: Shape, *, bfloat16: bool, gpu: bool) -> Execution:

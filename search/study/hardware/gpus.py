@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
+from fathom.search.study.file.safe_yaml import parse_yaml
+from fathom.search.study.file.text_file import FileError, read_text
 from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.keys.groups import Precision, TrainConfig
 
@@ -164,7 +165,7 @@ def gpu_of_cluster() -> tuple[GpuType, str] | None:
     for file in CLUSTER_FILES:
         try:
             config = parse_yaml(read_text(file.expanduser()))
-        except (YamlError, RuntimeError):  # the latter without a home
+        except (FileError, RuntimeError):  # the latter without a home
             continue
         found = dict(_gpus_of(config))
         if len(found) == 1:

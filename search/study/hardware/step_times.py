@@ -14,7 +14,7 @@ from functools import cached_property
 from fathom.models.shape import Shape
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically
-from fathom.search.study.file.safe_yaml import read_text
+from fathom.search.study.file.text_file import read_text
 from fathom.search.study.hardware.device_speed import Speed, TimeSource, interpolated
 from fathom.search.study.keys.config import StudyConfig
 

@@ -1,18 +1,12 @@
-"""A study file, read and validated as one frozen value.
+"""A study as one frozen, validated value.
 
-Every key but `study`, `objective` and `budgets` has a default. Nothing validates again after
-`load`.
+Every key but `study`, `objective` and `budgets` has a default.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
 from operator import not_
-from pathlib import Path
 from typing import Any, Self
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from fathom.models.options import Positions, Residual, check_encoder, check_groups
 from fathom.models.parametrization import OptimizerName
@@ -33,10 +27,6 @@ from fathom.objectives.keys import (
     short,
 )
 from fathom.objectives.user_objective import UserObjectiveConfig, is_plain
-from fathom.search.study.file.errors import ConfigError, PlanError, Problem, explain
-from fathom.search.study.file.safe_yaml import parse_yaml
-from fathom.search.study.file.source import Source, read_source
-from fathom.search.study.keys.former import without_former
 from fathom.search.study.keys.groups import (
     TOKENS_PER_PARAMETER,
     ConfirmConfig,
@@ -411,66 +401,3 @@ class StudyConfig(Group):
                 "add it, or choose another objective",
             )
         return self
-
-
-def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
-    """The study of a file; `overrides`, such as `train.batch_size=8`, replace values of the file.
-
-    Raises:
-        ConfigError: when it can't be read, is not a mapping, or values break a rule.
-    """
-    return _study_of(read_source(path, overrides or ()))
-
-
-def load_kept(path: Path) -> StudyConfig:
-    """The study of a run folder's `config.yaml`, which an earlier version may have written.
-
-    Raises:
-        ConfigError: as `load` does.
-    """
-    source = read_source(path, ())
-    return _study_of(replace(source, values=without_former(source.values)))
-
-
-def is_former(path: Path) -> bool:
-    """True if an earlier version wrote this `config.yaml`; raises `ConfigError` as `load` does."""
-    values = read_source(path, ()).values
-    return bool(without_former(values) != values)
-
-
-@contextmanager
-def placed(path: Path, overrides: Sequence[str] | None = None) -> Iterator[None]:
-    """Context that adds to a `PlanError` the line of its key in the study file."""
-    try:
-        yield
-    except PlanError as error:
-        problem = Problem(tuple(error.key.split(".")), str(error))
-        raise ConfigError(*read_source(path, overrides or ()).messages([problem])) from error
-
-
-def parse(text: str) -> StudyConfig:
-    """The study of a YAML text; raises `ConfigError` as `load` does."""
-    return study_of(parse_yaml(text))
-
-
-def study_of(values: object) -> StudyConfig:
-    """The study of values as YAML gives them; raises `ConfigError` as `load` does."""
-    return _study_of(Source(values))
-
-
-def _study_of(source: Source) -> StudyConfig:
-    if not isinstance(source.values, Mapping):
-        kind = "empty" if source.values is None else f"a {type(source.values).__name__}"
-        raise ConfigError(
-            f"{source.name}a study file must be a mapping with `study`, `objective` and "
-            f"`budgets`; it is {kind}"
-        )
-    try:
-        return StudyConfig.model_validate(source.values)
-    except ValidationError as error:
-        raise ConfigError(*source.messages(explain(error, StudyConfig))) from error
-
-
-def dump(config: StudyConfig) -> str:
-    """The resolved study as YAML; `parse` reads it back to the same value."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)

@@ -18,8 +18,9 @@ from fathom.objectives.tokens.ranges import proposed_keys
 from fathom.search.formatting import exact_count, format_seconds, shell_command
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.study_file import study_of
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.json_schema import FILE, modeline, schema_text
 from fathom.search.study.planning.affordable import (
     FEWER_TOKENS,

@@ -18,9 +18,10 @@ from fathom.search.formatting import rounded_count
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.device_speed import TimeSource
 from fathom.search.study.hardware.disk import checkpoint_bytes
-from fathom.search.study.hardware.fit import StepFit, execution, fit_step, may_shard
+from fathom.search.study.hardware.fit import execution, fit_step, may_shard
 from fathom.search.study.hardware.gpus import CARRY, CLUSTER_FILES
 from fathom.search.study.hardware.machine import Machine
+from fathom.search.study.hardware.step_fit import StepFit
 from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler, StoppingMethod

@@ -10,7 +10,8 @@ from typing import Any
 
 from fathom.models.shape import Shape
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.file.study_file import study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan import stage_trials
 from fathom.search.study.planning.shape_space import ShapeLimits
@@ -75,7 +76,7 @@ def plan_change(
     Returns None for a user's own model, whose shapes only the user's code can count, and for a
     budget that is not of the study.
 
-    >>> from fathom.search.study.keys.config import parse
+    >>> from fathom.search.study.file.study_file import parse
     >>> config = parse("{study: s, objective: language, budgets: [30k], space: {depth: [1, 4]}}")
     >>> like = Shape(depth=1, d_model=16, d_ff=16, n_heads=1, head_dim=16, vocab_size=256,
     ...              context=256)

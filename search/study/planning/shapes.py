@@ -29,15 +29,13 @@ LOWEST_RATIO, HIGHEST_RATIO = 0.5, 16.0
 """Ratios of d_ff to d_model that a remedy names, twice as wide as the default."""
 MOST_TOLERANCE = 0.05
 """The largest tolerance that a study may have."""
-DEPTH_COUNTS = 3
-"""Weight of depth against ratio in the distance of shapes: 10 % in depth equals 30 % in ratio."""
 
 
 def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
     """All shapes within the budget's tolerance, sorted by depth and width.
 
     >>> from fathom.search.study.planning.budget import expand_budgets
-    >>> from fathom.search.study.keys.config import parse
+    >>> from fathom.search.study.file.study_file import parse
     >>> config = parse("{study: mine, objective: language, budgets: [300k]}")
     >>> shapes = feasible_shapes(config, expand_budgets(config)[0], vocab_size=256)
     >>> len(shapes), max(abs(shape.params_total - 300_000) for shape in shapes)
@@ -51,25 +49,6 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
     if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
         raise PlanError(_explain(space, budget, shapes))
     return shapes
-
-
-def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -> Shape:
-    """The feasible shape nearest to a point: by depth first, then by ratio, both in log."""
-    nearest_depth = min({shape.depth for shape in shapes}, key=lambda d: abs(math.log(d / depth)))
-    return min(
-        (shape for shape in shapes if shape.depth == nearest_depth),
-        key=lambda shape: shape.off_ratio(ff_ratio),
-    )
-
-
-def comparable_shape(shapes: Sequence[Shape], *, depth: float, ff_ratio: float) -> Shape:
-    """The feasible shape near a depth whose ratio is nearly this one, even if another depth is
-    nearer: the effect of the ratio is known too little to compare depths across ratios."""
-
-    def off(shape: Shape) -> float:
-        return DEPTH_COUNTS * abs(math.log(shape.depth / depth)) + shape.off_ratio(ff_ratio)
-
-    return min(shapes, key=off)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from fathom.models.sizing.layer_sizes import LayerSizes
 from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.file.safe_yaml import parse_yaml
+from fathom.search.study.file.study_file import study_of
+from fathom.search.study.file.text_file import FileError, read_text
+from fathom.search.study.keys.config import StudyConfig
 
 NOTE = "training.yaml"
 WEIGHTS = "weights.pt"
@@ -78,7 +80,7 @@ def read_note(source: Path) -> Note:
             config=study_of(content["study"]),
             data=content["data"],
         )
-    except (YamlError, *DAMAGE) as error:
+    except (FileError, *DAMAGE) as error:
         raise ConfigError(
             f"{path} must say what was trained, as `fathom train` leaves it beside its weights: "
             f"{problem_of(error)}"
@@ -99,7 +101,7 @@ def read_sizes(folder: Path) -> list[LayerSizes]:
         )
     try:
         return [LayerSizes(**layer) for layer in parse_yaml(read_text(path))["layers"]]
-    except (YamlError, *DAMAGE) as error:
+    except (FileError, *DAMAGE) as error:
         raise ConfigError(
             f"{path} must have the sizes of each layer, as `fathom train` leaves it: "
             f"{problem_of(error)}"

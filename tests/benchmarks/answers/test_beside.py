@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.answers import beside
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from tests.support.dry_run import Simulation, scheduler, study
 
 

@@ -11,7 +11,7 @@ from benchmarks.answers.ladder import rungs_of_ladder
 from benchmarks.worlds.curve_tables import read_runs
 from benchmarks.worlds.known import known_budgets
 from fathom.models.shape import Count
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 from fathom.search.study.planning.budget import expand_budgets
 from tests.support.command_line import run
 from tests.support.places import ROOT

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from benchmarks.papers.amounts import amount_tables, growth_lines
 from fathom.search.records import TrialRecord
-from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.file.study_file import load
+from fathom.search.study.keys.config import StudyConfig
 from tests.support.papers import measured_trial
 from tests.support.places import ROOT
 

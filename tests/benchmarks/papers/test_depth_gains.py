@@ -12,7 +12,7 @@ from benchmarks.papers.depth_gains import (
     trials_of,
 )
 from fathom.search.records import Outcome
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from tests.support.papers import measured_trial
 
 STUDY = parse("study: petty2023-mine\nobjective: transduction\nbudgets: [1k]\n")

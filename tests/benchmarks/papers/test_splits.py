@@ -6,7 +6,7 @@ from dataclasses import replace
 from benchmarks.papers.splits import decoding_seconds, split_lines, split_tables
 from fathom.models.shape import Shape
 from fathom.search.records import TrialRecord
-from fathom.search.study.keys.config import load
+from fathom.search.study.file.study_file import load
 from tests.support.papers import measured_trial
 from tests.support.places import ROOT
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from benchmarks.papers.strengths import strength_lines, strength_tables
 from fathom.search.records import TrialRecord
-from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.file.study_file import load
+from fathom.search.study.keys.config import StudyConfig
 from tests.support.papers import measured_trial
 from tests.support.places import ROOT
 

@@ -11,7 +11,8 @@ from benchmarks.papers.studies import needs
 from benchmarks.worlds.planted import World, symmetric
 from fathom.models.shape import Count
 from fathom.search.records import TrialRecord
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.file.study_file import study_of
+from fathom.search.study.keys.config import StudyConfig
 
 CONFIG: StudyConfig = study_of(
     {"study": "a-cpu", "objective": {"name": "language"}, "budgets": ["1M"]}

@@ -18,7 +18,8 @@ from benchmarks.papers.studies import (
     values_of,
 )
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.study.keys.config import StudyConfig, load, parse
+from fathom.search.study.file.study_file import load, parse
+from fathom.search.study.keys.config import StudyConfig
 from tests.support.papers import measured_trial
 from tests.support.places import ROOT
 

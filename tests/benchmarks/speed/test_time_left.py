@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.speed.time_left import Told, jumps, moments, replayed
 from fathom.search.report.time_left import TimeLeft
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from tests.support.dry_run import Simulation, scheduler, study
 
 

@@ -38,7 +38,7 @@ from fathom.search.report.text import answer, depth_text, interval
 from fathom.search.report.writer import make_charts, write_report
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.runs import one_run
 from fathom.search.tracking.metrics import budget_metrics

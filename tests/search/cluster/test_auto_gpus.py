@@ -8,9 +8,9 @@ import pytest
 
 from fathom.search.cluster.auto_gpus import settled_resources
 from fathom.search.run_folder import RunFolder
+from fathom.search.study.file.study_file import study_of
 from fathom.search.study.hardware.device_speed import keep_speeds
 from fathom.search.study.hardware.mps import GpuSharing
-from fathom.search.study.keys.config import study_of
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 

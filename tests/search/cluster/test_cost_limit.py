@@ -11,7 +11,7 @@ from fathom.search.cluster import cost_limit
 from fathom.search.cluster.cost_limit import CostLimit, spent_device_seconds
 from fathom.search.cluster.interrupt import LEAST_SECONDS, Interrupt
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.preflight import Cap
 
 PRICE = 3600.0

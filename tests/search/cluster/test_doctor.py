@@ -33,8 +33,8 @@ from fathom.search.cluster.doctor.gather import (
 from fathom.search.cluster.doctor.storage import is_answered, planted
 from fathom.search.cluster.session.ray_session import NotJoinedError, cluster_address, join_cluster
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.study_file import load, parse
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import load, parse
 from fathom.search.study.planning.plan import plan_study, search_disk
 from tests.support.contract import valid
 from tests.support.places import ROOT

@@ -15,7 +15,7 @@ from fathom.search.cluster.multi_gpu import backend, data_parallel_reports, root
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import read_records
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import CPU_AS_GPU

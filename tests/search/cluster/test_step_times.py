@@ -17,8 +17,9 @@ from fathom.search.cluster.step_times import (
     timed_tasks,
 )
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.machine import processor
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.plan import BudgetPlan, plan_study
 from tests.support.dry_run import MACHINE
 from tests.support.ray_folder import cluster_of

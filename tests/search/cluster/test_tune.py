@@ -29,7 +29,8 @@ from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Listener, Scheduler
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 from fathom.search.training.assignment import Assignment

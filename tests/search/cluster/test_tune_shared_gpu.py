@@ -11,8 +11,8 @@ import torch
 from fathom.objectives.contract import Batch
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import TrialRecord
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.mps import PIPES
-from fathom.search.study.keys.config import parse
 from fathom.search.study.keys.groups import ResourcesConfig
 from tests.support.ray_folder import ray_with_gpus
 from tests.support.searches import new_search

@@ -7,9 +7,10 @@ import ray
 
 from fathom.search.cluster import worker_speed
 from fathom.search.cluster.worker_speed import cluster_machine, measure_on_worker
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.device_speed import known_speeds
 from fathom.search.study.hardware.machine import processor
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.device import CPU_AS_GPU

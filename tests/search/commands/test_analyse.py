@@ -300,7 +300,7 @@ def test_several_horizons_have_a_law_over_tokens_which_predict_asks(
     assert found["law"]["b"] + found["law"]["c"] == pytest.approx(0.30, abs=0.06)
     assert found["law"]["ratio_range"] == [20, 80]
     asked = ["predict", "--law", answer, "--params", "30M", "--tokens", "1.2B"]
-    predicted = json.loads(here(*asked, "--json").stdout)
+    predicted = json.loads(here(*asked, "--json").stdout)["size"]["prediction"]
     assert predicted["interval"][0] < 6.6 < predicted["interval"][1]
     assert not predicted["extrapolated"]
     assert "30M parameters, 1.2B tokens: depth" in here(*asked).stdout

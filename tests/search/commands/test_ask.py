@@ -32,8 +32,8 @@ from fathom.search.export.best import read_best
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.study_file import load
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import load
 from fathom.search.study.keys.json_schema import modeline
 from fathom.search.tracking.publishing import RunResult
 from tests.support.command_line import here

@@ -14,7 +14,7 @@ from fathom.search.conclusion.comparison import ComparedStudies, compare_runs
 from fathom.search.record_json import to_json
 from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import dump, parse
+from fathom.search.study.file.study_file import dump, parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from tests.support.command_line import here

@@ -21,7 +21,7 @@ from fathom.search.commands.run_status import (
 from fathom.search.report.time_left import TimeLeft, keep_time_left
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.runs import one_run
 from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study

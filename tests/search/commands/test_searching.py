@@ -12,7 +12,7 @@ from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.tracking.publishing import RunResult, StudyResult
 from tests.support.simulated import simulated_study
 

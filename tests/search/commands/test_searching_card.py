@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from tests.support.command_line import assert_refused, here
 from tests.support.dry_run import Simulation, scheduler, study
 

@@ -14,7 +14,7 @@ from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
 from fathom.search.run_folder import ENDING
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import study_of
+from fathom.search.study.file.study_file import study_of
 from fathom.search.study.planning.plan import vocab_size_of
 from fathom.search.study.planning.shape_space import ShapeLimits
 from fathom.search.training.saving import trial_log

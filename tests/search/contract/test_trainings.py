@@ -19,7 +19,8 @@ from fathom.search.contract.studies import study_answers
 from fathom.search.records import TrialSpec
 from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from tests.support.command_line import here
 from tests.support.contract import valid

@@ -27,7 +27,7 @@ from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder
 from fathom.search.export.hugging_face import ARCHITECTURES, config_of
 from fathom.search.export.weights import write_weights
-from fathom.search.study.keys.config import study_of
+from fathom.search.study.file.study_file import study_of
 from tests.support.trained import LANGUAGE, best_of, some_tokens
 
 RMS, LAYER = Normalization.RMS, Normalization.LAYER

@@ -13,8 +13,8 @@ from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.records import Outcome
 from fathom.search.report.card import CARD, PICTURE, card_text, save_card, study_yaml
 from fathom.search.report.page import page as page_of
+from fathom.search.study.file.study_file import load, parse
 from fathom.search.study.fingerprint import Fingerprint, fingerprint_of
-from fathom.search.study.keys.config import load, parse
 from fathom.search.study.keys.groups import TrackingConfig
 from tests.support.optima import located, verdict
 from tests.support.places import ROOT

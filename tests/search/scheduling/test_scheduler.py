@@ -18,10 +18,11 @@ from fathom.search.records import Outcome, Stage, TrialSpec
 from fathom.search.run_folder import RunFolderError, read_records
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.journal import read_run
-from fathom.search.scheduling.sampler import ShapeSampler
+from fathom.search.scheduling.sampling.study_sampler import ShapeSampler
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.scheduling.trained_depths import paused_trial
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler, StoppingConfig, StoppingMethod
 from fathom.search.study.planning.budget import rung_steps
 from tests.support.dry_run import Simulation, best_at_four, scheduler, study

@@ -9,6 +9,7 @@ from fathom.objectives.contract import data_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder, RunFolderError
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.fingerprint import (
     fingerprint_of,
     keep_content,
@@ -16,7 +17,7 @@ from fathom.search.study.fingerprint import (
     settled_fingerprint,
     write_fingerprint,
 )
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig
 
 LANGUAGE = "language, corpus: {path}, context: 8, eval_tokens: 64"
 ROWS = "transduction, data: {path}, context: 8"

@@ -6,7 +6,8 @@ import pytest
 
 from fathom.search.run_folder import RunFolder, RunFolderError
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import StudyConfig, dump, parse
+from fathom.search.study.file.study_file import dump, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.preflight import (
     check_ready,
     check_trusted,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fathom.objectives.contract import data_digest_of
 from fathom.objectives.prepare import prepare
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.tracking.data_set import data_set
 from fathom.search.tracking.messages import DataSet
 

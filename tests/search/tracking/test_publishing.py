@@ -10,7 +10,7 @@ import pytest
 
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.store_uri import TrackingError
 from fathom.search.tracking.artifacts import check_artifacts

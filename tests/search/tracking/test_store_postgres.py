@@ -7,7 +7,7 @@ import pytest
 from mlflow import MlflowClient
 
 from fathom.search.run_folder import read_records
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.tracking.publishing import report_study
 from tests.support.dry_run import Simulation, scheduler, study

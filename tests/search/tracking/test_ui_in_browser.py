@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from fathom.search.report.terminal.progress import Progress
-from fathom.search.study.keys.config import dump
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.planning.plan import plan_study
 from fathom.search.tracking.publishing import report_study
 from tests.support.browser import Browser, browser

@@ -19,7 +19,7 @@ from fathom.models.shape import Shape
 from fathom.objectives import keys
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.token_loss import masked_loss, mean_loss
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.planning.budget import expand_budgets, steps_of_a_start
 from fathom.search.training import compile_policy
 from fathom.search.training.compile_policy import (

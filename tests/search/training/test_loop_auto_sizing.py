@@ -8,8 +8,8 @@ import torch
 from fathom.models.sizing.compaction import sizes_left
 from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.models.sizing.layer_sizes import params_left
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.fit import may_shard
-from fathom.search.study.keys.config import parse
 from fathom.search.training.loop import train
 from fathom.search.training.state import TrainPlan
 from tests.support.toy import Successor

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from fathom.search.records import Outcome
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.state import Measurement, Training, TrainPlan

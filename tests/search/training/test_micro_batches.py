@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.disk import checkpoint_bytes
-from fathom.search.study.keys.config import parse
 from fathom.search.training import device
 from fathom.search.training.device import fitted
 from fathom.search.training.micro_batches import halved, is_out_of_memory

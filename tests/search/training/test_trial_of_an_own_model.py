@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from fathom.search.records import Outcome, Report
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.shape_counter import counter_of
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.trial import RunningTrial, catch_failures

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from fathom.search.study.file.errors import ConfigError, PlanError
-from fathom.search.study.keys.config import StudyConfig, dump, parse, study_of
+from fathom.search.study.file.study_file import dump, parse, study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.plan import study_notes, vocab_size_of
 
 

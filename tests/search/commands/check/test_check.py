@@ -35,7 +35,8 @@ from fathom.search.commands.check.output import (
 )
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from tests.support.command_line import fathom
 from tests.support.contract import printed_values, valid
 from tests.support.places import ROOT

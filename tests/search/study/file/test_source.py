@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import StudyConfig, load, placed
+from fathom.search.study.file.study_file import load, placed
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from tests.support.dry_run import MACHINE
 

@@ -8,8 +8,9 @@ from fathom.models.memory import Execution, step_memory
 from fathom.models.shape import Shape
 from fathom.search.study.hardware import fit, memory
 from fathom.search.study.hardware.disk import checkpoint_bytes
-from fathom.search.study.hardware.fit import StepFit, fit_step, usable_memory
+from fathom.search.study.hardware.fit import fit_step, usable_memory
 from fathom.search.study.hardware.memory import BESIDE_TRIALS, WORKER
+from fathom.search.study.hardware.step_fit import StepFit
 from fathom.search.study.keys.groups import ResourcesConfig
 
 HOW = Execution()

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware import gpus
 from fathom.search.study.hardware.gpus import ASSUMED, GPUS, choose_gpu, gpu_named, recognised
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import parse
 from fathom.search.study.planning.plan import plan_study
 from tests.support.places import ROOT
 

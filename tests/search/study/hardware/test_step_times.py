@@ -8,6 +8,7 @@ import pytest
 from fathom.models.shape import Shape
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder, RunFolderError
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.device_speed import Speed, TimeSource
 from fathom.search.study.hardware.step_times import (
     MOST_DEPTHS,
@@ -18,7 +19,7 @@ from fathom.search.study.hardware.step_times import (
     shapes_to_time,
     step_times,
 )
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from tests.support.timed import seconds_of, times_of

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import ConfigError, PlanError
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.command import check_program, filled, own_parser
-from fathom.search.study.keys.config import parse
 from fathom.search.study.preflight import check_own_loop, check_ready
 from fathom.search.study.store_uri import TrackingError, check_model_name
 

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from fathom.models.options import Positions
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.search.study.file.errors import ConfigError, groups_of
-from fathom.search.study.keys.config import StudyConfig, dump, load, parse
+from fathom.search.study.file.study_file import dump, load, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 from tests.support.refusals import MINIMAL, REFUSALS, Refusal
 

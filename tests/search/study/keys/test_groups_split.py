@@ -7,7 +7,8 @@ import pytest
 
 from fathom.models.shape import Count, Shape
 from fathom.search.record_json import shape_from_json, to_values
-from fathom.search.study.keys.config import StudyConfig, dump, parse
+from fathom.search.study.file.study_file import dump, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import encoder_layers
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes

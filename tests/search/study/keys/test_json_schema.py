@@ -9,7 +9,8 @@ import yaml
 from jsonschema import Draft7Validator
 
 from fathom.search.study.file.errors import groups_of
-from fathom.search.study.keys.config import StudyConfig, dump, load, parse
+from fathom.search.study.file.study_file import dump, load, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.json_schema import modeline, schema_text
 from tests.support.places import ROOT
 from tests.support.refusals import MINIMAL, REFUSALS, Refusal

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.file.study_file import dump, parse
 from fathom.search.study.fingerprint import fingerprint_of
-from fathom.search.study.keys.config import StudyConfig, dump, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.own_sampler import has_seed, make_sampler
 from fathom.search.study.planning.plan import study_notes
 from tests.support.command_line import here

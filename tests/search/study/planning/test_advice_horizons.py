@@ -6,7 +6,7 @@ import pytest
 
 from fathom.search.commands.plan_tables import print_plans
 from fathom.search.contract.plans import plan_reply
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.planning.advice import plan_runs
 from fathom.search.study.planning.plan import plan_study
 from tests.support.dry_run import MACHINE
@@ -40,7 +40,9 @@ def test_without_stopping_tokens_are_in_the_ratio_of_the_horizons() -> None:
     assert long.tokens / short.tokens == pytest.approx(16, rel=0.01)
 
 
-def test_a_plan_has_the_sums_of_all_horizons_and_the_disk_of_the_largest() -> None:
+def test_a_plan_has_the_sums_of_all_horizons_and_the_disk_of_the_largest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     found = plan_runs(parse(STUDY), MACHINE)
     reply = plan_reply(found, price=2.0, with_shapes=False, command="fathom run many.yaml")
 
@@ -50,7 +52,8 @@ def test_a_plan_has_the_sums_of_all_horizons_and_the_disk_of_the_largest() -> No
     assert reply.plan.cost == 2 * sum(run.device_hours for run in found)
     assert [budget.horizon for budget in reply.plan.budgets] == ["5", "20", "80"]
     text = printed(partial(print_plans, "many", found, price=None, with_shapes=True))
-    assert text.count("feasible shapes") == 1, "they are the same at every horizon"
+    shapes = capsys.readouterr().out
+    assert shapes.count("feasible shapes") == 1, "they are the same at every horizon"
     assert "many: all horizons" in text
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from fathom.models.shape import Count, Shape
 from fathom.objectives.keys import parse_count
 from fathom.search.study.file.errors import PlanError
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 
 SHAPE = Shape(depth=2, d_model=16, d_ff=64, n_heads=2, head_dim=8, vocab_size=32, context=8)

@@ -8,7 +8,8 @@ from fathom.models.shape import Count, Shape
 from fathom.models.spend import Coin, Spend
 from fathom.search.records import CurvePoint, TrialRecord
 from fathom.search.study.file.errors import PlanError
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import (
     Budget,
     constant_until,

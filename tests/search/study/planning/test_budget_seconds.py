@@ -7,8 +7,9 @@ import pytest
 from fathom.models.shape import Count, Shape
 from fathom.models.spend import Coin, Spend
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.device_speed import Speed
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import (
     Budget,
     constant_until,

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from fathom.search.study.file.study_file import study_of
 from fathom.search.study.hardware.machine import Machine, this_machine
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.devices import core_notes, plans_of_auto
 from fathom.search.study.planning.plan import BudgetPlan, plan_study
 from fathom.search.study.planning.sharing import given_gpus

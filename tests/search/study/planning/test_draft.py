@@ -10,8 +10,8 @@ import yaml
 from jsonschema import Draft7Validator
 
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.study_file import load
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import load
 from fathom.search.study.keys.json_schema import FILE, modeline, schema_text
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.draft import (

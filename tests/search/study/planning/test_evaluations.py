@@ -2,7 +2,8 @@
 
 import pytest
 
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.evaluations import falls_short, interval_note, interval_of
 from fathom.search.study.planning.plan import study_notes

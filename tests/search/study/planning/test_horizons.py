@@ -2,7 +2,8 @@
 
 import pytest
 
-from fathom.search.study.keys.config import StudyConfig, dump, parse
+from fathom.search.study.file.study_file import dump, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import (
     constant_until,
     evaluation_steps,

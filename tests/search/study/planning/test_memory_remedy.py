@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.machine import Machine
-from fathom.search.study.keys.config import parse
 from fathom.search.study.planning.memory_remedy import memory_remedy
 from fathom.search.study.planning.plan import BudgetPlan, plan_study
 from tests.support.dry_run import MACHINE

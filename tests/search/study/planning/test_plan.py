@@ -11,9 +11,10 @@ import pytest
 from fathom.models.parametrization import OptimizerName
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.file.study_file import parse, study_of
 from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.gpus import CARRY
-from fathom.search.study.keys.config import StudyConfig, parse, study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler, StoppingConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan import (

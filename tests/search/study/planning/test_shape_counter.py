@@ -9,8 +9,9 @@ import torch
 from fathom.models.building import build_model
 from fathom.models.shape import Count, Shape
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.file.study_file import dump, study_of
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import StudyConfig, dump, study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan import expected_confirming, plan_study, study_notes
 from fathom.search.study.planning.shape_counter import (

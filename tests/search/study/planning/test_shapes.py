@@ -15,10 +15,12 @@ import torch
 from fathom.models.network.transformer import Transformer
 from fathom.models.shape import Shape
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import default_head_dim
 from fathom.search.study.planning.budget import Budget, expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.planning.near_shapes import nearest_shape
+from fathom.search.study.planning.shapes import feasible_shapes
 from tests.support.models import STANDARD
 from tests.support.refusals import refused
 

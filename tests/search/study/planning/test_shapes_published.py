@@ -4,7 +4,7 @@ import pytest
 
 from fathom.models.options import Positions
 from fathom.models.shape import Count, Shape
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from tests.support.refusals import refused

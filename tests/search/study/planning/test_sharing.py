@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from fathom.search.study.file.study_file import study_of
 from fathom.search.study.hardware import fit
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.plan import plan_study
 from fathom.search.study.planning.sharing import sharing_notes
 

@@ -33,7 +33,8 @@ from fathom.search.analysis.verdict import (
 )
 from fathom.search.conclusion.conclude import conclude
 from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning import shapes
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan_change import plan_change

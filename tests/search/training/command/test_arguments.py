@@ -13,7 +13,7 @@ from fathom.search.export.best import best_yaml, read_best, select
 from fathom.search.export.formats import FORMATS, model_of, taking_weights
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.keys.config import parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.training.command.arguments import best_arguments
 from tests.support.dry_run import Simulation, scheduler, study
 

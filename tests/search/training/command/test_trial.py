@@ -10,7 +10,8 @@ import pytest
 from fathom.search.record_json import to_json
 from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import ENDING
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.file.study_file import parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment, standalone_spec

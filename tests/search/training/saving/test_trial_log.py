@@ -11,8 +11,9 @@ import torch
 from fathom.objectives.contract import Batch
 from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import ENDING
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.disk import checkpoint_bytes
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
 from fathom.search.training.saving import trial_log

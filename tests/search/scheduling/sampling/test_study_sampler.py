@@ -1,4 +1,4 @@
-"""The sampler's use of Optuna: `search/scheduling/sampler.py`."""
+"""The sampler's use of Optuna: `search/scheduling/sampling/study_sampler.py`."""
 
 import math
 import statistics
@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial
 from fathom.models.shape import Shape
 from fathom.search.records import Outcome, Stage, TrialRecord, in_order_of_names
 from fathom.search.scheduling.optuna_studies import open_file
-from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
+from fathom.search.scheduling.sampling.study_sampler import ShapeSampler, ladder_shapes
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.groups import Sampler
 from tests.support.dry_run import Simulation, optuna_trials, scheduler, study

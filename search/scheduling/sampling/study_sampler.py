@@ -40,7 +40,7 @@ from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.keys.own_sampler import make_sampler
-from fathom.search.study.planning.shapes import nearest_shape
+from fathom.search.study.planning.near_shapes import nearest_shape
 
 
 class ShapeSampler:

@@ -1,0 +1,78 @@
+"""A study file, read: from YAML to the frozen value `StudyConfig`, and back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from fathom.search.study.file.errors import ConfigError, PlanError, Problem, explain
+from fathom.search.study.file.safe_yaml import parse_yaml
+from fathom.search.study.file.source import Source, read_source
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.former import without_former
+
+
+def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
+    """The study of a file; `overrides`, such as `train.batch_size=8`, replace values of the file.
+
+    Raises:
+        ConfigError: when it can't be read, is not a mapping, or values break a rule.
+    """
+    return _study_of(read_source(path, overrides or ()))
+
+
+def load_kept(path: Path) -> StudyConfig:
+    """The study of a run folder's `config.yaml`, which an earlier version may have written.
+
+    Raises:
+        ConfigError: as `load` does.
+    """
+    source = read_source(path, ())
+    return _study_of(replace(source, values=without_former(source.values)))
+
+
+def is_former(path: Path) -> bool:
+    """True if an earlier version wrote this `config.yaml`; raises `ConfigError` as `load` does."""
+    values = read_source(path, ()).values
+    return bool(without_former(values) != values)
+
+
+@contextmanager
+def placed(path: Path, overrides: Sequence[str] | None = None) -> Iterator[None]:
+    """Context that adds to a `PlanError` the line of its key in the study file."""
+    try:
+        yield
+    except PlanError as error:
+        problem = Problem(tuple(error.key.split(".")), str(error))
+        raise ConfigError(*read_source(path, overrides or ()).messages([problem])) from error
+
+
+def parse(text: str) -> StudyConfig:
+    """The study of a YAML text; raises `ConfigError` as `load` does."""
+    return study_of(parse_yaml(text))
+
+
+def study_of(values: object) -> StudyConfig:
+    """The study of values as YAML gives them; raises `ConfigError` as `load` does."""
+    return _study_of(Source(values))
+
+
+def _study_of(source: Source) -> StudyConfig:
+    if not isinstance(source.values, Mapping):
+        kind = "empty" if source.values is None else f"a {type(source.values).__name__}"
+        raise ConfigError(
+            f"{source.name}a study file must be a mapping with `study`, `objective` and "
+            f"`budgets`; it is {kind}"
+        )
+    try:
+        return StudyConfig.model_validate(source.values)
+    except ValidationError as error:
+        raise ConfigError(*source.messages(explain(error, StudyConfig))) from error
+
+
+def dump(config: StudyConfig) -> str:
+    """The resolved study as YAML; `parse` reads it back to the same value."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
