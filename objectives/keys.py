@@ -204,6 +204,16 @@ class ObjectiveConfig(Group, ABC):
         none."""
         return self.train_tokens()
 
+    def epochs_at_least(self, tokens: int) -> float | None:
+        """Epochs that so many tokens take of the data, by the most tokens that these may have; None
+        where that is not known.
+
+        Raises:
+            ObjectiveError: when the data can't be read.
+        """
+        epoch = self.most_train_tokens()
+        return tokens / epoch if epoch else None
+
     @property
     def pretraining_tokens(self) -> int:
         """Tokens at the start of the horizon that are of other data than the loss is measured on;

@@ -34,8 +34,8 @@ from fathom.search.scheduling.sampling.depth_sampler import DepthSampler
 from fathom.search.scheduling.sampling.shape_space import ShapeSpace
 from fathom.search.scheduling.sampling.study_sampler import check_sampler
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.study_file import changed, study_of
 from fathom.search.study.file.study_file import load as read_study
-from fathom.search.study.file.study_file import study_of
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import TrackingConfig
@@ -147,7 +147,7 @@ class Study:
         """
         check_trusted(self.config, self.folder.config, trust=self._trust)
         machine = this_machine(self.config, gpu)
-        plans = plan_study(self.config, vocab_size_of(self.config), machine)
+        plans = plan_study(self.config, vocab_size_of(self.config.objective), machine)
         rows = budget_plans(plans, with_shapes=False)
         return pd.DataFrame([row.model_dump(exclude={"horizon", "shape_list"}) for row in rows])
 
@@ -212,7 +212,7 @@ class Study:
         optimum = self._optimum(budget)
         assert optimum.shape is not None
         # As in best.yaml: where the search was tracked does not matter to a training.
-        config = self.config.model_copy(update={"tracking": TrackingConfig()})
+        config = changed(self.config, {"tracking": TrackingConfig()})
         return shape_to_train(config, optimum.budget, optimum.shape, optimum.tokens)
 
     def _optimum(self, budget: str | int) -> Optimum:

@@ -28,7 +28,7 @@ from fathom.search.report.terminal.steps import Steps
 from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.file.study_file import dump
+from fathom.search.study.file.study_file import changed, dump
 from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.mps import GpuSharing
@@ -269,7 +269,7 @@ def _answer(
     if scheduler.done:
         forget_checkpoints(folder, records, conclusion.audits)
     seconds = time.monotonic() - ended if cluster_address() is None else None
-    config = scheduler.config.model_copy(update={"resources": resources})
+    config = changed(scheduler.config, {"resources": resources})
     keep_speeds_of(config, records, began, seconds)
     return conclusion
 

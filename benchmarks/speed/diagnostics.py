@@ -85,7 +85,7 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     objective = prepare(config.objective).to(device)
     matrix_rate(device, False)  # once a process, and a process trains many trials
-    vocab_size = vocab_size_of(config)
+    vocab_size = vocab_size_of(config.objective)
     table = PrintedTable(dict.fromkeys(COLUMNS, ""), arguments.json)
     for budget in expand_budgets(config):
         for shape in three(feasible_shapes(config, budget, vocab_size)):

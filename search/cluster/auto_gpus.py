@@ -9,16 +9,17 @@ import ray
 from fathom.search.cluster.session.ray_session import cluster_address, concurrent_trials
 from fathom.search.cluster.worker_speed import machine_there
 from fathom.search.run_folder import RunFolder, write_atomically
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.devices import DeviceTimes, choice_text, compare_devices
 from fathom.search.study.planning.sharing import (
+    GPUS,
     Size,
     auto_sharing,
     compares_by_time,
-    given_gpus,
 )
 
 SHARES = (0.0, 0.125, 0.25, 0.5, 1.0)
@@ -45,7 +46,7 @@ def settled_resources(
         share = _of_auto(config, folder, sizes, sharing if here else None, say)
     elif here and 0 < share < 1 and (trouble := sharing.start()):
         say(f"trials that share a GPU take turns on it, as CUDA's MPS does not start: {trouble}")
-    return given_gpus(config, share).resources
+    return changed(config, {GPUS: share}).resources
 
 
 def _of_auto(
@@ -111,10 +112,10 @@ def _shared(share: float, sharing: GpuSharing | None, say: Callable[[str], None]
 def _compared(config: StudyConfig, sizes: Sequence[Size], share: float) -> DeviceTimes | None:
     """Returns the time of the trials on cores and on the GPUs; None where one has no room for a
     trial."""
-    cores, gpus = (_machine(given_gpus(config, number)) for number in (0, share))
+    cores, gpus = (_machine(changed(config, {GPUS: number})) for number in (0, share))
     if cores is None or gpus is None:
         return None
-    return compare_devices(given_gpus(config, share), sizes, cores=cores, gpus=gpus)
+    return compare_devices(changed(config, {GPUS: share}), sizes, cores=cores, gpus=gpus)
 
 
 def _machine(config: StudyConfig) -> Machine | None:

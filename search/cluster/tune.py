@@ -35,6 +35,7 @@ from fathom.search.cluster.worker_failures import SharedFailures, WorkerFailures
 from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.hardware.fit import fits_machine
 from fathom.search.study.hardware.memory import memory_words
 from fathom.search.study.keys.config import StudyConfig
@@ -100,7 +101,7 @@ class SearcherAdapter(Adapter, Searcher):
         CUDA's MPS, by which trials share a GPU."""
         super().__init__(*given)
         config = self._scheduler.config
-        self._config = config.model_copy(update={"resources": resources or config.resources})
+        self._config = changed(config, {"resources": resources or config.resources})
         self._pipes = str(pipes or "")
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.search.cluster.session.ray_session import cluster_address, join_cluster
 from fathom.search.cluster.worker import granted_gpus
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.hardware.device_speed import Rate, binned, keep_speeds
 from fathom.search.study.hardware.gpus import recognised
 from fathom.search.study.hardware.machine import Machine, speed_key, this_machine
@@ -50,8 +51,8 @@ def machine_there(
         return None
     kinds = [recognised(name.removeprefix(GPU_KIND)) for name in there if GPU_KIND in name]
     kind = gpu or next((known.name for known in kinds if known), None)
-    shared = resources.model_copy(update={"gpus_per_trial": share})
-    machine = this_machine(config.model_copy(update={"resources": shared}), kind if share else None)
+    config = changed(config, {"resources.gpus_per_trial": share})
+    machine = this_machine(config, kind if share else None)
     slots = resources.trials_at_once(cpus, gpus)
     has = f"GPUs: {gpus:g}" if share else f"CPU cores: {cpus:g}"
     description = f"a cluster ({has}, trials at a time: {slots})"

@@ -72,7 +72,7 @@ def print_plan(
     cost = "" if price is None else f": {price * hours:,.2f} at {price:g} an hour"
     console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)
     disk = format_bytes(run.disk)
-    copy = format_bytes(largest_state(config, plans))
+    copy = format_bytes(largest_state(config.train, plans))
     copied = f"; a trial keeps {copy} or more in its machine's memory, to save from"
     text = f"its checkpoints take up to {disk} of disk{copied * (machine.device == 'GPU')}"
     console.print(text, highlight=False)

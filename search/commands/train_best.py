@@ -23,6 +23,7 @@ from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING, write_atomically
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.spending import AMOUNTS
 from fathom.search.study.planning.budget import Budget, expand_budgets
@@ -127,9 +128,9 @@ def _said(
 def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:
     """The study without early stopping and diagnostics, and with the tokens and corpus that the
     user names."""
-    changes: dict[str, object] = {"stopping": config.stopping.model_copy(update={"enabled": False})}
+    changes: dict[str, object] = {"stopping.enabled": False}
     if not config.train.command:
-        changes["train"] = config.train.model_copy(update={"diagnostics": False})
+        changes["train.diagnostics"] = False
     if tokens is not None:
         changes |= dict.fromkeys((*AMOUNTS, "horizon_of"))
         changes["tokens"] = count_of("--tokens", tokens)
@@ -139,8 +140,8 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
                 "`--data` needs a shape that was searched on `objective: language`, got "
                 f"`{config.objective.name}`; drop it"
             )
-        changes["objective"] = config.objective.model_copy(update={"corpus": corpus})
-    return config.model_copy(update=changes)
+        changes["objective.corpus"] = corpus
+    return changed(config, changes)
 
 
 def _check_corpus(objective: ObjectiveConfig) -> None:

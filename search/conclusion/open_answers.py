@@ -10,8 +10,9 @@ from fathom.search.scheduling.offers import MANY, asked_depths
 from fathom.search.scheduling.study_limits import study_limits
 from fathom.search.scheduling.trained_depths import TrainingLimits
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.plan_change import EVERY_DEPTH, changed, planned_sizes
+from fathom.search.study.planning.plan_change import EVERY_DEPTH, planned_sizes
 
 
 def shapes_of_plan(config: StudyConfig, records: Sequence[TrialRecord]) -> tuple[Shape, ...]:

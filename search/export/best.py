@@ -19,7 +19,7 @@ from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
 from fathom.search.study.file.safe_yaml import parse_yaml
-from fathom.search.study.file.study_file import study_of
+from fathom.search.study.file.study_file import changed, study_of
 from fathom.search.study.file.text_file import FileError, read_text
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.horizons import is_horizon, study_at
@@ -162,7 +162,7 @@ def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) 
     """A best shape with the study that trains it. One whose steps are timed becomes one of the
     `tokens` that the shape trained on: step times are those of the search's device alone."""
     if config.coin.timed:
-        config = config.model_copy(update={config.coin.key: None, "tokens": tokens})
+        config = changed(config, {config.coin.key: None, "tokens": tokens})
     return BestShape(config, budget, shape)
 
 

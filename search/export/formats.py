@@ -179,7 +179,7 @@ def _readme(model: ExportedModel, name: str, lines: Sequence[str], how: Sequence
         f"# {model.name} for `{name}`",
         *lines,
         weights,
-        ids_in_words(model.config),
+        ids_in_words(model.config.objective),
         "```\n" + "\n".join(how) + "\n```",
     ]
     return "\n\n".join(parts) + "\n"

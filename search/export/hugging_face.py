@@ -205,7 +205,7 @@ CLASSES = {
 def files(model: ExportedModel) -> Files:
     """Returns config.json and the tokenizer."""
     text = json.dumps(config_of(model), indent=2) + "\n"
-    return {"config.json": text} | token_files(model.config)
+    return {"config.json": text} | token_files(model.config.objective)
 
 
 def how_to_load(model: ExportedModel, folder: str) -> list[str]:

@@ -62,7 +62,7 @@ def files(model: ExportedModel) -> Files:
         "model_config.yaml": yaml.safe_dump(config, sort_keys=False),
         "pretrain.yaml": yaml.safe_dump(training, sort_keys=False),
     }
-    return texts | token_files(model.config)
+    return texts | token_files(model.config.objective)
 
 
 def config_of(model: ExportedModel) -> dict[str, Any]:

@@ -2,20 +2,19 @@
 
 import json
 
+from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.text.encode import tokenizer_file
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.text.tokenizer import BYTES, CHARS
 from fathom.objectives.tokens.keys import TokensConfig
 from fathom.search.export.model import Files
-from fathom.search.study.keys.config import StudyConfig
 
 NAMES = ("tokenizer.json", "tokenizer_config.json")
 
 
-def token_files(config: StudyConfig) -> Files:
+def token_files(objective: ObjectiveConfig) -> Files:
     """Returns the tokenizer as `AutoTokenizer` loads it; nothing if the tokens are not text,
     or if their tokenizer is not known."""
-    objective = config.objective
     if isinstance(objective, TokensConfig):
         file = objective.tokenizer_file
         tokenizer = file.read_text(encoding="utf-8") if file and file.is_file() else ""
@@ -37,9 +36,8 @@ def token_files(config: StudyConfig) -> Files:
     return dict(zip(NAMES, (tokenizer, json.dumps(settings, indent=2) + "\n"), strict=True))
 
 
-def ids_in_words(config: StudyConfig) -> str:
+def ids_in_words(objective: ObjectiveConfig) -> str:
     """Returns a sentence on the meaning of the token ids."""
-    objective = config.objective
     if isinstance(objective, TokensConfig):
         return f"Token ids are those of `{objective.train}`, by the tokenizer that cut them."
     if not isinstance(objective, LanguageConfig):

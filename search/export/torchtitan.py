@@ -121,7 +121,7 @@ def files(model: ExportedModel) -> Files:
         eps=NORM_EPS,
         rotary_base=ROTARY_BASE,
     )
-    return {f"{MODULE}.py": source} | token_files(model.config)
+    return {f"{MODULE}.py": source} | token_files(model.config.objective)
 
 
 def how_to_load(model: ExportedModel, folder: str) -> list[str]:

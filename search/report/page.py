@@ -45,7 +45,7 @@ from fathom.search.report.other_depths import compute_note, cost_cells, cost_not
 from fathom.search.report.papers import metrics_values, papers_values
 from fathom.search.report.sounding import SoundingValues, sounding
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.study.file.study_file import dump
+from fathom.search.study.file.study_file import changed, dump
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.tables.analysis import Analysis
 from fathom.search.version import MLFLOW, installed_version, own_version
@@ -93,7 +93,7 @@ def page(
     """Returns the HTML of the whole page, readable without a network."""
     trials = text.counted(len(conclusion.records), "trial")
     # Without the addresses of its stores.
-    settings = conclusion.config.model_copy(update={"tracking": TrackingConfig()})
+    settings = changed(conclusion.config, {"tracking": TrackingConfig()})
     return _render(
         conclusion,
         charts,

@@ -186,7 +186,7 @@ class Scheduler:
             budget=budget,
             shapes=shapes,
             public_space=public_space(shapes),
-            planned=stage_trials(config, budget.params, shapes),
+            planned=stage_trials(config, shapes),
             rule=halving_rule(config.stopping, first_rung),
             sampler=sampler,
             schedule=virtual_time(config, budget, at_once=sampler.at_once),

@@ -46,7 +46,7 @@ def fingerprint_of(config: StudyConfig, data: str) -> Fingerprint:
     """The fingerprint of a study whose data have the digest `data`."""
     settings = config.model_dump(mode="json", exclude=FREE_TO_CHANGE)
     digest = digest_of((json.dumps(settings), data))
-    return Fingerprint(study=digest, data=data, reproducible=has_seed(config))
+    return Fingerprint(study=digest, data=data, reproducible=has_seed(config.own_sampler))
 
 
 def read_fingerprint(folder: RunFolder) -> Fingerprint | None:

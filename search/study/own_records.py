@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 
-from fathom.objectives.keys import NextTokenConfig
+from fathom.objectives.keys import NextTokenConfig, ObjectiveConfig
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.records import HOPELESS_NATS, TrialRecord
 from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
@@ -57,10 +57,10 @@ def record_check(config: StudyConfig, budgets: Iterable[Budget], fingerprint: st
     return check
 
 
-def _check_cross_entropies(record: TrialRecord, config: StudyConfig) -> None:
+def _check_cross_entropies(record: TrialRecord, objective: ObjectiveConfig) -> None:
     """Refuses losses that no cross entropy can have: below zero, or zero on text, whose next token
     no model is certain of."""
-    is_text = isinstance(config.objective, NextTokenConfig)
+    is_text = isinstance(objective, NextTokenConfig)
     for loss in (*(point.loss for point in record.curve), *record.rungs.values()):
         if loss < 0 or (is_text and loss == 0):
             raise ValueError(f"a cross entropy can't be {loss:g}")
@@ -93,7 +93,7 @@ def _facts(
 def _check_training(record: TrialRecord, config: StudyConfig, budget: Budget) -> None:
     """Refuses a curve that no training of this budget can have."""
     if not (config.train.command or isinstance(config.objective, UserObjectiveConfig)):
-        _check_cross_entropies(record, config)
+        _check_cross_entropies(record, config.objective)
     for point in record.curve:
         if point.tokens != point.step * budget.tokens_per_step or point.step > budget.steps:
             raise ValueError(

@@ -16,12 +16,12 @@ from fathom.search.run_folder import (
     is_named_store,
 )
 from fathom.search.study.file.errors import ConfigError, PlanError
-from fathom.search.study.file.study_file import is_former, load
+from fathom.search.study.file.study_file import changed, is_former, load
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.command import check_program, own_parser
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import TrackingConfig
+from fathom.search.study.keys.groups import TrackingConfig, TrainConfig
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shape_space import ShapeLimits
@@ -135,24 +135,24 @@ def _ready(run: StudyRun, shared: Path, *, trust: bool) -> ReadyRun:
     """Returns a run with its plan after its checks; `shared` is the folder of MLflow's store."""
     config, runs = run.config, run.folder.path.parent
     _check_writable(runs)
-    check_trainer(config)
-    vocab_size = vocab_size_of(config)
+    check_trainer(config.train)
+    vocab_size = vocab_size_of(config.objective)
     plans = plan_study(config, vocab_size, this_machine(config))
     try_own_model(config, ShapeLimits.of(config, vocab_size).smallest())
     addresses = _addresses(config.tracking, shared)
     return ReadyRun(without_passwords(config), runs, addresses, plans, trust=trust)
 
 
-def check_trainer(config: StudyConfig) -> None:
+def check_trainer(train: TrainConfig) -> None:
     """Checks that the program of `train.command` and the function of `train.parser` are there.
 
     Raises:
         PlanError: if one of them is not.
     """
-    if config.train.command:
-        check_program(config.train.command)
-    if config.train.parser:
-        own_parser(config.train.parser)
+    if train.command:
+        check_program(train.command)
+    if train.parser:
+        own_parser(train.parser)
 
 
 def _addresses(tracking: TrackingConfig, runs: Path) -> Addresses:
@@ -169,8 +169,7 @@ def _addresses(tracking: TrackingConfig, runs: Path) -> Addresses:
 def without_passwords(config: StudyConfig) -> StudyConfig:
     """Returns the study without the passwords in its addresses of stores."""
     uri = config.tracking.uri
-    kept = TrackingConfig(uri=uri and to_keep(uri))
-    return config.model_copy(update={"tracking": kept})
+    return changed(config, {"tracking.uri": uri and to_keep(uri)})
 
 
 def _check_writable(runs: Path) -> None:

@@ -30,7 +30,12 @@ from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import RunningTrials
-from fathom.search.study.store_uri import TrackingError, first_line, without_credentials
+from fathom.search.study.store_uri import (
+    TrackingError,
+    first_line,
+    sqlite_path,
+    without_credentials,
+)
 from fathom.search.tracking import store
 from fathom.search.tracking.artifacts import check_artifacts
 from fathom.search.tracking.messages import CLOSE_SECONDS, GOES_ON, Close, DataSet, TrackedStudy
@@ -44,6 +49,8 @@ GATHER_SECONDS = 1.0
 """Time between two rounds of writing; what a trial reports meanwhile is written at once."""
 LONGEST_WAIT_SECONDS = 30.0
 """Longest time between two attempts on a store that does not answer; the wait doubles up to it."""
+OPEN_SECONDS = 300.0
+"""Longest wait at the end for a file to be opened: making one takes minutes on a busy disk."""
 CONFIG, CONCLUSION, DATA = "the study file", "the conclusion", "the data set"
 """Names of the items beside the trials, which go by their own names."""
 
@@ -148,11 +155,16 @@ class Follower:
         """Writes what is missing, ends every run, and returns how many items could not be written.
 
         Gives up at the first attempt that fails, and once nothing was written for
-        `timeout_seconds`. Calls `goes_on` about every second until then.
+        `timeout_seconds`, or `OPEN_SECONDS` while a file is opened. Calls `goes_on` about every
+        second until then.
         """
         self._wrote = time.monotonic()
         self._closing.set()
-        while self._thread.is_alive() and time.monotonic() < self._wrote + timeout_seconds:
+        while self._thread.is_alive():
+            opens = self._runs is None and sqlite_path(self._study.uri) is not None
+            patience = max(timeout_seconds, OPEN_SECONDS) if opens else timeout_seconds
+            if time.monotonic() >= self._wrote + patience:
+                break
             goes_on()
             self._thread.join(min(timeout_seconds, 1.0))
         with self._lock:
@@ -201,6 +213,7 @@ class Follower:
             self._wait_for({**self._tail.changes()})
             if self._runs is None:
                 self._runs = StudyRuns(self._study)
+                self._wrote = time.monotonic()
             with self._lock:
                 names = list(self._waiting)
             for name in names:

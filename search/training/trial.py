@@ -65,7 +65,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         batch_size=budget.batch_size,
         learning_rate=spec.learning_rate,
         warmup_steps=warmup_steps(config, budget),
-        cooldown_steps=budget.steps - constant_until(config, budget),
+        cooldown_steps=budget.steps - constant_until(config.train, budget),
         pretraining_steps=math.ceil(config.objective.pretraining_tokens / budget.tokens_per_step),
         **settings.of_steps | {"weight_decay": settings.weight_decay * spec.decay_scale},
         auto_sizing=settings.auto_sizing.penalty,

@@ -37,7 +37,7 @@ def test_each_study_can_be_planned_and_is_named_after_its_place(
     config = load(path)
     monkeypatch.setattr(TranslationConfig, "train_tokens", lambda _keys: 1_000_000)
     fixed = config.objective.name in PUBLISHED
-    plans = plan_study(config, VOCABULARY if fixed else vocab_size_of(config), MACHINE)
+    plans = plan_study(config, VOCABULARY if fixed else vocab_size_of(config.objective), MACHINE)
 
     assert all(plan.shapes for plan in plans)
     assert config.study == f"{path.parent.name}-{path.stem}"

@@ -79,7 +79,7 @@ def test_the_example_is_planned_by_its_own_vocabulary(monkeypatch: pytest.Monkey
     monkeypatch.chdir(ROOT)
     config = load(EXAMPLE)
 
-    assert vocab_size_of(config) == config.objective.vocab_size() == 5
+    assert vocab_size_of(config.objective) == config.objective.vocab_size() == 5
     plans = plan_study(config, 5, this_machine(config))
     assert [plan.budget.tokens_per_step for plan in plans] == [16 * 24] * 2
 

@@ -73,7 +73,8 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
         tracking, cloud = aside.submit(ask_tracking, uri, trusted=trusted), aside.submit(ask_cloud)
         asks_torch = resources.gpus_per_trial not in (0, "auto")
         data = studied.objective.files_on_nodes() if studied else {}
-        question = NodeQuestion(probe, secrets.token_hex(16), asks_torch, imports_of(config), data)
+        imports = imports_of(config.own_code if config else ())
+        question = NodeQuestion(probe, secrets.token_hex(16), asks_torch, imports, data)
         cluster, members = _ask(question)
         needs = study_needs(studied, plans, slots_of(resources, cluster))
         return (
@@ -98,9 +99,8 @@ def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[st
     return [*study_notes(config), *advice]
 
 
-def imports_of(config: StudyConfig | None) -> tuple[str, ...]:
-    """Modules that a worker imports: Fathom's, and those of the user's objective and model."""
-    places = config.own_code if config else ()
+def imports_of(places: Sequence[str]) -> tuple[str, ...]:
+    """Modules that a worker imports: Fathom's, and those of the import paths of the user's code."""
     return (WORKER, *(place.partition(":")[0] for place in places))
 
 
@@ -112,8 +112,9 @@ def study_plans(config: StudyConfig | None) -> tuple[BudgetPlan, ...]:
     """
     if config is None:
         return ()
-    check_trainer(config)  # the modules that it imports from the working folder go to the workers
-    return tuple(plan_study(config, vocab_size_of(config), this_machine(config)))
+    # The modules that it imports from the working folder go to the workers.
+    check_trainer(config.train)
+    return tuple(plan_study(config, vocab_size_of(config.objective), this_machine(config)))
 
 
 def slots_of(resources: ResourcesConfig, cluster: ClusterFacts) -> int:
@@ -138,10 +139,10 @@ def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan], slots: 
     return Needs(
         gpus_per_trial=resources.gpus_per_trial,
         cpus_per_trial=resources.cpus_per_trial,
-        checkpoints=search_disk(config, plans, slots) if config else 0,
+        checkpoints=search_disk(config.train, plans, slots) if config else 0,
         trial_memory=max((plan.step.memory for plan in plans), default=0),
         least_memory=min((plan.step.memory for plan in plans), default=0),
-        saved_state=largest_state(config, plans) if config else 0,
+        saved_state=largest_state(config.train, plans) if config else 0,
     )
 
 

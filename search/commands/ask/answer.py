@@ -36,6 +36,7 @@ from fathom.search.report.text import (
     weighed_laws_text,
 )
 from fathom.search.run_folder import write_atomically
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.near_shapes import nearest_shape
@@ -232,14 +233,15 @@ def _study(question: Question, config: StudyConfig, prediction: Prediction) -> S
     """The study of the asked size alone, with depths around the prediction."""
     middle = max(2, round(prediction.depth))
     depths = (middle - 1, middle + 1)
-    return config.model_copy(
-        update={
+    return changed(
+        config,
+        {
             "study": f"{config.study}-answer",
             "budgets": (question.params,),
             "tokens": question.tokens,
             "tokens_per_parameter": None,
-            "space": config.space.model_copy(update={"depth": depths}),
-        }
+            "space.depth": depths,
+        },
     )
 
 

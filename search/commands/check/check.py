@@ -27,7 +27,6 @@ from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, 
 from fathom.search.commands.check.rate_sweep import Sweep
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.epochs import epochs_at_least
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.device import local_device
 
@@ -241,7 +240,7 @@ def _decay_check(prober: Prober, shallow: Sweep, deep: Sweep) -> DecayCheck | No
     config, longest = prober.config, expand_budgets(prober.config)[-1]
     if config.coin.timed:
         return None  # on how many tokens they train is known once steps are measured
-    epochs = epochs_at_least(config, longest.tokens)
+    epochs = config.objective.epochs_at_least(longest.tokens)
     if epochs is None or epochs <= 1:
         return None
     own = config.train.weight_decay

@@ -17,6 +17,7 @@ from fathom.objectives.contract import Objective
 from fathom.search.commands.check.decays import DecayPoint, DecaySweep, Repeated
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep, sweep
 from fathom.search.records import HOPELESS_NATS, derive_seed
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import default_head_dim
 from fathom.search.study.planning.shape_counter import recipe_of
@@ -76,12 +77,11 @@ def probe_shape(
     space = config.space
     group = config.model.attention.queries_per_key
     fewest = group * max(1, MOST_HEADS // group)
-    heads = {"n_heads": space.n_heads and min(space.n_heads, fewest)}
+    heads = {"space.n_heads": space.n_heads and min(space.n_heads, fewest)}
     if space.head_dim or not space.n_heads:
         head_dim = space.head_dim or default_head_dim(min(config.budgets))
-        heads["head_dim"] = min(head_dim, LARGEST_HEAD_DIM)
-    study = config.model_copy(update={"space": space.model_copy(update=heads)})
-    small = ShapeLimits.of(study, vocab_size)
+        heads["space.head_dim"] = min(head_dim, LARGEST_HEAD_DIM)
+    small = ShapeLimits.of(changed(config, heads), vocab_size)
     step = small.heads_step
     d_model = size.widening * step * math.ceil(probe.width / step)
     d_ff = BASE_FF_RATIO * d_model if space.feed_forward else 0

@@ -66,7 +66,7 @@ class ShapeSampler:
         """
         ends = forecasts_by_trial(visible)
         earlier = [self._frozen(record, ends.get(record.spec.trial)) for record in visible]
-        with _failures_named(self._config):
+        with _failures_named(self._config.own_sampler):
             study = optuna.create_study(sampler=self._build_sampler(index))
             if self._config.own_sampler:
                 self._replay(study, earlier)
@@ -79,7 +79,9 @@ class ShapeSampler:
     def _build_sampler(self, index: int) -> BaseSampler:
         """Optuna's sampler for the draw of trial `index`."""
         if self._config.own_sampler:
-            sampler: BaseSampler = make_sampler(self._config, self._seed)
+            sampler: BaseSampler = make_sampler(
+                self._config.own_sampler, self._config.sampler_options, self._seed
+            )
             return sampler
         if self._sampler is Sampler.CURVE:
             return self._depth_sampler
@@ -169,26 +171,27 @@ def check_sampler(config: StudyConfig) -> None:
     if not config.own_sampler:
         return
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(sampler=make_sampler(config, config.seed))
+    sampler = make_sampler(config.own_sampler, config.sampler_options, config.seed)
+    study = optuna.create_study(sampler=sampler)
     space = {
         "depth": IntDistribution(1, 1000, log=True),
         RATIO: FloatDistribution(0.01, 100.0, log=True),
     }
-    with _failures_named(config):
+    with _failures_named(config.own_sampler):
         for loss in (3.0, 2.0):
             study.tell(study.ask(space), loss)
 
 
 @contextmanager
-def _failures_named(config: StudyConfig) -> Iterator[None]:
+def _failures_named(place: str | None) -> Iterator[None]:
     """Says in one line that a sampler which the study names by its import path has failed."""
     try:
         yield
     except Exception as error:
-        if not config.own_sampler or isinstance(error, PlanError):
+        if not place or isinstance(error, PlanError):
             raise
         raise PlanError(
-            f"sampler {config.own_sampler} must draw a depth and a feed-forward ratio, and learn "
+            f"sampler {place} must draw a depth and a feed-forward ratio, and learn "
             f"from losses, got {one_line(error)}; choose another",
             key="sampler",
         ) from error

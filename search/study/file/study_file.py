@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -76,3 +77,25 @@ def _study_of(source: Source) -> StudyConfig:
 def dump(config: StudyConfig) -> str:
     """The resolved study as YAML; `parse` reads it back to the same value."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+
+
+def changed(config: StudyConfig, changes: Mapping[str, object]) -> StudyConfig:
+    """The study with other values of some keys, such as `trials` or `space.depth`.
+
+    Raises:
+        ConfigError: if it is refused with them.
+    """
+    values: dict[str, Any] = _values_of(config)
+    for key, value in changes.items():
+        group, _, name = key.partition(".")
+        if name:
+            inside = values[group]
+            inside = inside if isinstance(inside, dict) else _values_of(inside)
+            values[group] = {**inside, name: value}
+        else:
+            values[group] = value
+    return study_of(values)
+
+
+def _values_of(group: Any) -> dict[str, Any]:
+    return {name: getattr(group, name) for name in type(group).model_fields}

@@ -114,7 +114,7 @@ def keep_speeds_of(
 
 def _with_cores(config: StudyConfig) -> Machine:
     there, share = os.cpu_count() or 1, config.resources.cpus_per_trial
-    enough, slots = there >= share, _slots(config, there, share)
+    enough, slots = there >= share, _slots(config.resources, there, share)
     known = known_speeds(device_name(config.resources))
     measured = known.rates if enough else ()
     cores = f"{there} CPU core{'' if there == 1 else 's'}" if enough else "cores that are not here"
@@ -142,7 +142,7 @@ def _with_cores(config: StudyConfig) -> Machine:
 
 def _with_gpus(config: StudyConfig, share: float, choice: GpuChoice) -> Machine:
     gpu, enough = choice.gpu, choice.here >= share
-    slots = _slots(config, choice.here, share)
+    slots = _slots(config.resources, choice.here, share)
     if enough and config.resources.max_concurrent_trials == "auto":  # each needs cores as well
         slots = min(slots, config.resources.trials_at_once(os.cpu_count() or 1, choice.here))
     known = known_speeds(speed_key(choice.device, config.resources, gpu=True))
@@ -170,12 +170,12 @@ def _with_gpus(config: StudyConfig, share: float, choice: GpuChoice) -> Machine:
     )
 
 
-def _slots(config: StudyConfig, there: int, share: float) -> int:
+def _slots(resources: ResourcesConfig, there: int, share: float) -> int:
     """Number of trials at a time; for devices that are not here, as many as the study allows."""
-    most = config.resources.max_concurrent_trials
+    most = resources.max_concurrent_trials
     here = max(1, int(max(1, there) / share))  # at least the trials of one GPU
     if there >= share:
-        here = min(here, trials_in_memory(config.resources.processes_per_trial))
+        here = min(here, trials_in_memory(resources.processes_per_trial))
     return here if most == "auto" else min(here, most) if there >= share else most
 
 

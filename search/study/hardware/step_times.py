@@ -154,7 +154,7 @@ def frozen_steps(folder: RunFolder, config: StudyConfig) -> MeasuredSteps | None
         return None
     try:
         found = from_values(MeasuredSteps, json.loads(read_text(path)))
-        _check(found, config)
+        _check(found, config.budgets)
     except DAMAGE as error:
         raise DamagedFileError(
             f"{path}: {problem_of(error)}; restore the file, or give the study another `study` name"
@@ -162,8 +162,8 @@ def frozen_steps(folder: RunFolder, config: StudyConfig) -> MeasuredSteps | None
     return found
 
 
-def _check(steps: MeasuredSteps, config: StudyConfig) -> None:
-    for budget in config.budgets:
+def _check(steps: MeasuredSteps, budgets: Iterable[int]) -> None:
+    for budget in budgets:
         timed = steps.budgets.get(budget, ())
         if not timed:
             raise ValueError(f"it lacks the budget {budget}")

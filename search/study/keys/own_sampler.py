@@ -5,43 +5,40 @@ Optuna itself is not imported here, so that planning stays quick.
 
 import inspect
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from fathom.objectives.errors import nearest
 from fathom.objectives.keys import short
 from fathom.objectives.user_code import UserCodeError, named, one_line
 from fathom.search.study.file.errors import PlanError
-from fathom.search.study.keys.config import StudyConfig
 
 METHODS = ("infer_relative_search_space", "sample_relative", "sample_independent")
 """Methods of every sampler of Optuna's."""
 
 
-def has_seed(config: StudyConfig) -> bool:
-    """True if the study's sampler draws by a seed, so that the study can be repeated.
+def has_seed(place: str | None) -> bool:
+    """True if the sampler of an import path draws by a seed, so that its study can be repeated, as
+    Fathom's own ones do, for which the path is None.
 
     Raises:
         PlanError: if there is no such sampler.
     """
-    return not config.own_sampler or "seed" in _arguments(_class(config.own_sampler))
+    return not place or "seed" in _arguments(_class(place))
 
 
-def make_sampler(config: StudyConfig, seed: int) -> Any:
-    """A new sampler of the class that the study names, with its options, and the seed if it takes
-    one.
+def make_sampler(place: str, options: Mapping[str, Any], seed: int) -> Any:
+    """A new sampler of the class of an import path, with its options, and the seed if it takes one.
 
     Raises:
         PlanError: if there is no such class, or its constructor refuses the options.
     """
-    place = str(config.own_sampler)
     found = _class(place)
-    options = dict(config.sampler_options)
-    if "seed" in _arguments(found):
-        options["seed"] = seed
+    seeded = {"seed": seed} if "seed" in _arguments(found) else {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is experimental is for its chooser to know
-            return found(**options)
+            return found(**{**options, **seeded})
     except ImportError as error:
         raise PlanError(
             f"sampler {place} needs a package that is not there, got {one_line(error)}; install it",
@@ -50,7 +47,7 @@ def make_sampler(config: StudyConfig, seed: int) -> Any:
     except Exception as error:
         raise PlanError(
             f"`sampler_options` must be what {place} takes, {', '.join(_arguments(found))}, got "
-            f"{short(config.sampler_options)}: {one_line(error)}; correct them",
+            f"{short(options)}: {one_line(error)}; correct them",
             key="sampler_options",
         ) from error
 

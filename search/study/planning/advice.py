@@ -51,7 +51,7 @@ class RunPlan:
     @property
     def disk(self) -> int:
         """Most bytes of checkpoints at a time."""
-        return search_disk(self.config, self.budgets, self.machine.slots)
+        return search_disk(self.config.train, self.budgets, self.machine.slots)
 
 
 def plan_runs(config: StudyConfig, machine: Machine, gpu: str | None = None) -> tuple[RunPlan, ...]:
@@ -61,7 +61,7 @@ def plan_runs(config: StudyConfig, machine: Machine, gpu: str | None = None) -> 
     Raises:
         ConfigError: if a budget has too few shapes, or the study's own model can't be built.
     """
-    vocab_size = vocab_size_of(config)
+    vocab_size = vocab_size_of(config.objective)
     plans = [(each, plan_study(each, vocab_size, machine)) for each in horizon_studies(config)]
     try_own_model(config, ShapeLimits.of(config, vocab_size).smallest())
     return tuple(advised(each, budgets, machine, gpu) for each, budgets in plans)

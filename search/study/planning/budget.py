@@ -19,6 +19,7 @@ from fathom.search.study.keys.groups import (
     STEP_EXPONENT,
     STEP_FACTOR,
     TOKENS_PER_PARAMETER,
+    TrainConfig,
 )
 from fathom.search.study.keys.horizons import counts_tokens
 
@@ -201,9 +202,9 @@ def warmup_steps(config: StudyConfig, budget: Budget) -> int:
     return max(1, round(config.train.warmup * horizon_budgets(config, budget)[0].steps))
 
 
-def constant_until(config: StudyConfig, budget: Budget) -> int:
+def constant_until(train: TrainConfig, budget: Budget) -> int:
     """Step after which the cool-down begins."""
-    return budget.steps - round(budget.steps * config.train.cooldown)
+    return budget.steps - round(budget.steps * train.cooldown)
 
 
 def auto_tokens_per_step(tokens: int) -> float:
@@ -236,7 +237,7 @@ def _shared_rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     stopping = config.stopping
     if not config.prunes:
         return ()
-    last = constant_until(config, budget)
+    last = constant_until(config.train, budget)
     rungs = set()
     share = min(stopping.first_rung, 1 - config.train.cooldown)
     while (step := max(1, round(budget.steps * share))) <= last and step < budget.steps:

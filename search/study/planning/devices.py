@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 from fathom.search.formatting import format_seconds
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.hardware.machine import Machine, this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.plan import BudgetPlan, plan_budget
 from fathom.search.study.planning.sharing import (
+    GPUS,
     Size,
     auto_sharing,
     compares_by_time,
-    given_gpus,
     sizes_of,
 )
 
@@ -56,7 +57,7 @@ def compare_devices(
 ) -> DeviceTimes:
     """Returns the time of a study's trials on either machine."""
     sizes = tuple(sizes)
-    alone = given_gpus(config, 0)
+    alone = changed(config, {GPUS: 0})
     return DeviceTimes(cores, _hours(alone, sizes, cores), gpus, _hours(config, sizes, gpus))
 
 
@@ -70,7 +71,7 @@ def core_notes(
     """
     if machine.device != "GPU" or not compares_by_time(config):
         return ()
-    cores, sizes = this_machine(given_gpus(config, 0)), sizes_of(plans)
+    cores, sizes = this_machine(changed(config, {GPUS: 0})), sizes_of(plans)
     is_auto = config.resources.gpus_per_trial == "auto"
     if machine.here:
         found = compare_devices(config, sizes, cores=cores, gpus=machine)
@@ -90,9 +91,9 @@ def plans_of_auto(
     is_asked = config.resources.gpus_per_trial == "auto" and compares_by_time(config)
     if machine.device != "GPU" or not (is_asked and machine.here):
         return tuple(plans), machine
-    sizes, alone = sizes_of(plans), given_gpus(config, 0)
+    sizes, alone = sizes_of(plans), changed(config, {GPUS: 0})
     cores, sharing = this_machine(alone), auto_sharing(config, sizes)
-    on_gpus = given_gpus(config, sharing.share if sharing else 1)
+    on_gpus = changed(config, {GPUS: sharing.share if sharing else 1})
     gpus = this_machine(on_gpus) if sharing else machine
     found = compare_devices(on_gpus, sizes, cores=cores, gpus=gpus)
     cores_win = cores.here and found.cores_win
@@ -126,7 +127,7 @@ def _enough_cores(
     `MOST_CORES` for each GPU would be needed."""
     each = config.resources.cpus_per_trial
     most = MOST_CORES * max(1, math.ceil(gpus.slots * gpus.devices))
-    alone, gpu_hours = given_gpus(config, 0), _hours(config, sizes, gpus)
+    alone, gpu_hours = changed(config, {GPUS: 0}), _hours(config, sizes, gpus)
 
     def compared(slots: int) -> DeviceTimes:
         number = f"{slots * each:g} core{'' if slots * each == 1 else 's'}"

@@ -13,7 +13,7 @@ from statistics import fmean
 from fathom.models.memory import Execution, step_memory
 from fathom.models.shape import Shape
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.keys import EVAL_CHUNK_TOKENS
+from fathom.objectives.keys import EVAL_CHUNK_TOKENS, ObjectiveConfig
 from fathom.search.formatting import rounded_count
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.device_speed import TimeSource
@@ -24,7 +24,7 @@ from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_fit import StepFit
 from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Sampler, StoppingMethod
+from fathom.search.study.keys.groups import Sampler, StoppingMethod, TrainConfig
 from fathom.search.study.keys.own_sampler import has_seed
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import (
@@ -34,7 +34,6 @@ from fathom.search.study.planning.budget import (
     expand_budgets,
     rungs_by_step,
 )
-from fathom.search.study.planning.epochs import epochs_at_least
 from fathom.search.study.planning.evaluations import interval_note
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.study.planning.virtual_time import RandomTrials, VirtualTime, explore
@@ -116,23 +115,23 @@ def listed_sizes(shape: Shape) -> dict[str, int]:
     return {name: getattr(shape, name) for name in LISTED}
 
 
-def vocab_size_of(config: StudyConfig) -> int:
-    """Number of token ids of the study's objective; reads data only if it depends on them.
+def vocab_size_of(objective: ObjectiveConfig) -> int:
+    """Number of token ids of an objective; reads data only if it depends on them.
 
     Raises:
         PlanError: when the data are missing or don't suit the settings.
     """
     try:
-        return config.objective.vocab_size()
+        return objective.vocab_size()
     except ObjectiveError as error:
-        raise PlanError(f"{error}{carried(config)}", key="objective") from error
+        raise PlanError(f"{error}{carried(objective)}", key="objective") from error
 
 
-def carried(config: StudyConfig) -> str:
-    """How data that a study names come to the head of a cluster of `ray up`; empty elsewhere, and
-    where they are there."""
-    place = os.path.expanduser(config.objective.place)
-    is_path = place != config.objective.name and (os.sep in place or os.path.splitext(place)[1])
+def carried(objective: ObjectiveConfig) -> str:
+    """How data that an objective names come to the head of a cluster of `ray up`; empty elsewhere,
+    and where they are there."""
+    place = os.path.expanduser(objective.place)
+    is_path = place != objective.name and (os.sep in place or os.path.splitext(place)[1])
     head = os.path.expanduser(CLUSTER_FILES[0])
     if not is_path or glob.glob(place, recursive=True) or not os.path.exists(head):
         return ""
@@ -183,8 +182,8 @@ def plan_budget(
         estimate = estimated_times(shapes, budget.tokens_per_step, machine.speed)
         budget = replace(budget, step_times=estimate)
     check_steps(config, budget, shapes)
-    exploring, confirming = stage_trials(config, budget.params, shapes)
-    expected = expected_confirming(config, budget.params, shapes)
+    exploring, confirming = stage_trials(config, shapes)
+    expected = expected_confirming(config, shapes)
     rungs = _expected_rungs(config, budget, exploring)
     ends = _expected_ends(budget, rungs, exploring, expected)
     tokens = sum(trials * end for trials, end in ends)
@@ -273,20 +272,20 @@ def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
     return devices * search_hours(plans, machine)
 
 
-def largest_state(config: StudyConfig, plans: Sequence[BudgetPlan]) -> int:
+def largest_state(train: TrainConfig, plans: Sequence[BudgetPlan]) -> int:
     """Bytes of the largest checkpoint of a search; a trial on a GPU also keeps a copy of its own in
     the memory of its machine, which may take up to twice as much."""
-    best = config.train.patience is not None
+    best = train.patience is not None
     sizes = (checkpoint_bytes(s, best_weights=best) for plan in plans for s in plan.shapes)
     return max(sizes, default=0)
 
 
-def search_disk(config: StudyConfig, plans: Sequence[BudgetPlan], slots: int) -> int:
+def search_disk(train: TrainConfig, plans: Sequence[BudgetPlan], slots: int) -> int:
     """Most bytes of the checkpoints of a search at a time, with `slots` workers that train at once.
 
     Trials that have paused at a rung keep theirs until the whole search is concluded.
     """
-    best, paused, sizes = config.train.patience is not None, 0, list[int]()
+    best, paused, sizes = train.patience is not None, 0, list[int]()
     for plan in plans:
         size = max(checkpoint_bytes(shape, best_weights=best) for shape in plan.shapes)
         paused += plan.exploring * size * bool(plan.rungs)
@@ -314,7 +313,7 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
             f"`train.learning_rate` is {rate:g}, far above what AdamW usually takes (1e-4 to "
             "1e-2): trials will most likely diverge; `fathom check` finds a rate"
         )
-    if not has_seed(config):
+    if not has_seed(config.own_sampler):
         notes.append(
             f"not reproducible: the constructor of `sampler: {config.own_sampler}` takes no `seed`"
         )
@@ -332,7 +331,7 @@ def _epochs_note(config: StudyConfig) -> str:
     if config.coin.timed:
         return ""  # tokens follow from step times
     tokens = max(budget.tokens for budget in expand_budgets(config))
-    epochs = epochs_at_least(config, tokens)
+    epochs = config.objective.epochs_at_least(tokens)
     if epochs is None or epochs <= MOST_EPOCHS:
         return ""
     least = "" if config.objective.train_tokens() else "at least "
@@ -351,7 +350,7 @@ def _mean_over_depths(shapes: Sequence[Shape], value: Callable[[Shape], float]) 
     return fmean(map(fmean, by_depth.values()))
 
 
-def stage_trials(config: StudyConfig, params: int, shapes: Sequence[Shape]) -> tuple[int, int]:
+def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int]:
     """Number of exploring trials of a budget with these shapes, and largest number of confirming
     ones."""
     confirm, depths = config.confirm, len({shape.depth for shape in shapes})
@@ -364,11 +363,11 @@ def stage_trials(config: StudyConfig, params: int, shapes: Sequence[Shape]) -> t
     return exploring, min(confirm.depths, depths) * (confirm.seeds + confirm.other_scales)
 
 
-def expected_confirming(config: StudyConfig, params: int, shapes: Sequence[Shape]) -> int:
+def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
     """Expected number of confirming trials: each depth once, the repeats that show the noise, and
     the other learning rates and decays at two depths, or the rates at all where none is known to
     carry over."""
-    confirm, (_, most) = config.confirm, stage_trials(config, params, shapes)
+    confirm, (_, most) = config.confirm, stage_trials(config, shapes)
     if config.sampler is Sampler.LADDER:
         return most
     depths = min(confirm.depths, len({shape.depth for shape in shapes}))

@@ -6,11 +6,10 @@ Arithmetic only, in milliseconds: no data and no code of the user's own is read.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from fathom.models.shape import Shape
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.file.study_file import study_of
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan import stage_trials
@@ -110,28 +109,6 @@ def meetable_depths(config: StudyConfig, budget: int, like: Shape) -> tuple[int,
     return every.depths if every else None
 
 
-def changed(config: StudyConfig, changes: Mapping[str, object]) -> StudyConfig:
-    """The study with other values of some keys, such as `trials` or `space.depth`.
-
-    Raises:
-        ConfigError: if it is refused with them.
-    """
-    values: dict[str, Any] = _values_of(config)
-    for key, value in changes.items():
-        group, _, name = key.partition(".")
-        if name:
-            inside = values[group]
-            inside = inside if isinstance(inside, dict) else _values_of(inside)
-            values[group] = {**inside, name: value}
-        else:
-            values[group] = value
-    return study_of(values)
-
-
-def _values_of(group: Any) -> dict[str, Any]:
-    return {name: getattr(group, name) for name in type(group).model_fields}
-
-
 def planned_sizes(config: StudyConfig, params: int, like: Shape) -> PlannedSizes | None:
     """The numbers of the plan of a budget; None for a user's own model, or a budget that is not of
     the study."""
@@ -151,5 +128,5 @@ def planned_sizes(config: StudyConfig, params: int, like: Shape) -> PlannedSizes
         counter=None,
     )
     shapes = shapes_of(space, budget)
-    exploring, confirming = stage_trials(config, params, shapes)
+    exploring, confirming = stage_trials(config, shapes)
     return PlannedSizes(shapes=shapes, exploring=exploring, confirming=confirming)

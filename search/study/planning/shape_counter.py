@@ -200,10 +200,10 @@ def _parts(more: tuple[int, ...], less: tuple[int, ...], count: int) -> tuple[tu
     return tuple(d // count for d in differences), sum(d % count for d in differences[:2])
 
 
-def counter_of(config: StudyConfig) -> OwnCounter | None:
-    """The counter of a study with a model of the user's own; None for the built-in one,
+def counter_of(model: ModelConfig, space: SpaceConfig) -> OwnCounter | None:
+    """The counter of a model of the user's own; None for the built-in one,
     which has closed forms."""
-    recipe, space = recipe_of(config.model), config.space
+    recipe = recipe_of(model)
     if not isinstance(recipe, OwnRecipe):
         return None
     takes = recipe.takes("d_ff")
@@ -224,5 +224,5 @@ def _counter(recipe: OwnRecipe, space: SpaceConfig) -> OwnCounter:
 
 def try_own_model(config: StudyConfig, shape: Shape) -> None:
     """Raises `PlanError` if the model of the user's own, of a small shape, can't be trained."""
-    if counter := counter_of(config):
+    if counter := counter_of(config.model, config.space):
         counter.try_out(shape, causal=not config.objective.bidirectional)

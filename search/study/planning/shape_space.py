@@ -53,7 +53,7 @@ class ShapeLimits:
             context=config.objective.context,
             vocab_size=vocab_size,
             source_vocab_size=source_vocab_size,
-            counter=shape_counter.counter_of(config),
+            counter=shape_counter.counter_of(config.model, config.space),
         )
 
     def shape(

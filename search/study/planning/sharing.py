@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fathom.models.shape import Shape
 from fathom.search.formatting import format_seconds
 from fathom.search.study.file.errors import PlanError
+from fathom.search.study.file.study_file import changed
 from fathom.search.study.hardware.machine import Machine, this_machine
 from fathom.search.study.hardware.mps import mps_may_start
 from fathom.search.study.keys.config import StudyConfig
@@ -17,6 +18,8 @@ TRIALS = (2, 4, 8)
 WORTH = 0.75
 """Largest part of the time of one trial on each GPU that sharing may take to be advised or chosen:
 both times are estimates."""
+
+GPUS = "resources.gpus_per_trial"
 
 Size = tuple[Budget, Sequence[Shape]]
 """A budget and its shapes."""
@@ -40,12 +43,6 @@ class Sharing:
         """Both times as text."""
         shared, alone = (format_seconds(3600 * h) for h in (self.hours, self.hours_alone))
         return f"about {shared} instead of {alone}, both estimated from data sheets"
-
-
-def given_gpus(config: StudyConfig, number: float) -> StudyConfig:
-    """Returns the study with so many GPUs for each trial."""
-    resources = config.resources.model_copy(update={"gpus_per_trial": number})
-    return config.model_copy(update={"resources": resources})
 
 
 def compares_by_time(config: StudyConfig) -> bool:
@@ -127,10 +124,9 @@ def _plans(
     config: StudyConfig, sizes: Sequence[Size], gpu: str | None, trials: int, at_a_time: int | str
 ) -> tuple[list[BudgetPlan], Machine] | None:
     """The plans with so many trials on each GPU; None if a step does not fit its part of it."""
-    study = given_gpus(config, 1 / trials)
+    study = changed(config, {GPUS: 1 / trials})
     if not isinstance(at_a_time, str):
-        more = study.resources.model_copy(update={"max_concurrent_trials": trials * at_a_time})
-        study = study.model_copy(update={"resources": more})
+        study = changed(study, {"resources.max_concurrent_trials": trials * at_a_time})
     machine = this_machine(study, gpu)
     machine = replace(machine, speed=replace(machine.speed, measured=()))
     try:

@@ -11,7 +11,7 @@ from fathom.search.analysis.verdict import Advice, Lack, NoRemedy, Remedy, These
 from fathom.search.records import ENDED_BADLY, Outcome, TrialRecord
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Sampler
+from fathom.search.study.keys.groups import ConfirmConfig, Sampler
 from fathom.search.study.planning.plan_change import (
     PlanChange,
     PlannedSizes,
@@ -39,11 +39,11 @@ def with_true_remedy(
         case None:
             return verdict
         case v.Seeds(number):
-            return replace(verdict, remedy=more_seeds(config, number))
+            return replace(verdict, remedy=more_seeds(config.confirm, number))
         case v.MoreTokens() as tokens:
             return replace(verdict, remedy=replace(tokens, key=config.length_key))
     if config.model.build:
-        return replace(verdict, remedy=_uncounted(verdict, config, records))
+        return replace(verdict, remedy=_uncounted(verdict, config.space.depths, records))
     spec = records[0].spec
     try:
         planned = planned_sizes(config, spec.budget, spec.shape)
@@ -55,14 +55,14 @@ def with_true_remedy(
 
 
 def _uncounted(
-    verdict: Verdict, config: StudyConfig, records: Sequence[TrialRecord]
+    verdict: Verdict, depths: Sequence[int], records: Sequence[TrialRecord]
 ) -> Remedy | None:
     """The remedy for a user's own model, by the depths of its trials: trainings that the study does
     not have yet, depths outside its range."""
     match verdict.remedy:
         case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
             end, deeper = verdict.cause.end, verdict.cause.deeper
-            beyond = [d for d in config.space.depths if (d > end if deeper else d < end)]
+            beyond = [d for d in depths if (d > end if deeper else d < end)]
             if beyond:  # which the study has and did not train to the end
                 nearest = beyond[:NEXT] if deeper else beyond[-NEXT:]
                 return TheseDepths(tuple(nearest), _finished_depths(records))
@@ -79,9 +79,9 @@ def _finished_depths(records: Sequence[TrialRecord]) -> tuple[int, ...]:
     return tuple(sorted(finished))
 
 
-def more_seeds(config: StudyConfig, number: int) -> v.Seeds:
+def more_seeds(confirm: ConfirmConfig, number: int) -> v.Seeds:
     """So many seeds, and in any case more than the study has."""
-    return v.Seeds(max(number, config.confirm.seeds + 1))
+    return v.Seeds(max(number, confirm.seeds + 1))
 
 
 class _TriedPlan:
@@ -163,7 +163,7 @@ class _TriedPlan:
         if chosen and (these := self._ladder(chosen)):
             return these
         if isinstance(cause, v.MayCostMore):
-            return more_seeds(self._config, v.FEWEST_SEEDS)
+            return more_seeds(self._config.confirm, v.FEWEST_SEEDS)
         return NoRemedy(Lack.NO_SUCH_DEPTH, self._budget, tuple(depths))
 
     def _more_depths(self) -> Remedy:

@@ -97,11 +97,13 @@ def test_the_gpu_is_taken_for_a_command_whose_speed_is_not_known(
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     folder = RunFolder(tmp_path / "run")
     folder.create()
-    plain = study_of(
-        {"study": "mine", "objective": {"name": "language"}, "budgets": ["20k"], "tokens": "600k"}
-    )
-    train = plain.train.model_copy(update={"command": ("python", "mine.py")})
-    config = plain.model_copy(update={"train": train})
+    external = {"name": "external", "vocabulary": 256, "context": 64}
+    config = study_of(
+        {
+            "study": "mine", "objective": external, "budgets": ["20k"], "tokens": "600k",
+            "train": {"command": ["python", "mine.py", "{depth}", "{d_model}", "{folder}"]},
+        }
+    )  # fmt: skip
 
     assert settled_resources(config, folder, [], GpuSharing()).gpus_per_trial == 1
 

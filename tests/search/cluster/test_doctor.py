@@ -116,8 +116,8 @@ def test_what_a_worker_imports_is_imported_and_a_failure_has_file_and_line(
     config = parse("study: s\nobjective: {name: 'my_task:Mine'}\nbudgets: [8k]\ncount: total\n")
     nowhere = "ModuleNotFoundError: No module named"
 
-    assert look(imports=imports_of(None)).import_trouble == ""
-    _, *of_the_user = imports_of(config)
+    assert look(imports=imports_of(())).import_trouble == ""
+    _, *of_the_user = imports_of(config.own_code)
     assert look(imports=of_the_user).import_trouble == f"{nowhere} 'my_task'"
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     place = tmp_path / "models" / "net.py"
@@ -138,7 +138,7 @@ def test_the_parser_of_a_trainer_is_found_in_the_working_folder(
         "  batch_size: 4\n  parser: a_parser_of_mine:parse\ntokens: 12800\n"
     )
     study_plans(config)
-    _, *of_the_user = imports_of(config)
+    _, *of_the_user = imports_of(config.own_code)
     assert look(imports=of_the_user).import_trouble == ""
 
 
@@ -282,7 +282,7 @@ def test_the_needs_of_a_study_are_those_of_its_plan() -> None:
     needs = study_needs(config, study_plans(config), slots=3)
 
     assert needs.trial_memory > 12 * largest, "weights, AdamW's moments, and activations"
-    assert needs.checkpoints == search_disk(config, plans, 3)
+    assert needs.checkpoints == search_disk(config.train, plans, 3)
     assert study_needs(None, (), slots=3).checkpoints == 0
 
 

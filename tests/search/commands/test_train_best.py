@@ -181,7 +181,9 @@ def test_translations_of_the_test_pairs_are_beside_the_weights(tmp_path: Path) -
     objective = {"name": "translation", "generated": rules, "context": 8}
     sizes = {"space": {"depth": [2, 2], "split": "1-1"}, "budgets": ["8k"]}
     config = study_of({"study": "s", "objective": objective, "count": "non_embedding", **sizes})
-    shape = ShapeLimits.of(config, vocab_size_of(config)).shape(depth=2, d_model=16, d_ff=32)
+    shape = ShapeLimits.of(config, vocab_size_of(config.objective)).shape(
+        depth=2, d_model=16, d_ff=32
+    )
     said = said_by(BestShape(config, 8_000, shape), tmp_path / "out", tokens="4k")
 
     assert "bleu/beam" in said

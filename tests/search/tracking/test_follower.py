@@ -19,6 +19,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.tracking import follower as follower_module
 from fathom.search.tracking.follower import Follower, RunTail
 from fathom.search.tracking.messages import DataSet
+from fathom.search.tracking.study_runs import StudyRuns
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.tracked import (
     LAW,
@@ -106,6 +107,19 @@ def test_a_slow_store_is_waited_for_while_it_takes_one_item_after_the_other(
     write_down(place.folder, *map(trial, range(13)))
     assert place.follower().close(timeout_seconds=16.0) == 0
     assert len(place.runs()) == 15
+
+
+def test_a_file_that_is_slow_to_open_is_waited_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(study: Any) -> Any:
+        time.sleep(9)
+        return runs_of(study)
+
+    runs_of = StudyRuns
+    monkeypatch.setattr("fathom.search.tracking.follower.StudyRuns", slow)
+    write_down(place.folder, trial())
+    assert place.follower().close(timeout_seconds=8.0) == 0
 
 
 def test_the_run_of_a_study_has_its_settings_and_its_data(place: Place) -> None:

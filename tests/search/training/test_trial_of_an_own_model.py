@@ -33,7 +33,8 @@ def study(function: str = "build") -> StudyConfig:
 
 
 def trial(folder: Path, config: StudyConfig, **settings: Any) -> RunningTrial:
-    counter = counter_of(study())
+    own = study()
+    counter = counter_of(own.model, own.space)
     assert counter
     spec = replace(SPEC, shape=counter.exactly(SHAPE))
     folder.mkdir(exist_ok=True)

@@ -47,8 +47,8 @@ def test_two_files_survive_a_round_trip_and_are_named_together() -> None:
 
 
 def test_subwords_are_the_default_but_for_the_generated_language() -> None:
-    assert vocab_size_of(study(data="any.tsv")) == 4000
-    assert vocab_size_of(study(generated={"pairs": 200, "nouns": 5, "verbs": 4})) < 60
+    assert vocab_size_of(study(data="any.tsv").objective) == 4000
+    assert vocab_size_of(study(generated={"pairs": 200, "nouns": 5, "verbs": 4}).objective) < 60
 
 
 def test_files_that_do_not_belong_together_end_a_plan(tmp_path: Path) -> None:
@@ -56,7 +56,9 @@ def test_files_that_do_not_belong_together_end_a_plan(tmp_path: Path) -> None:
     (tmp_path / "x.fr").write_text("A\n")
 
     with pytest.raises(PlanError, match="as many lines as each other"):
-        vocab_size_of(study(data=[f"{tmp_path}/x.en", f"{tmp_path}/x.fr"], tokenizer="words"))
+        vocab_size_of(
+            study(data=[f"{tmp_path}/x.en", f"{tmp_path}/x.fr"], tokenizer="words").objective
+        )
 
 
 def test_a_plan_says_what_became_of_pairs_that_are_not_used_whole(tmp_path: Path) -> None:

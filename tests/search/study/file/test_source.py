@@ -132,6 +132,6 @@ def test_a_mistake_that_planning_finds_is_reported_with_its_place(
 ) -> None:
     config = loaded(tmp_path, text, *overrides)
     with pytest.raises(ConfigError) as caught, placed(tmp_path / "x.yaml", overrides):
-        plan_study(config, vocab_size_of(config), MACHINE)
+        plan_study(config, vocab_size_of(config.objective), MACHINE)
     (line,) = str(caught.value).replace(f"{tmp_path}/", "").splitlines()
     assert line.startswith(start)

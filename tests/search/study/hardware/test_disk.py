@@ -34,13 +34,13 @@ def test_paused_trials_keep_a_checkpoint_and_running_ones_two(slots: int) -> Non
     config = study()
     planned = plans(config)
     paused = sum(plan.exploring * size for plan, size in zip(planned, sizes(planned), strict=True))
-    assert search_disk(config, planned, slots) == paused + 2 * slots * max(sizes(planned))
+    assert search_disk(config.train, planned, slots) == paused + 2 * slots * max(sizes(planned))
     whole = study(stopping=StoppingConfig(enabled=False))  # without rungs no trial pauses
-    assert search_disk(whole, plans(whole), slots) == 2 * slots * max(sizes(plans(whole)))
+    assert search_disk(whole.train, plans(whole), slots) == 2 * slots * max(sizes(plans(whole)))
 
 
 def test_more_slots_than_trials_take_no_more_disk() -> None:
     config = study()
     trials = sum(plan.exploring + plan.confirming for plan in plans(config))
-    most = search_disk(config, plans(config), trials)
-    assert search_disk(config, plans(config), 10**6) == most
+    most = search_disk(config.train, plans(config), trials)
+    assert search_disk(config.train, plans(config), 10**6) == most

@@ -58,19 +58,19 @@ def study(sampler: str, **options: object) -> StudyConfig:
 
 def test_a_class_is_made_with_its_options_and_the_seed(own: Path) -> None:
     config = study("own_samplers.Seeded", scale=2.5)
-    made = make_sampler(config, 7)
+    made = make_sampler(str(config.own_sampler), config.sampler_options, 7)
 
     assert (made.scale, made.seed) == (2.5, 7)
-    assert has_seed(config)
+    assert has_seed(config.own_sampler)
     assert parse(dump(config)) == config
-    assert make_sampler(study("optuna.samplers.NSGAIISampler", population_size=10), 0)
+    assert make_sampler("optuna.samplers.NSGAIISampler", {"population_size": 10}, 0)
 
 
 def test_a_sampler_without_a_seed_is_called_not_reproducible_by_the_plan(own: Path) -> None:
     config = study("own_samplers.Unseeded")
     line = "not reproducible: the constructor of `sampler: own_samplers.Unseeded` takes no `seed`"
 
-    assert make_sampler(config, 7)
+    assert make_sampler(str(config.own_sampler), config.sampler_options, 7)
     assert not fingerprint_of(config, "data").reproducible
     assert fingerprint_of(study("own_samplers.Seeded"), "data").reproducible
     assert line in study_notes(config)
@@ -92,7 +92,7 @@ REFUSED = {
 @pytest.mark.parametrize(("sampler", "line"), REFUSED.items(), ids=REFUSED)
 def test_what_is_no_sampler_is_refused_in_one_line(own: Path, sampler: str, line: str) -> None:
     with pytest.raises(PlanError) as refusal:
-        make_sampler(study(sampler), 0)
+        make_sampler(sampler, {}, 0)
 
     assert line in str(refusal.value)
     assert "\n" not in str(refusal.value)

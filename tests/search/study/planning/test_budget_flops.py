@@ -63,7 +63,7 @@ def test_a_rung_comes_after_the_same_share_of_every_training_and_has_one_name() 
         rungs = rungs_by_step(config, own)
         assert set(rungs.values()) == names
         assert set(rungs) <= set(evaluation_steps(config, own))
-        assert max(rungs) <= constant_until(config, own)
+        assert max(rungs) <= constant_until(config.train, own)
         for step, name in rungs.items():
             assert 0 <= name / budget.tokens - step / own.steps < 1 / own.steps
 
@@ -117,7 +117,7 @@ def test_a_plan_has_the_range_of_tokens_and_the_flops_of_a_training() -> None:
     tokens = [plan.budget.of_shape(shape).tokens for shape in plan.shapes]
     assert plan.tokens_each == (min(tokens), max(tokens))
     assert plan.tokens_each[0] < plan.tokens_each[1]
-    trials = plan.exploring + expected_confirming(config, plan.budget.params, plan.shapes)
+    trials = plan.exploring + expected_confirming(config, plan.shapes)
     assert plan.flops == pytest.approx(trials * 1e12, rel=0.01)
 
 

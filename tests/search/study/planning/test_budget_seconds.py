@@ -83,7 +83,7 @@ def test_a_rung_comes_after_the_same_share_of_every_training_and_has_one_name() 
         rungs = rungs_by_step(config, own)
         assert set(rungs.values()) == names
         assert set(rungs) <= set(evaluation_steps(config, own))
-        assert max(rungs) <= constant_until(config, own)
+        assert max(rungs) <= constant_until(config.train, own)
         assert warmup_steps(config, own) == max(1, round(0.02 * own.steps))
         for step, name in rungs.items():
             assert 0 <= name / budget.tokens - step / own.steps < 1 / own.steps
@@ -119,7 +119,7 @@ def test_a_plan_estimates_tokens_by_the_speed_of_its_machine_and_says_so() -> No
     [plan] = plan_study(config, VOCABULARY, MACHINE)
     [fast] = plan_study(config, VOCABULARY, replace(MACHINE, speed=Speed(1e11)))
     assert plan.tokens_each[1] < fast.tokens_each[0]
-    trials = plan.exploring + expected_confirming(config, plan.budget.params, plan.shapes)
+    trials = plan.exploring + expected_confirming(config, plan.shapes)
     training = plan.hours * 3600 * MACHINE.slots
     assert training > trials * SECONDS * 0.95, "each trial takes its seconds, and evaluations more"
     assert any("tokens are estimates" in note for note in study_notes(config))
@@ -136,7 +136,7 @@ def test_measured_steps_take_their_time_whatever_the_machine_is_estimated_at() -
     plans = plan_study(config, VOCABULARY, MACHINE)
     fast = replace(MACHINE, speed=Speed(1e30))
     [plan] = with_step_times(config, plans, measured(plans).times, fast)
-    trials = plan.exploring + expected_confirming(config, plan.budget.params, plan.shapes)
+    trials = plan.exploring + expected_confirming(config, plan.shapes)
     took = plan.hours * 3600 * fast.slots
     assert took == pytest.approx(trials * (SECONDS + TRIAL_SECONDS), rel=0.05)
 

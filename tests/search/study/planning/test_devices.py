@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from fathom.search.study.file.study_file import study_of
+from fathom.search.study.file.study_file import changed, study_of
 from fathom.search.study.hardware.machine import Machine, this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.devices import core_notes, plans_of_auto
 from fathom.search.study.planning.plan import BudgetPlan, plan_study
-from fathom.search.study.planning.sharing import given_gpus
+from fathom.search.study.planning.sharing import GPUS
 
 OF_MACHINE = "fathom.search.study.hardware.machine"
 
@@ -112,4 +112,4 @@ def test_the_plan_of_auto_shares_the_gpu_where_mps_is_here(monkeypatch: pytest.M
     assert sum(plan.hours for plan in anew) < 0.75 * sum(plan.hours for plan in plans)
     text = chosen.notes[-1]
     assert text.startswith("`gpus_per_trial: auto` takes GPUs, 8 trials on each: about ")
-    assert plans_of_auto(given_gpus(config, 1), plans, machine) == (plans, machine)
+    assert plans_of_auto(changed(config, {GPUS: 1}), plans, machine) == (plans, machine)

@@ -74,4 +74,4 @@ def test_the_shortest_horizon_evaluates_and_compares_as_it_would_alone() -> None
     for budget in expand_budgets(alone):
         assert evaluation_steps(short, budget) == evaluation_steps(alone, budget)
         assert rung_steps(short, budget) == rung_steps(alone, budget)
-        assert constant_until(short, budget) == budget.steps - round(0.2 * budget.steps)
+        assert constant_until(short.train, budget) == budget.steps - round(0.2 * budget.steps)

@@ -177,10 +177,10 @@ def test_data_that_the_head_of_a_cluster_lacks_are_missed_with_the_command_that_
     monkeypatch.setenv("HOME", str(tmp_path))
     config = parse(f"study: x\nobjective: {data}\nbudgets: [10k]\ntokens: 10k\n")
     with pytest.raises(PlanError) as elsewhere:
-        vocab_size_of(config)
+        vocab_size_of(config.objective)
     assert "ray rsync-up" not in str(elsewhere.value)
     (tmp_path / "ray_bootstrap_config.yaml").touch()
     with pytest.raises(PlanError, match="this is the head of a cluster") as on_head:
-        vocab_size_of(config)
+        vocab_size_of(config.objective)
     assert f"`{CARRY}`" in str(on_head.value)
     assert "\n" not in str(on_head.value)

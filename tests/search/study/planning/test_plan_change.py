@@ -5,10 +5,10 @@ import time
 import pytest
 
 from fathom.models.shape import Shape
-from fathom.search.study.file.study_file import parse
+from fathom.search.study.file.study_file import changed, parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.plan_change import changed, meetable_depths, plan_change
+from fathom.search.study.planning.plan_change import meetable_depths, plan_change
 from fathom.search.study.planning.shapes import feasible_shapes
 
 

@@ -75,7 +75,7 @@ def test_what_follows_the_vocabulary_is_not_counted_without_embeddings() -> None
 def test_few_models_are_built() -> None:
     config = study("build", budgets=["20k", "60k", "1M", "10M"], space={"depth": [1, 32]})
 
-    counter = counter_of(config)
+    counter = counter_of(config.model, config.space)
     assert counter is not None
     before = len(counter._built)
 
@@ -209,7 +209,7 @@ def test_without_roles_the_rates_of_all_depths_are_expected_to_be_bracketed() ->
 
     assert plain.model.plain_rates
     assert not with_roles.model.plain_rates
-    assert expected_confirming(plain, 0, shapes) > expected_confirming(with_roles, 0, shapes)
+    assert expected_confirming(plain, shapes) > expected_confirming(with_roles, shapes)
 
 
 @pytest.mark.parametrize(
