@@ -147,19 +147,12 @@ class _ChunkedLoss(torch.autograd.Function):
         d_x_ND = torch.empty_like(x_ND) if differentiates else None
         d_head_WD = head_VD.new_zeros(head_WD.shape) if differentiates else None
         for at in range(0, len(x_ND), chunk):
-            x_CD = x_ND[at : at + chunk].to(dtype)
-            part, d_x_CD, d_head_of_chunk_WD = of_chunk(
-                x_CD,
-                head_WD,
-                V,
-                targets_N[at : at + chunk],
-                weights_N[at : at + chunk],
-                differentiates,
-                smoothing,
-            )
+            rows = slice(at, at + chunk)
+            terms = (targets_N[rows], weights_N[rows], differentiates, smoothing)
+            part, d_x_CD, d_head_of_chunk_WD = of_chunk(x_ND[rows].to(dtype), head_WD, V, *terms)
             loss += part
             if d_x_ND is not None and d_head_WD is not None:
-                d_x_ND[at : at + chunk] = d_x_CD
+                d_x_ND[rows] = d_x_CD
                 d_head_WD += d_head_of_chunk_WD
             del d_x_CD, d_head_of_chunk_WD  # before those of the next chunk
         ctx.save_for_backward(d_x_ND, None if d_head_WD is None else d_head_WD[:V])
