@@ -7,7 +7,7 @@ C tokens of a chunk.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,17 +29,10 @@ LossOfChunk = Callable[
 """`loss_of_chunk`, as it stands or as a compiler has it."""
 
 
-class LossTerms(NamedTuple):
-    """What a loss is besides the model's output."""
-
-    targets_N: Tensor
-    """The next token of each; negative for a token without weight."""
-    weights_N: Tensor
-    """Weight of each token's loss in the sum."""
-    chunk: int
-    """Number of tokens whose logits exist at once."""
-    smoothing: float = 0.0
-    """Share of each target that is spread over the whole vocabulary."""
+LossTerms = tuple[Tensor, Tensor, int, float]
+"""What a loss is besides the model's output: the next token of each token (N), negative where it
+has no weight; the weight of each in the sum (N); the number of tokens whose logits exist at once;
+and the share of each target that is spread over the whole vocabulary."""
 
 
 def chunked_loss(
