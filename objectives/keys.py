@@ -45,6 +45,18 @@ def short(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "..."
 
 
+def _written(value: object, rule: str) -> Decimal:
+    """A positive number with an optional suffix, exactly as it is written.
+
+    Raises:
+        ValueError: if the value is anything else; the message begins with the rule.
+    """
+    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
+    if isinstance(value, bool) or match is None:
+        raise ValueError(f"{rule}, got {short(value)}")
+    return Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
+
+
 def parse_count(value: object) -> int:
     """A whole number, also written `300k`, `1.5M`, `2B` or `1e6`.
 
@@ -56,12 +68,7 @@ def parse_count(value: object) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"must be a number such as 300000, 300k or 1.5M, got {short(value)}")
-    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
-    if match is None:
-        raise ValueError(
-            f"must be a positive number such as 300000, 300k or 1.5M, got {short(value)}"
-        )
-    number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
+    number = _written(value, "must be a positive number such as 300000, 300k or 1.5M")
     if not 1 <= number <= MOST_COUNTED:
         raise ValueError(f"must be between 1 and 1e18, got {short(value)}")
     if number % 1:
@@ -79,12 +86,7 @@ def parse_horizon(value: object) -> float:
     Raises:
         ValueError: if the value is neither.
     """
-    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
-    if isinstance(value, bool) or match is None:
-        raise ValueError(
-            "must be tokens per parameter such as 20, or tokens such as 10M, got " + short(value)
-        )
-    number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
+    number = _written(value, "must be tokens per parameter such as 20, or tokens such as 10M")
     if number >= TOKENS_FROM:
         return float(parse_count(value))
     if number < Decimal("0.001"):
@@ -101,10 +103,7 @@ def parse_flops(value: object) -> float:
     Raises:
         ValueError: if the value is anything else, or not between 1 and 1e30.
     """
-    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
-    if isinstance(value, bool) or match is None:
-        raise ValueError(f"must be a number of FLOPs such as 1e15, got {short(value)}")
-    number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
+    number = _written(value, "must be a number of FLOPs such as 1e15")
     if not 1 <= number <= MOST_FLOPS:
         raise ValueError(f"must be between 1 and {MOST_FLOPS:g} FLOPs, got {short(value)}")
     return float(number)

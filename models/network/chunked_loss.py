@@ -7,7 +7,7 @@ C tokens of a chunk.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,17 +29,10 @@ LossOfChunk = Callable[
 """`loss_of_chunk`, as it stands or as a compiler has it."""
 
 
-class LossTerms(NamedTuple):
-    """What a loss is besides the model's output."""
-
-    targets_N: Tensor
-    """The next token of each; negative for a token without weight."""
-    weights_N: Tensor
-    """Weight of each token's loss in the sum."""
-    chunk: int
-    """Number of tokens whose logits exist at once."""
-    smoothing: float = 0.0
-    """Share of each target that is spread over the whole vocabulary."""
+LossTerms = tuple[Tensor, Tensor, int, float]
+"""What a loss is besides the model's output: the next token of each token (N), negative where it
+has no weight; the weight of each in the sum (N); the number of tokens whose logits exist at once;
+and the share of each target that is spread over the whole vocabulary."""
 
 
 def chunked_loss(
@@ -147,19 +140,12 @@ class _ChunkedLoss(torch.autograd.Function):
         d_x_ND = torch.empty_like(x_ND) if differentiates else None
         d_head_WD = head_VD.new_zeros(head_WD.shape) if differentiates else None
         for at in range(0, len(x_ND), chunk):
-            x_CD = x_ND[at : at + chunk].to(dtype)
-            part, d_x_CD, d_head_of_chunk_WD = of_chunk(
-                x_CD,
-                head_WD,
-                V,
-                targets_N[at : at + chunk],
-                weights_N[at : at + chunk],
-                differentiates,
-                smoothing,
-            )
+            rows = slice(at, at + chunk)
+            terms = (targets_N[rows], weights_N[rows], differentiates, smoothing)
+            part, d_x_CD, d_head_of_chunk_WD = of_chunk(x_ND[rows].to(dtype), head_WD, V, *terms)
             loss += part
             if d_x_ND is not None and d_head_WD is not None:
-                d_x_ND[at : at + chunk] = d_x_CD
+                d_x_ND[rows] = d_x_CD
                 d_head_WD += d_head_of_chunk_WD
             del d_x_CD, d_head_of_chunk_WD  # before those of the next chunk
         ctx.save_for_backward(d_x_ND, None if d_head_WD is None else d_head_WD[:V])

@@ -60,7 +60,6 @@ PROXIMAL_STEPS: Mapping[GroupNorm, Callable[[Tensor, float], Tensor]] = {
 class GroupFamily:
     """Groups of one kind in one layer."""
 
-    part: SizedPart
     weights: tuple[tuple[nn.Parameter, Tensor], ...]
     """Each weight that groups have a part of, with a view of these parts, (G, ...)."""
 
@@ -136,18 +135,18 @@ def families(model: nn.Module, part: SizedPart) -> Iterator[GroupFamily]:
             continue
         if part is SizedPart.BRANCHES:
             weights = [weight for linear in linears(module) for weight in linear.parameters()]
-            yield GroupFamily(part, tuple((weight, weight.detach()[None]) for weight in weights))
+            yield GroupFamily(tuple((weight, weight.detach()[None]) for weight in weights))
         elif isinstance(module, FeedForward):
             if part is SizedPart.NEURONS:
                 into = module.into.parameters()
-                yield GroupFamily(part, tuple((w, neurons(module, w.detach())) for w in into))
+                yield GroupFamily(tuple((w, neurons(module, w.detach())) for w in into))
         elif part is SizedPart.HEADS:
             views = [(weight, view) for weight, parts in heads(module) for view in parts]
-            yield GroupFamily(part, tuple(views))
+            yield GroupFamily(tuple(views))
         elif part is SizedPart.ATTENTION_ROWS:
             for linear in linears(module)[:-1]:
                 rows = [(w, w.detach().view(len(w), -1)) for w in linear.parameters()]
-                yield GroupFamily(part, tuple(rows))
+                yield GroupFamily(tuple(rows))
 
 
 def linears(module: AnyAttention | FeedForward) -> list[nn.Linear]:

@@ -1,8 +1,9 @@
 """Rows of tab-separated text, from a path or as published; standard library only."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -134,6 +135,14 @@ def check_names(further: Iterable[str], *reserved: str) -> None:
         raise ObjectiveError(
             f"a further split must not be called {name!r}, which is another split; rename it"
         )
+
+
+def parts_of(splits: Mapping[str, Iterable[object]], *fields: str) -> Iterator[str]:
+    """Yields the name of each split, then these fields of its rows, for a digest of the data."""
+    for name, rows in splits.items():
+        yield name
+        for row in rows:
+            yield from attrgetter(*fields)(row)
 
 
 def with_dev(

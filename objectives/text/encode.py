@@ -46,7 +46,7 @@ def encode(corpus: Corpus, *, tokenizer: str) -> Encoding:
         vocab_size, to_ids = _chars(corpus.train)
     else:
         vocab_size = bpe_ids(tokenizer)
-        to_ids = partial(_pairs, learned_bpe(corpus.train, vocab_size))
+        to_ids = partial(_pairs, learned_bpe(pieces_of(corpus.train), vocab_size))
     return Encoding(
         train=to_ids(corpus.train), validation=to_ids(corpus.validation), vocab_size=vocab_size
     )
@@ -80,19 +80,22 @@ def _pairs(bpe: Tokenizer, text: bytes) -> Ids:
     return np.concatenate([np.array(piece.ids, dtype) for batch in encoded for piece in batch])
 
 
-def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:
-    """Byte-level pairs of the training split.
+def learned_bpe(
+    pieces: Iterator[str], vocab_size: int, special: Sequence[str] = (), *,
+    source: str = "training split", more: str = "a larger corpus",
+) -> Tokenizer:  # fmt: skip
+    """Byte-level pairs of the pieces, special tokens included; `source` and `more` are the words of
+    the error.
 
     Raises:
-        ObjectiveError: when it supports fewer ids.
+        ObjectiveError: when the pieces support fewer ids.
     """
-    bpe = train_bpe(pieces_of(train), vocab_size)
+    bpe = train_bpe(pieces, vocab_size, special)
     learned = bpe.get_vocab_size()
     if learned != vocab_size:
         raise ObjectiveError(
-            f"{BPE}:N must have no more ids than the training split supports, "
-            f"got {BPE}:{vocab_size} where it supports {learned}; "
-            f"use {BPE}:{learned} or a larger corpus"
+            f"{BPE}:N must have no more ids than the {source} supports, got {BPE}:{vocab_size} "
+            f"where it supports {learned}; use {BPE}:{learned} or {more}"
         )
     return bpe
 
@@ -101,6 +104,7 @@ def train_bpe(pieces: Iterator[str], vocab_size: int, special: Sequence[str] = (
     """Byte-level pairs of the pieces, with at most so many ids, special tokens included."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
@@ -129,9 +133,7 @@ def tokenizer_file(*, corpus: str, tokenizer: str, validation_fraction: float) -
     train = read_corpus(corpus, validation_fraction=validation_fraction).train
     if tokenizer == CHARS:
         return _of_characters(characters(train)).to_str(pretty=True)
-    bpe = learned_bpe(train, bpe_ids(tokenizer))
-    bpe.decoder = decoders.ByteLevel()
-    return bpe.to_str(pretty=True)
+    return learned_bpe(pieces_of(train), bpe_ids(tokenizer)).to_str(pretty=True)
 
 
 def bytes_tokenizer() -> Tokenizer:

@@ -16,7 +16,6 @@ BYTE_IDS = 256
 
 def count_ids(*, corpus: str, tokenizer: str, validation_fraction: float) -> int:
     """Number of ids; reads the corpus only for `chars`, but says at once when it is missing."""
-    check_tokenizer(tokenizer)
     check_corpus(corpus)
     if tokenizer == BYTES:
         return BYTE_IDS
@@ -24,12 +23,6 @@ def count_ids(*, corpus: str, tokenizer: str, validation_fraction: float) -> int
         train = read_corpus(corpus, validation_fraction=validation_fraction).train
         return len(characters(train)) + 1
     return bpe_ids(tokenizer)
-
-
-def check_tokenizer(tokenizer: str) -> None:
-    """Raises `ObjectiveError` for a name that is no tokenizer."""
-    if tokenizer not in (BYTES, CHARS):
-        bpe_ids(tokenizer)
 
 
 def bpe_ids(tokenizer: str) -> int:

@@ -43,6 +43,11 @@ class Split(Group):
     """Bytes of the text that was cut into these tokens."""
     shards: tuple[Shard, ...]
 
+    @property
+    def open_tokens(self) -> int:
+        """Tokens beyond those of its shards: of the shard that is being written."""
+        return self.tokens - sum(shard.tokens for shard in self.shards)
+
 
 class Index(Group):
     """The index of a folder of shards."""
@@ -125,7 +130,7 @@ def read_index(folder: Path) -> Index:
             f"{where}; restore it, or tokenize again"
         ) from error
     for name, split in found.splits.items():
-        if split.tokens != sum(shard.tokens for shard in split.shards):
+        if split.open_tokens:
             raise ObjectiveError(
                 f"{path} must count the tokens of its shards, got {split.tokens} for split {name}, "
                 "which is not their sum; restore it, or tokenize again"

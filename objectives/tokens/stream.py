@@ -75,18 +75,14 @@ class TokenFiles:
         """Path -> bytes that each file has at least."""
         return {segment.path: segment.end for segment in self.segments}
 
-    def check_seen(self) -> None:
-        """Raises `UnseenDataError` if a file is missing on this machine, or shorter than it was."""
-        for path, reason in not_seen(self.ends).items():
-            raise unseen(path, reason)
-
 
 class TokenReader:
     """Reads windows of token ids in files."""
 
     def __init__(self, files: TokenFiles) -> None:
         """Raises `UnseenDataError` if this machine does not see the files whole."""
-        files.check_seen()
+        for path, reason in not_seen(files.ends).items():
+            raise unseen(path, reason)
         self._files = files
         self._ends_S = np.cumsum([segment.tokens for segment in files.segments])
         self._open: OrderedDict[str, int] = OrderedDict()

@@ -98,8 +98,6 @@ class DiskSpace:
         another."""
         unfinished = 0
         for half in self._checkpoints.glob(f"*{UNFINISHED}"):
-            try:
+            with suppress(OSError):  # it has just become a checkpoint
                 unfinished += half.stat().st_size
-            except OSError:  # it has just become a checkpoint
-                continue
         return shutil.disk_usage(self._checkpoints).free + unfinished

@@ -106,7 +106,7 @@ class WorkerFailures:
             if self._starts.add() and not draining_nodes():
                 raise AllWorkersDieError(_cancelled_line(death))
             return None
-        if death.with_node or _leaves(error):
+        if death.with_node or isinstance(_cause(error), MachineLeavesError):
             return None
         if self._kernel_killed(error):
             reason = KILLED
@@ -129,7 +129,7 @@ class WorkerFailures:
     def _may_be_a_neighbours(self, trial: str, error: BaseException) -> bool:
         """True if the GPU that this trial shares has failed, which may be due to another."""
         shares = 0 < self._needs.get("GPU", 0) < 1 and trial not in self.alone
-        if not (shares and isinstance(getattr(error, "cause", None), GpuFaultError)):
+        if not (shares and isinstance(_cause(error), GpuFaultError)):
             return False
         if trial in self._under_a_fault:
             self.alone.add(trial)
@@ -218,11 +218,6 @@ class CancelledStarts:
 def _cause(error: BaseException) -> object:
     """Returns what the worker raised; None if it has died."""
     return getattr(error, "cause", None)
-
-
-def _leaves(error: BaseException) -> bool:
-    """Returns True if a worker has ended because its machine will be taken away."""
-    return isinstance(_cause(error), MachineLeavesError)
 
 
 def _line(error: BaseException, deaths: int) -> str:

@@ -3,13 +3,13 @@ a machine with a GPU and no network."""
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.gpu.__main__ import STAGES
+from tests.support.command_line import run
 
 ROOT = Path(__file__).parents[2]
 HIDES = '''
@@ -57,26 +57,9 @@ def findings(folder: Path) -> dict[str, list[dict[str, str]]]:
     """Case -> its findings, where all pass in a process with few packages."""
     (folder / "sitecustomize.py").write_text(HIDES)
     out = folder / "gpu.json"
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.gpu",
-        "--device",
-        "cpu",
-        "--tiny",
-        "--minutes",
-        "60",
-    ]
-    command += ["--out", str(out)]
-    path = os.pathsep.join((str(folder), str(ROOT)))
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = f"--device cpu --tiny --minutes 60 --out {out}".split()
+    there = os.environ | {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
+    done = run(sys.executable, "-m", "benchmarks.gpu", *options, cwd=ROOT, env=there)
     assert done.returncode == 0, done.stdout + done.stderr
     ((_, values),) = json.loads(out.read_text())["setups"].items()
     cases: dict[str, list[dict[str, str]]] = values["cases"]

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import sysconfig
 import tomllib
@@ -19,6 +18,7 @@ from benchmarks.gpu.kit import __main__ as kit
 from benchmarks.gpu.kit import rehearsal
 from benchmarks.gpu.kit.packages import CARRIED, THERE, pins
 from benchmarks.gpu.kit.unpack import LIST, KitError, unpack
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 HERE = "{}.{}".format(*sys.version_info)
@@ -190,12 +190,9 @@ def test_a_search_runs_with_the_kit_and_imports_each_of_its_packages(tmp_path: P
     known = f"HIDDEN, CARRIED, NOTES = {hidden - bundled!r}, {carried!r}, {str(notes)!r}\n"
     (tmp_path / "sitecustomize.py").write_text(known + RECORDS)
 
-    command = [sys.executable, "-m", "fathom", "run", "configs/tiny.yaml", "--runs", str(tmp_path)]
+    command = (sys.executable, "-m", "fathom", "run", "configs/tiny.yaml", "--runs", tmp_path)
     path = os.pathsep.join((str(tmp_path), str(ROOT)))
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    done = run(*command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "tiny" / "best.yaml").exists()
     assert (tmp_path / "mlflow.db").exists()

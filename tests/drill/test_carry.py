@@ -12,6 +12,7 @@ import yaml
 from fathom.search.study.hardware.gpus import CARRY
 from tests.drill.cluster import _environment, _ray_program, adapted
 from tests.drill.hosts import FOLDER, Host, missing, three_hosts
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 STUDY = """
@@ -29,10 +30,8 @@ pytestmark = [pytest.mark.drill, pytest.mark.timeout(900)]
 
 def ray(checkout: Path, *words: str) -> None:
     """Runs `ray` in the checkout, as on a laptop."""
-    done = subprocess.run(
-        [_ray_program(), *words], cwd=checkout, env=_environment(), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    aside = {"env": _environment(), "stdin": subprocess.DEVNULL}
+    done = run(_ray_program(), *words, cwd=checkout, **aside)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,6 +1,5 @@
 """Chromium without a screen, driven over a pipe by its debugging protocol: no package needed."""
 
-import base64
 import fcntl
 import json
 import os
@@ -93,10 +92,6 @@ class Browser:
                 "Input.dispatchKeyEvent", type=kind, key=key, code=key,
                 windowsVirtualKeyCode=codes[key],
             )  # fmt: skip
-
-    def screenshot(self, path: Path) -> None:
-        """The page as a PNG image."""
-        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1

@@ -17,7 +17,6 @@ from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Sampler
 
 MACHINE = Machine(slots=2, speed=Speed(1e10), description="two slots")
 
@@ -45,10 +44,6 @@ def study(**changes: object) -> StudyConfig:
 
 def scheduler(config: StudyConfig, path: Path) -> Scheduler:
     return new_scheduler(config, path)
-
-
-TPE_STUDY = study(sampler=Sampler.TPE)
-"""The study with Optuna's own sampler."""
 
 
 def optuna_trials(search: Scheduler, params: int) -> list[FrozenTrial]:

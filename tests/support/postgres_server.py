@@ -27,9 +27,9 @@ class Server:
     """Who runs it: the server refuses to be root's."""
     port: int
 
-    def address(self, database: str = "postgres") -> str:
+    def address(self) -> str:
         """Address of the server, without the password."""
-        return f"postgresql://fathom@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://fathom@127.0.0.1:{self.port}/postgres"
 
     def create(self) -> None:
         """Make the server's files."""
@@ -48,11 +48,6 @@ class Server:
     def stop(self) -> None:
         """Stop the server like a crash; committed data survive."""
         self._run("pg_ctl", "stop", *self._data(), "--mode=immediate")
-
-    def create_database(self, name: str) -> None:
-        psycopg = driver()
-        with psycopg.connect(self.address(), password=PASSWORD, autocommit=True) as connection:
-            connection.execute(f'create database "{name}"'.encode())
 
     def _data(self) -> tuple[str, str]:
         return ("--pgdata", str(self.folder / "data"))

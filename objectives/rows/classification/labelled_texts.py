@@ -81,14 +81,6 @@ def rows_of(texts: Iterable[Text]) -> list[tuple[str, str]]:
     return [(text.text, text.label) for text in texts]
 
 
-def parts_of(splits: TextSplits) -> Iterator[str]:
-    """Yields the name of each split, then its texts and labels, for a digest of the data."""
-    for name, texts in splits.items():
-        yield name
-        for text in texts:
-            yield from (text.text, text.label)
-
-
 def classes_of(splits: TextSplits) -> tuple[str, ...]:
     """Labels of the training texts, sorted."""
     return tuple(sorted({text.label for text in splits["train"]}))

@@ -24,11 +24,11 @@ from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.files import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows
+from fathom.objectives.rows import tsv
 from fathom.objectives.rows.classification.keys import ClassificationConfig
 from fathom.objectives.rows.classification.labelled_texts import (
     Text,
     TextVocabulary,
-    parts_of,
     rows_of,
 )
 from fathom.objectives.rows.held_out import warn_of_shared
@@ -102,7 +102,7 @@ class Classification:
             pooling=keys.pooling,
             context=context,
             eval_examples=keys.eval_examples,
-            data_digest=digest_of(parts_of(texts)),
+            data_digest=digest_of(tsv.parts_of(texts, "text", "label")),
         )
 
     @property

@@ -23,10 +23,10 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows, training_windows
-from fathom.objectives.rows import word_ids
+from fathom.objectives.rows import tsv, word_ids
 from fathom.objectives.rows.held_out import warn_of_shared
 from fathom.objectives.rows.transduction.keys import TransductionConfig
-from fathom.objectives.rows.transduction.pairs import ALL, Pair, parts_of, rows_of
+from fathom.objectives.rows.transduction.pairs import ALL, Pair, rows_of
 from fathom.objectives.text.encode import Ids, id_type
 from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import answers, masked_loss, processes_of
@@ -143,7 +143,7 @@ class Transduction:
             context=keys.context,
             eval_examples=keys.eval_examples,
             pretraining=pretraining,
-            data_digest=digest_of((*parts_of(pairs), text)),
+            data_digest=digest_of((*tsv.parts_of(pairs, "source", "target", "category"), text)),
         )
 
     @property

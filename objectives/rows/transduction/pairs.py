@@ -137,14 +137,6 @@ def _category(line: tsv.TsvLine, rest: list[str]) -> str:
     return category
 
 
-def parts_of(splits: Mapping[str, list[Pair]]) -> Iterator[str]:
-    """Every text of the rows with the name of its split, for a digest of the data."""
-    for name, pairs in splits.items():
-        yield name
-        for pair in pairs:
-            yield from (pair.source, pair.target, pair.category)
-
-
 def words_of(pairs: list[Pair]) -> set[str]:
     """The distinct words of sources and targets."""
     return {word for pair in pairs for word in (*pair.source.split(), *pair.target.split())}

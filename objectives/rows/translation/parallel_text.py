@@ -30,10 +30,8 @@ class ParallelText:
 
     def parts(self) -> Iterator[str]:
         """Yields the name of each split, then its sources and targets, for a digest of the data."""
-        for name in ("train", "dev", "test"):
-            yield name
-            for pair in getattr(self, name):
-                yield from (pair.source, pair.target)
+        splits = {"train": self.train, "dev": self.dev, "test": self.test}
+        return tsv.parts_of(splits, "source", "target")
 
 
 def read_parallel_text(

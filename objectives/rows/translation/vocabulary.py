@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.translation.pair_files import SentencePair
@@ -83,5 +83,4 @@ def _learned(texts: Sequence[str], tokenizer: str, side: str) -> SentenceTokens:
             f"support, got {size} where they support {tokens.size}; use {BPE}:{tokens.size} or "
             "more pairs"
         )
-    tokens.tokenizer.decoder = decoders.ByteLevel()
     return tokens

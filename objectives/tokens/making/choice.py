@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenizers import AddedToken, Tokenizer, decoders
+from tokenizers import AddedToken, Tokenizer
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.text.encode import bytes_tokenizer, train_bpe
+from fathom.objectives.text.encode import bytes_tokenizer, learned_bpe
 from fathom.objectives.text.tokenizer import BPE, BYTES, bpe_ids
 from fathom.objectives.tokens.making.cut import split_of, texts_of
 from fathom.objectives.tokens.making.sources import SourceFile, read_blocks
@@ -62,7 +62,8 @@ def choose(
         tokenizer = bytes_tokenizer()
         tokenizer.add_special_tokens([AddedToken(end or END, special=True)])
     elif name.partition(":")[0] == BPE:
-        tokenizer = _learned(bpe_ids(name), files, field, end or END, validation)
+        sample, size = _sample(files, field, validation), bpe_ids(name)
+        tokenizer = learned_bpe(sample, size, (end or END,), source="text", more="more text")
     else:
         tokenizer = read_tokenizer(Path(name).expanduser())
     return chosen_of(tokenizer, end)
@@ -78,20 +79,6 @@ def chosen_of(tokenizer: Tokenizer, end: str | None) -> Chosen:
             f"{end or 'such as ' + ', '.join(END_TOKENS[:3])}, got none; name it with --end"
         )
     return Chosen(tokenizer.to_str(), id_count(tokenizer), found[0])
-
-
-def _learned(
-    ids: int, files: Sequence[SourceFile], field: str, end: str, validation: float
-) -> Tokenizer:
-    tokenizer = train_bpe(_sample(files, field, validation), ids, (end,))
-    learned = tokenizer.get_vocab_size()
-    if learned != ids:
-        raise ObjectiveError(
-            f"{BPE}:N must have no more ids than the text supports, got {BPE}:{ids} where it "
-            f"supports {learned}; use {BPE}:{learned} or more text"
-        )
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
 
 
 def _sample(files: Sequence[SourceFile], field: str, validation: float) -> Iterator[str]:

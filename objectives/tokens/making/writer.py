@@ -20,19 +20,7 @@ PROGRESS = "progress.json"
 SHARD_TOKENS = 100_000_000
 
 
-class SplitProgress(Group):
-    """The tokens, documents and shards of a split that are written."""
-
-    tokens: int = 0
-    documents: int = 0
-    bytes: int = 0
-    shards: tuple[Shard, ...] = ()
-    """Shards that are whole."""
-
-    @property
-    def open_tokens(self) -> int:
-        """Tokens of the shard that is being written."""
-        return self.tokens - sum(shard.tokens for shard in self.shards)
+NOTHING = Split(tokens=0, documents=0, bytes=0, shards=())
 
 
 class WritingProgress(Group):
@@ -44,7 +32,8 @@ class WritingProgress(Group):
     """Blocks of the source whose tokens are written."""
     last: str = ""
     """Split of the last piece of text."""
-    splits: Mapping[str, SplitProgress] = Field(default_factory=dict)
+    splits: Mapping[str, Split] = Field(default_factory=dict)
+    """What is written of each split; its shards are the whole ones."""
 
 
 class ShardWriter:
@@ -68,7 +57,7 @@ class ShardWriter:
         before."""
         splits = dict(self.progress.splits)
         for name, added in block.splits.items():
-            before = splits.get(name, SplitProgress())
+            before = splits.get(name, NOTHING)
             follows = continues and block.first == name == self.progress.last
             ids = added.ids
             if before.tokens and not follows:
@@ -95,21 +84,16 @@ class ShardWriter:
         """Closes the last shards and writes the index; returns it. The folder is then complete."""
         splits = {
             name: self._closed(name, split) if split.open_tokens else split
-            for name, split in self.progress.splits.items()
+            for name in SPLITS
+            if (split := self.progress.splits.get(name, NOTHING)).tokens
         }
-        index = Index.model_validate(
-            {
-                "format": "fathom-tokens-1",
-                "made_of": self.progress.made_of,
-                "dtype": self._dtype.name,
-                "vocabulary": vocabulary,
-                "end": end,
-                "splits": {
-                    name: Split(**dict(splits[name]))
-                    for name in SPLITS
-                    if name in splits and splits[name].tokens
-                },
-            }
+        index = Index(
+            format="fathom-tokens-1",
+            made_of=self.progress.made_of,
+            dtype=self._dtype.name,
+            vocabulary=vocabulary,
+            end=end,
+            splits=splits,
         )
         write_index(self._folder, index)
         (self._folder / PROGRESS).unlink(missing_ok=True)
@@ -120,7 +104,7 @@ class ShardWriter:
         for file in self._open.values():
             file.close()
 
-    def _written(self, name: str, split: SplitProgress, ids: Any) -> SplitProgress:
+    def _written(self, name: str, split: Split, ids: Any) -> Split:
         while len(ids):
             room = SHARD_TOKENS - split.open_tokens
             self._file(name, split).write(ids[:room].tobytes())
@@ -130,13 +114,13 @@ class ShardWriter:
             ids = ids[room:]
         return split
 
-    def _file(self, name: str, split: SplitProgress) -> BinaryIO:
+    def _file(self, name: str, split: Split) -> BinaryIO:
         if name not in self._open:
             path = self._folder / _name(name, len(split.shards))
             self._open[name] = path.open("ab" if split.open_tokens else "wb")
         return self._open[name]
 
-    def _closed(self, name: str, split: SplitProgress) -> SplitProgress:
+    def _closed(self, name: str, split: Split) -> Split:
         """The split once the shard that is being written is whole."""
         file = self._folder / _name(name, len(split.shards))
         if opened := self._open.pop(name, None):
@@ -146,7 +130,7 @@ class ShardWriter:
         shard = Shard(file=file.name, tokens=split.open_tokens, sha256=_sha256(file))
         return split.model_copy(update={"shards": (*split.shards, shard)})
 
-    def _cut_back(self, name: str, split: SplitProgress) -> None:
+    def _cut_back(self, name: str, split: Split) -> None:
         """Removes what was written after the last note."""
         file, length = self._folder / _name(name, len(split.shards)), split.open_tokens
         length *= self._dtype.itemsize

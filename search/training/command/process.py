@@ -44,14 +44,7 @@ class CommandProcess:
         """Exit status once it has ended, negative where a signal ended it; None if unknown."""
         self._status, status = os.pipe()
         asked, self._asker = os.pipe()
-        guard: list[str | Path] = [
-            sys.executable,
-            "-I",
-            "-S",
-            GUARD,
-            str(status),
-            str(grace_seconds),
-        ]
+        guard = [sys.executable, "-I", "-S", str(GUARD), str(status), str(grace_seconds)]
         try:
             with log.open("ab") as output:
                 _wait_for_lock(output, grace_seconds + LONGER_SECONDS)

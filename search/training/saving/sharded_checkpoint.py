@@ -23,6 +23,7 @@ from fathom.objectives.durable import sync_folder
 from fathom.search.run_folder import PARTS, forget_parts
 from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.saving import checkpoint
+from fathom.search.training.saving.state_copy import mapped
 
 FOLDER, PART = "folder of parts", "in parts"
 """Key of the name of the folder in a state, and the value that replaces each tensor in parts."""
@@ -61,7 +62,7 @@ class ShardedSaver(checkpoint.BackgroundSaver):
             parts[name] = leaf
             return PART
 
-        rest = self._copy.take(_mapped(state, take) | {FOLDER: name})
+        rest = self._copy.take(mapped(state, take) | {FOLDER: name})
         kept = parts if self._beside is None else self._copy_of_parts(parts)
         self._written = self._writer.submit(self._put, kept, rest, folder)
         if self._beside is None:
@@ -127,30 +128,21 @@ def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
     if FOLDER not in state:
         return state
     there, wanted = dict[str, Any](), dict[str, Any]()
-    _mapped(like(), there.setdefault)
+    mapped(like(), there.setdefault)
 
     def want(name: str, leaf: Any) -> None:
         if isinstance(leaf, str) and leaf == PART:
             wanted[name] = there[name]
 
-    _mapped(state, want)
+    mapped(state, want)
     # Another user may have written the metadata, which PyTorch's own reader would unpickle.
     reader: Any = importlib.import_module("fathom.search.training.saving.parts_reader")
     folder = path.with_name(state[FOLDER])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is .* in a single process")
         _with_own_error(partial(_library().load, wanted, storage_reader=reader.PartsReader(folder)))
-    whole: State = _mapped(state, wanted.get)
+    whole: State = mapped(state, wanted.get)
     return whole
-
-
-def _mapped(state: Any, change: Callable[[str, Any], Any], name: str = "") -> Any:
-    """The same state with each leaf as `change` returns it, given its name and itself."""
-    if isinstance(state, dict):
-        return {key: _mapped(part, change, f"{name}/{key}") for key, part in state.items()}
-    if isinstance(state, list):
-        return [_mapped(part, change, f"{name}/{at}") for at, part in enumerate(state)]
-    return change(name, state)
 
 
 def _library() -> Any:

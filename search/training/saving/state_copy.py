@@ -1,6 +1,7 @@
 """A copy of a training's state in the memory of the machine, in buffers that are kept for the next
 copy. Torch only."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,7 +23,14 @@ class StateCopy:
         """Begins to copy a state, which may change afterwards; returns the copy, which is whole
         once `wait` returns and is overwritten by the next."""
         used: dict[str, Tensor] = {}
-        copy = self._copy(state, "", used)
+
+        def copied(name: str, leaf: Any) -> Any:
+            if not isinstance(leaf, Tensor):
+                return leaf
+            used[name] = self._buffer(leaf, name).copy_(leaf.detach(), non_blocking=True)
+            return used[name]
+
+        copy = mapped(state, copied)
         self._buffers = used
         self._copied = None
         if any(buffer.is_pinned() for buffer in used.values()):
@@ -35,19 +43,18 @@ class StateCopy:
         if self._copied is not None:
             self._copied.synchronize()
 
-    def _copy(self, state: Any, name: str, used: dict[str, Tensor]) -> Any:
-        if isinstance(state, Tensor):
-            used[name] = self._buffer(state, name).copy_(state.detach(), non_blocking=True)
-            return used[name]
-        if isinstance(state, dict):
-            return {key: self._copy(part, f"{name}/{key}", used) for key, part in state.items()}
-        if isinstance(state, list):
-            return [self._copy(part, f"{name}/{at}", used) for at, part in enumerate(state)]
-        return state
-
     def _buffer(self, tensor: Tensor, name: str) -> Tensor:
         """The buffer of this name if it has the size of a tensor, else a new one."""
         kept = self._buffers.get(name)
         if kept is not None and (kept.shape, kept.dtype) == (tensor.shape, tensor.dtype):
             return kept
         return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+
+
+def mapped(state: Any, change: Callable[[str, Any], Any], name: str = "") -> Any:
+    """The same state with each leaf as `change` returns it, given its name and itself."""
+    if isinstance(state, dict):
+        return {key: mapped(part, change, f"{name}/{key}") for key, part in state.items()}
+    if isinstance(state, list):
+        return [mapped(part, change, f"{name}/{at}") for at, part in enumerate(state)]
+    return change(name, state)

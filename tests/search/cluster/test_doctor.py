@@ -36,6 +36,7 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import load, parse
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.planning.plan import plan_study, search_disk
+from tests.support.command_line import Done, run
 from tests.support.contract import valid
 from tests.support.places import ROOT
 from tests.support.ports import free_port
@@ -47,20 +48,12 @@ NO_PROBE = ClusterProbe("", "", "", trouble="none is asked")
 QUESTION = NodeQuestion(probe=NO_PROBE, salt="", asks_torch=False)
 
 
-def doctor(
-    *arguments: str | Path, cwd: Path, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "search", "doctor", *map(str, arguments)],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def doctor(*arguments: str | Path, cwd: Path, **environment: str) -> Done:
+    there = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+    return run(sys.executable, "-m", "search", "doctor", *arguments, cwd=cwd, env=there)
 
 
-def levels(done: subprocess.CompletedProcess[str]) -> dict[str, set[str]]:
+def levels(done: Done) -> dict[str, set[str]]:
     """Subject -> levels of its findings."""
     found: dict[str, set[str]] = {}
     for entry in valid(json.loads(done.stdout))["findings"]:
@@ -400,14 +393,8 @@ def ray_cluster() -> Iterator[dict[str, str]]:
     with ray_folder() as folder:
         environment = os.environ | access | {"RAY_TMPDIR": folder, "PYTHONPATH": str(ROOT)}
         for arguments in (head, [f"--address={address}"]):
-            done = subprocess.run(
-                [RAY, "start", "--num-cpus=1", "--disable-usage-stats", *arguments],
-                env=environment,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            start = (RAY, "start", "--num-cpus=1", "--disable-usage-stats", *arguments)
+            done = run(*start, env=environment, cwd=folder)
             assert done.returncode == 0, done.stdout + done.stderr
         yield access | {"RAY_ADDRESS": address, "RAY_TMPDIR": folder}
 

@@ -3,7 +3,6 @@
 import itertools
 import math
 import random
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from fathom.models.parametrization import Scheme
 from fathom.objectives.contract import Batch, Model
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training, TrainPlan
+from tests.support.command_line import run
 from tests.support.toy import CPU, Successor
 from tests.support.training import (
     PARAMETRIZATION,
@@ -262,9 +262,7 @@ def test_a_gpu_learns_the_same_task() -> None:
 
 def test_the_loop_needs_neither_ray_nor_mlflow_nor_optuna() -> None:
     code = "import sys, fathom.search.training.loop; print(*{m.split('.')[0] for m in sys.modules})"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    result = run(sys.executable, "-c", code)
     loaded = set(result.stdout.split())
     assert "torch" in loaded
     assert not loaded & {"ray", "mlflow", "optuna", "pydantic", "yaml", "scipy", "matplotlib"}
@@ -285,8 +283,6 @@ torch.save(one.state_dict(), {str(tmp_path / "state.pt")!r})
 other.load_state_dict(torch.load({str(tmp_path / "state.pt")!r}, weights_only=True))
 print(*sys.modules)
 """
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    result = run(sys.executable, "-c", code)
     assert "torch.optim.adamw" in result.stdout.split()
     assert "torch._dynamo" not in result.stdout.split()

@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from fathom.search.cluster.session.folder import RAY, base_folder, private_folder
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 MAKES = "from fathom.search.cluster.session.folder import private_folder; print(private_folder())"
@@ -27,14 +27,8 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def in_process(code: str) -> Path:
     """The folder that a process has printed, which has ended."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    there = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = run(sys.executable, "-c", code, env=there, timeout=300)
     return Path(done.stdout.strip())
 
 

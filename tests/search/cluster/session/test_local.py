@@ -18,6 +18,7 @@ import pytest
 
 from fathom.search.cluster.session import local
 from fathom.search.cluster.session.local import start_here
+from tests.support.command_line import run
 from tests.support.places import ROOT
 
 AGAIN = "fathom run study.yaml"
@@ -171,9 +172,7 @@ started[0].kill()
 time.sleep(600)
 """
     why = ", as the kernel kills for lack of memory: raise it" if kills else ""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300
-    )
+    done = run(sys.executable, "-c", code, timeout=300)
     assert done.returncode == 1
     assert done.stderr == (
         f"fathom: Ray could not start (its sleep got SIGKILL{why}); nothing is lost. "

@@ -1,9 +1,6 @@
 """Ray started on this machine, where it can't be: `search/cluster/session/ray_session.py`."""
 
 import errno
-import os
-import subprocess
-import sys
 from collections import namedtuple
 from pathlib import Path
 
@@ -12,7 +9,7 @@ import pytest
 from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.cluster.session.ray_session import start_ray
 from fathom.search.study.keys.groups import ResourcesConfig
-from tests.support.places import ROOT
+from tests.support.command_line import fathom
 
 RESOURCES = ResourcesConfig(gpus_per_trial=0)
 
@@ -58,19 +55,8 @@ def test_a_full_disk_is_found_before_ray_waits_for_its_processes(
 def test_the_user_gets_one_line_and_status_1(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(TWO_BUDGETS)
     (tmp_path / "file").touch()
-    settings = {
-        "PYTHONPATH": str(ROOT),
-        "RAY_ADDRESS": "local",
-        "RAY_TMPDIR": str(tmp_path / "file"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "search", "run", "study.yaml"],
-        cwd=tmp_path,
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    places = {"RAY_ADDRESS": "local", "RAY_TMPDIR": str(tmp_path / "file")}
+    done = fathom("run", "study.yaml", cwd=tmp_path, **places)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("fathom: Ray can't start")

@@ -1,7 +1,6 @@
 """A user's modules reach the workers of a cluster, where the working folder is not."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from fathom.search.cluster.session import ray_session
+from tests.support.command_line import run
 from tests.support.places import ROOT
 from tests.support.ray_folder import own_ray_folder
 
@@ -59,15 +59,8 @@ def test_modules_of_the_working_folder_reach_workers_and_do_not_clash_with_ours(
     (folder / "unused.py").write_text("1 / 0\n")
 
     with own_ray_folder():
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT, str(folder)],
-            cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=280,
-        )
+        there = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = run(sys.executable, "-c", SCRIPT, folder, cwd=folder, env=there, timeout=280)
 
     assert done.stdout.endswith("all seen\n"), done.stderr[-2000:]
 

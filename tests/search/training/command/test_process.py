@@ -37,6 +37,23 @@ def started(script: str, *, grace: float = 20.0, folder: str = ".") -> CommandPr
     return CommandProcess(command, os.environ, folder, Path("log"), grace_seconds=grace)
 
 
+def up(on_sigterm: str, *, grace: float = 20.0) -> CommandProcess:
+    """A command that has said it is up and takes SIGTERM so; it runs until a signal ends it."""
+    process = started(
+        f"import signal, sys, time\nsignal.signal(signal.SIGTERM, {on_sigterm})\n"
+        f"print('up')\n{UNTIL_A_SIGNAL}",
+        grace=grace,
+    )
+    assert next(line for line in process.lines(0.2) if line) == b"up\n"
+    return process
+
+
+def abandon(process: CommandProcess) -> None:
+    """Leaves the command as the death of its asker would."""
+    os.close(process._asker)
+    process._asker = -1
+
+
 def text_of(process: CommandProcess) -> list[str]:
     lines = [line.decode().strip() for line in process.lines(0.2) if line]
     process.stop()
@@ -81,25 +98,14 @@ def test_stop_lets_a_command_save_also_where_its_worker_blocks_sigterm(
     where: Callable[[], AbstractContextManager[None]],
 ) -> None:
     with where():  # the processes of Ray on this machine are started so, and inherit it
-        process = started(
-            "import signal, sys, time\n"
-            "signal.signal(signal.SIGTERM, lambda *_: (print('saved'), sys.exit(0)))\n"
-            f"print('up')\n{UNTIL_A_SIGNAL}",
-            grace=60.0,
-        )
-    assert next(line for line in process.lines(0.2) if line) == b"up\n"
+        process = up("lambda *_: (print('saved'), sys.exit(0))", grace=60.0)
     process.stop()
     assert Path("log").read_text(encoding="utf-8") == "up\nsaved\n"
     assert process.exit_status == 0
 
 
 def test_a_command_that_does_not_end_is_killed_after_its_grace() -> None:
-    process = started(
-        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "print('up'); time.sleep(60)",
-        grace=0.5,
-    )
-    assert next(line for line in process.lines(0.2) if line) == b"up\n"
+    process = up("signal.SIG_IGN", grace=0.5)
     process.stop()
     assert process.exit_status == -signal.SIGKILL
 
@@ -135,28 +141,15 @@ def test_a_command_ends_when_the_process_that_started_it_is_killed() -> None:
 
 
 def test_a_command_that_does_not_listen_is_gone_soon_after_its_asker_was_killed() -> None:
-    process = started(
-        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "print('up'); time.sleep(600)",
-        grace=600,
-    )
-    assert next(line for line in process.lines(0.2) if line) == b"up\n"
-    os.close(process._asker)  # as its death would
-    process._asker = -1
+    process = up("signal.SIG_IGN", grace=600)
+    abandon(process)
     process.stop()
     assert process.exit_status == -signal.SIGKILL
 
 
 def test_the_next_command_waits_for_one_that_still_saves() -> None:
-    save = "time.sleep(1); print('saved'); sys.exit(0)"
-    first = started(
-        "import signal, sys, time\n"
-        f"def save(*_): {save}\n"
-        f"signal.signal(signal.SIGTERM, save)\nprint('up')\n{UNTIL_A_SIGNAL}"
-    )
-    assert next(line for line in first.lines(0.2) if line) == b"up\n"
-    os.close(first._asker)  # as its death would
-    first._asker = -1
+    first = up("lambda *_: (time.sleep(1), print('saved'), sys.exit(0))")
+    abandon(first)
     second = started("print('second')")
     assert text_of(second) == ["second"]
     assert Path("log").read_text(encoding="utf-8") == "up\nsaved\nsecond\n"
