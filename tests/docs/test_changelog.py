@@ -8,7 +8,7 @@ import yaml
 from tests.support.places import ROOT
 
 
-def test_its_newest_release_is_the_version_and_date_that_the_project_and_its_citation_have() -> None:
+def test_its_newest_release_has_the_version_and_date_of_the_citation() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     version, date = re.findall(r"(?m)^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", text)[0]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
