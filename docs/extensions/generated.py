@@ -15,10 +15,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
+from typer.main import get_command
 
 from docs.extensions.keys import all_keys
+from fathom.search.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PART = re.compile(
@@ -62,14 +65,22 @@ def _generated(part: re.Match[str]) -> str:
 
 
 def all_commands() -> str:
-    """Every command with its help, by typer's own writer of such pages."""
+    """Every command that is not hidden, with its help, by typer's own writer of such pages."""
     options = ("fathom.search.cli", "utils", "docs", "--name", "fathom")
     asked = [sys.executable, "-m", "typer", *options]
     answer = subprocess.run(asked, capture_output=True, text=True, check=True)
     # The page has its own title, and the list of commands stands at its side.
     text = answer.stdout[answer.stdout.index("\n## ") :].strip()
     text = text.replace("```console\n$ ", "```text\n").replace("**Usage**:\n\n", "")
-    return re.sub(r"\* `--help`: .*\n", "", text)
+    text = re.sub(r"\* `--help`: .*\n", "", text).replace("&#x27;", "'")
+    command: Any = get_command(app)
+    hidden = [name for name, each in command.commands.items() if each.hidden]
+    sections = re.split(r"(?m)^(?=## )", text)
+    return "".join(
+        section
+        for section in sections
+        if not any(f"`fathom {name}`\n" in section for name in hidden)
+    ).strip()
 
 
 def main() -> None:
