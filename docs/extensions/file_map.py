@@ -2,7 +2,7 @@
 
     python -m docs.extensions.file_map
 
-writes it anew.
+writes it again.
 """
 
 import ast

@@ -17,7 +17,7 @@ FIRST, *_ = [
     for block in blocks_of(ROOT / "README.md")
     if block.language == "sh" and not block.note
 ]
-COMMANDS = [line.split("#")[0].strip() for line in FIRST.splitlines()]
+COMMANDS = [line for line in FIRST.splitlines() if not line.startswith("#")]
 
 
 def test_the_drawings_of_the_docs_read_on_dark_pages() -> None:

@@ -13,7 +13,6 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
-    ROOT / "benchmarks" / "HISTORY.md",
     ROOT / "benchmarks" / "RESULTS.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 )
