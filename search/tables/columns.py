@@ -154,8 +154,9 @@ def choose_columns(
     passed_over: dict[str, Sequence[str]] = {}
     for ours in (name for name in NAMES if name not in taken):
         found = [match for tier in NAMES[ours] if (match := _matches(plain, ours, tier))]
-        if ours == "loss" and (others := [name for name in plain if _is_in_unit(plain[name])]):
-            found = found or [others]
+        in_unit = [name for name in plain if ours == "loss" and _is_in_unit(plain[name])]
+        if not found and len(in_unit) == 1:
+            found = [in_unit]
         if not found:
             continue
         same = found[0] if ours not in found[0] else [ours]

@@ -16,14 +16,15 @@ from fathom.search.tables.runs import TableError
 from tests.support.tables import DEPTHS, planted_loss
 
 ASKED = TableQuestion()
-NATS = [
+Row = dict[str, float]
+NATS: list[Row] = [
     {"depth": depth, "params": 1e7, "loss": planted_loss(depth), "seed": seed}
     for depth in DEPTHS
     for seed in range(3)
 ]
 
 
-def renamed(name: str, factor: float, zero: float = 0.0) -> list[dict[str, object]]:
+def renamed(name: str, factor: float, zero: float = 0.0) -> list[Row]:
     """The planted losses in another unit, under another name."""
     return [
         {**{k: v for k, v in row.items() if k != "loss"}, name: zero + factor * row["loss"]}
@@ -32,9 +33,9 @@ def renamed(name: str, factor: float, zero: float = 0.0) -> list[dict[str, objec
 
 
 def answered(
-    rows: list[dict[str, object]], question: TableQuestion = ASKED, **told: str
+    rows: list[Row], question: TableQuestion = ASKED, **told: str
 ) -> tuple[Analysis, Optimum]:
-    analysis = analyse_table(rows_of("t", rows), told, question)
+    analysis = analyse_table(rows_of("t", [*map(dict, rows)]), told, question)
     return analysis, analysis.optima[0]
 
 
@@ -83,7 +84,7 @@ def test_a_quantity_to_maximise_is_answered_by_what_its_noise_allows(scale: floa
 
     assert found.optimal_depth == nats.optimal_depth
     assert found.kind in (Kind.IDENTIFIED, Kind.PLATEAU)
-    best = max(float(str(row["val_acc"])) for row in rows)
+    best = max(row["val_acc"] for row in rows)
     assert found.loss is not None
     assert found.unit.value(found.loss) == pytest.approx(best, abs=0.05 * scale)
     assert any("val_acc is maximised" in note for note in analysis.notes)
