@@ -7,7 +7,7 @@ ratio to the smallest, which goes with the width of a model as a depth does with
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import hypot, sqrt
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from fathom.search.analysis.optimum import DepthCost, Optimum, find_optimum
 from fathom.search.analysis.verdict import Advice, Kind, TooFewDepths, Verdict
 from fathom.search.formatting import printable
 from fathom.search.records import TrialRecord
+from fathom.search.tables.choosing import EndedRun, measured_noise
 from fathom.search.tables.columns import as_argument
 from fathom.search.tables.counted import unknown_settings
 from fathom.search.tables.grouping import held_levels
@@ -168,23 +169,26 @@ def _answer(
     for run, place in zip(runs, places, strict=True):
         depths[place].add(run.depth)
     apart = max(map(len, depths.values())) > 1
-    at_best_depth = _without(runs, sizes, [run.depth for run in runs]) if apart else runs
-    by_size, _ = _optimum(held, at_best_depth, places, least)
+    at_best_depth = _without(runs, sizes, [run.depth for run in runs]) if apart else (runs, 0.0)
+    by_size, _ = _optimum(held, *at_best_depth, places, least)
     size = _best_size(held, spend, by_size, lambda place: _digits(least * (place / start) ** 2))
     best = replace(size, sizes=(least, max(sizes)))
     if not apart:
         return HeldAnswer(size=best, depth=None, records=())
     depths_of = [run.depth for run in runs]
     at_best_size = _without(runs, depths_of, sizes)
-    found, records = _optimum(held, at_best_size, depths_of, best.size or least)
+    found, records = _optimum(held, *at_best_size, depths_of, best.size or least)
     tokens = round(at) if held.coin is Coin.TOKENS else found.tokens
     found = replace(found, shared_spend=spend, tokens=tokens)
     return HeldAnswer(size=best, depth=found, records=records)
 
 
-def _without(runs: Sequence[Run], kept: Sequence[int], other: Sequence[int]) -> list[Run]:
+def _without(
+    runs: Sequence[Run], kept: Sequence[int], other: Sequence[int]
+) -> tuple[Sequence[Run], float]:
     """The runs at the losses that they would have at the best value of `other` for what is `kept`:
-    a size may have been trained at unsuitable depths alone.
+    a size may have been trained at unsuitable depths alone. With the standard deviation by which
+    these losses miss the parabola, nats, beyond the noise.
 
     By a parabola in the logarithms of both, to which good losses count most; the runs as they are
     where they are too few for one, or where it has no lowest point.
@@ -193,15 +197,19 @@ def _without(runs: Sequence[Run], kept: Sequence[int], other: Sequence[int]) -> 
     losses = np.array([float(run.losses[-1]) for run in runs])
     design = _terms(x, y)
     if np.linalg.matrix_rank(design) < design.shape[1] or len(set(zip(x, y, strict=True))) < ENOUGH:
-        return list(runs)
+        return runs, 0.0
     above = losses - losses.min()
     weights = 1 / (np.median(above) + above)
     fitted = np.linalg.lstsq(design * weights[:, None], losses * weights, rcond=None)[0]
     if fitted[-1] <= 0:
-        return list(runs)
+        return runs, 0.0
+    missed = float(((weights * (losses - design @ fitted)) ** 2).sum())
+    noise = measured_noise([EndedRun(run, float(run.losses[-1])) for run in runs])
+    scatter = sqrt(max(0.0, missed / float(weights @ weights) - noise**2))
     best = np.clip(-(fitted[3] + fitted[4] * x) / (2 * fitted[-1]), y.min(), y.max())
     costs = (design - _terms(x, best)) @ fitted
-    return [replace(run, losses=run.losses - cost) for run, cost in zip(runs, costs, strict=True)]
+    moved = [replace(run, losses=run.losses - cost) for run, cost in zip(runs, costs, strict=True)]
+    return moved, scatter
 
 
 def _terms(x: Array, y: Array) -> Array:
@@ -214,10 +222,10 @@ def _digits(size: float) -> int:
 
 
 def _optimum(
-    held: Held, runs: Sequence[Run], places: Sequence[int], size: int
+    held: Held, runs: Sequence[Run], scatter: float, places: Sequence[int], size: int
 ) -> tuple[Optimum, tuple[TrialRecord, ...]]:
     """The best of the places at which runs stand, each at the best of its models and settings; all
-    count as models of one `size`."""
+    count as models of one `size`, and may be off by `scatter`, nats."""
     standing = [
         replace(
             run, depth=place, d_model=1, d_ff=None, params_total=size, params_non_embedding=size,
@@ -230,7 +238,11 @@ def _optimum(
         rates=True, noise=held.noise,
     )  # fmt: skip
     found = find_optimum(
-        budget.records, seed=SEED, noise=held.noise, errors=budget.errors, trained=False
+        budget.records,
+        seed=SEED,
+        noise=held.noise,
+        trained=False,
+        errors={shape: hypot(error, scatter) for shape, error in budget.errors.items()},
     )
     cause = None if held.seeded else unknown_settings(standing, NO_TIME, held.count, size)
     if cause and not isinstance(found.verdict.cause, TooFewDepths):
