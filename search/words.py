@@ -1,5 +1,6 @@
 """The reason of a verdict and its remedy in words: for a study, and for a table of runs."""
 
+from fathom.models.unit import NATS, Unit
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Advice, Verdict
@@ -27,22 +28,28 @@ TABLE = {
 """Advice -> which runs to add to a table."""
 
 
-NOT_RULED_OUT = f"depths that finished and may lie within {v.PLATEAU_WIDTH} nats of the best"
+def plateau_width(unit: Unit) -> str:
+    """The difference below which losses are the same for practical purposes, with its unit."""
+    return f"{unit.difference(v.PLATEAU_WIDTH):.2g} {unit}"
+
+
+NOT_RULED_OUT = f"depths that finished and may lie within {plateau_width(NATS)} of the best"
 """Meaning of the depths that are listed as not ruled out."""
 
 
 def study_reason(verdict: Verdict) -> str:
     """Returns the reason of a verdict; a remedy names keys of the study file."""
-    return _reason(verdict, study_remedy(verdict))
+    return _reason(verdict, study_remedy(verdict), NATS)
 
 
-def table_reason(verdict: Verdict) -> str:
-    """Returns the reason of a verdict; a remedy says which runs to add to the table."""
-    return _reason(verdict, table_remedy(verdict))
+def table_reason(verdict: Verdict, unit: Unit = NATS) -> str:
+    """Returns the reason of a verdict on losses of a unit; a remedy says which runs to add to the
+    table."""
+    return _reason(verdict, table_remedy(verdict), unit)
 
 
-def _reason(verdict: Verdict, remedy: str) -> str:
-    cause = cause_text(verdict.cause)
+def _reason(verdict: Verdict, remedy: str, unit: Unit) -> str:
+    cause = cause_text(verdict.cause, unit)
     return f"{cause}; {remedy}" if remedy else cause
 
 
@@ -105,8 +112,8 @@ def table_remedy(verdict: Verdict) -> str:
     return f"{remedy}, or state the noise with --noise" if unknown else remedy
 
 
-def cause_text(cause: v.Cause) -> str:
-    """Returns the cause of a verdict as a sentence without a full stop."""
+def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
+    """Returns the cause of a verdict on losses of a unit as a sentence without a full stop."""
     match cause:
         case v.NarrowInterval(interval, (first, last)):
             return (
@@ -115,15 +122,15 @@ def cause_text(cause: v.Cause) -> str:
             )
         case v.FlatRange((first, last), difference, answer, shallowest):
             return (
-                f"depths {first} to {last} can't be told apart by {v.PLATEAU_WIDTH} nats, and none "
-                f"of them is worse than the best by more than {difference:.3f} (95 %); "
-                f"{_to_train(answer, shallowest)}"
+                f"depths {first} to {last} can't be told apart by {plateau_width(unit)}, and none "
+                f"of them is worse than the best by more than {unit.difference(difference):.3f} "
+                f"(95 %); {_to_train(answer, shallowest)}"
             )
         case v.FlatInterval((low, high), difference, answer, shallowest):
             return (
                 f"any depth of the 95 % interval, {low} to {high}, may be the best, and none of "
-                f"them is worse than the best by more than {difference:.3f} nats (95 %); "
-                f"{_to_train(answer, shallowest)}"
+                f"them is worse than the best by more than {unit.difference(difference):.3f} "
+                f"{unit} (95 %); {_to_train(answer, shallowest)}"
             )
         case v.BetweenTested(interval, below, above):
             return (
@@ -144,22 +151,24 @@ def cause_text(cause: v.Cause) -> str:
             return f"only {counted} of {runs} runs have a loss at the horizon"
         case v.UnknownSettings(within, between):
             return (
-                f"runs of one depth differ by {within:.4f} nats, more than seeds usually do, and "
-                f"depths by {between:.4f}, so settings that the table lacks may be what moves the "
-                "loss"
+                f"runs of one depth differ by {unit.difference(within):.4f} {unit}, more than "
+                f"seeds usually do, and depths by {unit.difference(between):.4f}, so settings that "
+                "the table lacks may be what moves the loss"
             )
         case v.BelowMeasured(depth, loss, lowest):
+            beyond = "below the lowest loss" if unit.zero is None else "above the highest value"
             return (
-                f"only the curve says that depth {depth} is best, at {loss:.4f} nats, far below "
-                f"the lowest loss that was measured, {lowest:.4f}"
+                f"only the curve says that depth {depth} is best, at {unit.value(loss):.4f} "
+                f"{unit}, far {beyond} that was measured, {unit.value(lowest):.4f}"
             )
         case v.NoiseHidesDepth(noise):
-            return f"seeds differ by {noise:.4f} nats, which hides the effect of depth"
+            apart = f"{unit.difference(noise):.4f} {unit}"
+            return f"seeds differ by {apart}, which hides the effect of depth"
         case v.RatioHidesDepth():
             return "the feed-forward ratio changes the loss by as much as depth does"
         case v.MayCostMore(depth, chance, rivals):
             return (
-                f"depth {depth} may cost more than {v.PLATEAU_WIDTH} nats against another, such as "
+                f"depth {depth} may cost more than {plateau_width(unit)} against another, such as "
                 f"{', '.join(map(str, rivals))} (probability {100 * chance:.0f} %)"
             )
         case v.SearchUnfinished(ended):

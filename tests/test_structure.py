@@ -86,7 +86,7 @@ HOMES = {
 
 ANALYSIS_MAY_USE = (
     *("fathom.search.analysis", "fathom.search.records"),
-    *("fathom.models.shape", "fathom.models.spend"),
+    *("fathom.models.shape", "fathom.models.spend", "fathom.models.unit"),
 )
 ANALYSIS_NEEDS = STANDARD_LIBRARY | {"numpy", "scipy"}
 

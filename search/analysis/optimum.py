@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fathom.models.shape import Count, Shape
 from fathom.models.spend import Spend
+from fathom.models.unit import NATS, Unit
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
 from fathom.search.analysis.curve_fit import Fit, fit, points_of
 from fathom.search.analysis.depth_estimates import (
@@ -91,6 +92,8 @@ class BudgetAnswer:
     """Feed-forward ratio with the lowest loss, among those that finished; None without branches."""
     trials: dict[str, int]
     """Outcome -> number of trials, every outcome present."""
+    unit: Unit = NATS
+    """Unit in which the losses, which are in nats here, are told."""
 
     @property
     def spend(self) -> Spend:

@@ -50,7 +50,23 @@ Several = Annotated[
 ]
 Noise = Annotated[
     float | None,
-    typer.Option(help="Nats between seeds, where the table has one seed and you know it."),
+    typer.Option(help="Noise between seeds, where the table has one seed and you know it."),
+]
+LossUnit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="UNIT", help="Unit of the loss, such as bits_per_byte; by default by its name."
+    ),
+]
+TokensPerByte = Annotated[
+    float | None, typer.Option(help="Tokens for each byte, for a loss per byte or character.")
+]
+Maximise = Annotated[bool, typer.Option("--maximise", help="More is better, as of an accuracy.")]
+At = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COIN", help="Models of any size, at equal flops, seconds or tokens: best size too."
+    ),
 ]
 BestOf = Annotated[
     list[str] | None,
@@ -89,6 +105,10 @@ def analyse(
     horizons: Horizons = None,
     several: Several = None,
     noise: Noise = None,
+    loss_unit: LossUnit = None,
+    tokens_per_byte: TokensPerByte = None,
+    maximise: Maximise = False,
+    at: At = None,
     best_of: BestOf = None,
     where: Where = None,
     by: By = None,
@@ -106,7 +126,8 @@ def analyse(
 
     asked = question_of(
         count=count, budgets=budgets, width=width, horizons=horizons, several=several,
-        noise=noise, best_of=best_of, where=where, by=by,
+        noise=noise, best_of=best_of, where=where, by=by, unit=loss_unit,
+        tokens_per_byte=tokens_per_byte, maximise=maximise, at=at,
     )  # fmt: skip
     analysis = answer_source(source, maps or [], asked, experiment, lines or [])
     page = None if report is None else write_report_of(analysis, report)

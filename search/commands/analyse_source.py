@@ -9,6 +9,8 @@ from operator import attrgetter
 from pathlib import Path
 
 from fathom.models.shape import Count
+from fathom.models.spend import Coin
+from fathom.models.unit import UNITS
 from fathom.search.formatting import printable, shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
@@ -43,6 +45,10 @@ def question_of(
     best_of: Sequence[str] | None = None,
     where: Sequence[str] | None = None,
     by: Sequence[str] | None = None,
+    unit: str | None = None,
+    tokens_per_byte: float | None = None,
+    maximise: bool = False,
+    at: str | None = None,
 ) -> TableQuestion:
     """The question of the options.
 
@@ -53,8 +59,15 @@ def question_of(
         raise ConfigError(f"`--width` must be a share from 0 to 1, got {width:g}; such as 0.1")
     if noise is not None and not (isfinite(noise) and 0 < noise <= LARGEST_NOISE):
         raise ConfigError(
-            f"`--noise` must be nats above 0 and at most {LARGEST_NOISE:g}, got {noise:g}; such as "
-            "0.004"
+            f"`--noise` must be above 0 and at most {LARGEST_NOISE:g}, got {noise:g}; such as 0.004"
+        )
+    if unit is not None and (unit not in UNITS or maximise):
+        instead = "drop it with --maximise" if unit in UNITS else f"it may be {', '.join(UNITS)}"
+        raise ConfigError(f"`--loss-unit` must be a unit of losses, got {unit}; {instead}")
+    if tokens_per_byte is not None and not (0 < tokens_per_byte <= 1):
+        raise ConfigError(
+            "`--tokens-per-byte` must be tokens for each byte or character, above 0 and at most 1, "
+            f"got {tokens_per_byte:g}; such as 0.25"
         )
     return TableQuestion(
         count=count,
@@ -65,7 +78,23 @@ def question_of(
         best_of=tuple(dict.fromkeys(best_of or ())),
         where=parse_where(where or ()),
         by=tuple(dict.fromkeys(by or ())),
+        unit=unit or "",
+        tokens_per_byte=tokens_per_byte or 1.0,
+        maximise=maximise,
+        at=_coin(at, at is not None and bool(budgets or horizons or several)),
     )
+
+
+def _coin(at: str | None, chosen: bool) -> Coin | None:
+    """The coin of `--at`, which goes with neither sizes nor horizons of the question."""
+    coins = {str(coin).lower(): coin for coin in (Coin.FLOPS, Coin.SECONDS, Coin.TOKENS)}
+    if chosen:
+        raise ConfigError(
+            f"`--at` is for models of any size, got {at} with --params or --horizon; drop one"
+        )
+    if at is not None and at.lower() not in coins:
+        raise ConfigError(f"`--at` must be {', '.join(coins)}, got {at}; such as --at seconds")
+    return coins[at.lower()] if at else None
 
 
 def _horizons(single: Sequence[str], several: str | None) -> tuple[Horizon, ...]:
@@ -98,8 +127,9 @@ def answer_source(
     if is_optuna(source):
         from fathom.search.scheduling.optuna_table import read_study
 
-        study, rows, notes = read_study(source, experiment)
-        table = replace(rows_of(f"Optuna's {printable(study)}", rows), notes=notes)
+        study, rows, notes, maximises = read_study(source, experiment)
+        table = rows_of(f"Optuna's {printable(study)}", rows)
+        table = replace(table, notes=notes, maximised="value" if maximises else "")
         return analyse_table(table, told, question)
     if experiment is not None:
         from fathom.search.tracking.experiment import open_experiment
@@ -193,6 +223,10 @@ def write_report_of(analysis: Analysis, folder: Path) -> Path:
     if not analysis.columns:
         again = shell_command("fathom", "report", analysis.label)
         raise ConfigError(f"`--report` is for tables; use `{again}`")
+    if not analysis.optima:
+        raise ConfigError(
+            "`--report` is of depths, and here none is shown apart from size; drop it"
+        )
     if len(analysis.findings) > 1:
         raise ConfigError(
             f"`--report` must be of one answer for each size, got {len(analysis.findings)}; name "

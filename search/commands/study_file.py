@@ -24,14 +24,33 @@ def init(
     tokenizer: Annotated[str, typer.Option(help="bytes, chars, bpe:N or a file.")] = "bytes",
     params: Annotated[str | None, typer.Option(help="Sizes, for example 1M,3M,10M.")] = None,
     hours: Annotated[float, typer.Option(min=0, help="Time that the search may take.")] = 1,
+    runs: Annotated[
+        str | None,
+        typer.Option("--from", metavar="RUNS", help="Runs, as of `analyse`: what they leave open."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a study for a text, as large as the text and this machine can bear."""
     from fathom.search.study.planning import draft
 
     draft.refuse_place(study, data, force=force)
+    left = None
+    if runs is not None:
+        from fathom.search.commands.analyse_source import answer_source
+        from fathom.search.commands.open_study import open_study
+        from fathom.search.tables.analysis import TableQuestion
+
+        left = open_study(answer_source(runs, [], TableQuestion(), None))
+        params = params or left.size
+        print(f"Runs      {left.reason}")
     seen = draft.look(data, tokenizer)
-    chosen = draft.choose(seen, draft.study_name(study), budgets=params, hours=hours)
+    chosen = draft.choose(
+        seen,
+        draft.study_name(study),
+        budgets=params,
+        hours=hours,
+        runs={} if left is None else left.keys,
+    )
     draft.write_study(study, draft.study_text(seen, chosen))
     print(draft.summary(seen, chosen, study))
 

@@ -1,11 +1,13 @@
 """Parts of an answer that a study and a table have alike, in the form that programs read."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 
+from fathom.models.unit import NATS, Unit
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.definitions import not_ruled_out
+from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.spent_seconds import spent_seconds
 from fathom.search.conclusion.findings import Findings
@@ -21,6 +23,7 @@ from fathom.search.contract.reply import (
     StatedAnswer,
     StatedCost,
     StatedSeconds,
+    StatedUnit,
     StatedVerdict,
     TrialCounts,
 )
@@ -36,15 +39,29 @@ def answer_of(
     optimum: Optimum, findings: Findings, question: AskedQuestion, *, command: str | None,
     noise: float | None = None,
 ) -> StatedAnswer:  # fmt: skip
-    """The answer of a budget; `noise` between seeds, nats, if it was stated."""
+    """The answer of a budget; `noise` between seeds, in its unit, if it was stated."""
+    unit = optimum.unit
     return StatedAnswer(
         question=question,
         answer=finding_of(optimum) if optimum.optimal_depth else None,
-        verdict=verdict_of(optimum.verdict, findings.reason(optimum), findings.remedy(optimum)),
+        verdict=verdict_of(
+            optimum.verdict, findings.reason(optimum), findings.remedy(optimum), unit
+        ),
+        unit=unit_of(unit),
         costs=tuple(_costs(optimum, findings)),
         next=next_trainings(findings, optimum, noise),
         command=command,
         evidence=_evidence(optimum, findings),
+    )
+
+
+def unit_of(unit: Unit) -> StatedUnit:
+    """The unit of an answer."""
+    return StatedUnit(
+        name=unit.name,
+        nats=unit.nats,
+        maximised=unit.zero is not None,
+        plateau=unit.difference(v.PLATEAU_WIDTH),
     )
 
 
@@ -56,6 +73,8 @@ def _costs(optimum: Optimum, findings: Findings) -> Iterator[StatedCost]:
             depth=cost.depth,
             nats=cost.nats,
             nats_interval=cost.interval,
+            cost=optimum.unit.difference(cost.nats),
+            cost_interval=optimum.unit.interval(cost.interval),
             compute=multiple.middle if multiple else None,
             compute_interval=multiple.interval if multiple else None,
         )
@@ -75,15 +94,15 @@ def finding_of(optimum: Optimum) -> BestDepth:
         not_ruled_out=possible,
         shallowest_depth=min(possible, default=None),
         lowest_depth=optimum.lowest_depth,
-        loss=optimum.loss,
+        loss=None if optimum.loss is None else optimum.unit.value(optimum.loss),
         chance_of_cost=optimum.chance_of_cost,
         shape=Sizes.model_validate(optimum.shape) if optimum.shape else None,
     )
 
 
-def verdict_of(verdict: v.Verdict, reason: str, remedy: str) -> StatedVerdict:
+def verdict_of(verdict: v.Verdict, reason: str, remedy: str, unit: Unit = NATS) -> StatedVerdict:
     """A verdict in the form that programs read, with its sentences."""
-    cause = Said(name=type(verdict.cause).__name__, text=cause_text(verdict.cause),
+    cause = Said(name=type(verdict.cause).__name__, text=cause_text(verdict.cause, unit),
                  values=asdict(verdict.cause))  # fmt: skip
     return StatedVerdict(
         kind=verdict.kind,
@@ -116,9 +135,9 @@ def _evidence(optimum: Optimum, findings: Findings) -> Evidence:
             # Four outcomes are promised; running out of memory is one way to fail.
             failed=counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
         ),
-        depths=tuple(map(DepthEvidence.model_validate, optimum.depths)),
-        noise=optimum.noise,
-        params_slope=optimum.params_slope,
+        depths=tuple(map(DepthEvidence.model_validate, _in_unit(optimum))),
+        noise=optimum.unit.difference(optimum.noise),
+        params_slope=optimum.unit.difference(optimum.params_slope),
         best_ff_ratio=optimum.best_ff_ratio,
         curve_minimum=optimum.curve_minimum,
         curve_minimum_interval=optimum.curve_minimum_interval,
@@ -129,6 +148,14 @@ def _evidence(optimum: Optimum, findings: Findings) -> Evidence:
         rungs=findings.audits_of(optimum.budget),
         seconds=StatedSeconds.model_validate(spent) if spent else None,
     )  # fmt: skip
+
+
+def _in_unit(optimum: Optimum) -> Iterator[DepthEstimate]:
+    """Yields the estimates of the depths in the unit of their answer."""
+    unit = optimum.unit
+    for known in optimum.depths:
+        error = unit.difference(known.standard_error)
+        yield replace(known, loss=unit.value(known.loss), standard_error=error)
 
 
 def background_of(

@@ -119,7 +119,7 @@ class BestDepth(Part):
     lowest_depth: int | None = None
     """The trained depth with the lowest measured loss."""
     loss: float | None = None
-    """Expected loss at `depth`, nats."""
+    """Expected loss at `depth`, in the unit of the answer."""
     chance_of_cost: float | None = None
     """Probability that `depth` costs more than 0.005 nats against another."""
     shape: Sizes | None
@@ -158,13 +158,47 @@ class StatedVerdict(Part):
         return self.kind.settled
 
 
+class SizeCost(Part):
+    """What a size costs instead of the best one, in the unit of its answer."""
+
+    size: int
+    cost: float
+    cost_interval: Interval
+
+
+class StatedSize(Part):
+    """The best size at an amount that models of any size have spent."""
+
+    source: str
+    held: dict[str, str]
+    count: str
+    """What a size counts."""
+    horizon: AskedHorizon | None
+    unit: "StatedUnit"
+    size: int | None
+    """Of the lowest expected loss; null with fewer than three sizes."""
+    interval: Interval | None
+    plateau: Interval | None
+    """The smallest and the largest size that can't be told from the best."""
+    loss: float | None
+    kind: Kind
+    reason: str
+    costs: tuple[SizeCost, ...]
+    """What half and twice the size cost, as far as they were trained."""
+    noise: float
+
+
 class StatedCost(Part):
     """What a depth costs instead of the best one."""
 
     depth: int
     nats: float
-    """Expected loss above that of the best depth."""
+    """Expected loss above that of the best depth; of a quantity to maximise, in parts of its noise
+    (0.006 of them)."""
     nats_interval: Interval
+    cost: float
+    """The same in the unit of the answer."""
+    cost_interval: Interval
     compute: float | None
     """The multiple of compute that this depth takes to reach the loss of the best, where two
     budgets at this horizon say how loss falls with compute: 1.06 is 6 % more."""
@@ -214,8 +248,20 @@ class TrialCounts(Part):
     failed: int
 
 
+class StatedUnit(Part):
+    """The unit of the losses of an answer, and of its noise and slope. Curves are in nats."""
+
+    name: str
+    """Such as `nats` or `bits per byte`; of a quantity to maximise, its column."""
+    nats: float
+    """Nats of a difference of one."""
+    maximised: bool
+    plateau: float
+    """Difference up to which losses are the same for practical purposes: 0.005 nats."""
+
+
 class DepthEvidence(Part):
-    """The measured loss of a depth, nats."""
+    """The measured loss of a depth, in the unit of the answer."""
 
     depth: int
     loss: float
@@ -239,14 +285,14 @@ class StatedSeconds(Part):
 
 
 class Evidence(Part):
-    """What the trainings of a budget show, in layers, nats and parameters."""
+    """What the trainings of a budget show, in layers, parameters and the unit of the answer."""
 
     trials: TrialCounts
     depths: tuple[DepthEvidence, ...]
     noise: float
     """Standard deviation of the loss between seeds."""
     params_slope: float
-    """Slope by which losses were corrected for size, nats for each unit of ln(parameters)."""
+    """Slope by which losses were corrected for size, for each unit of ln(parameters)."""
     best_ff_ratio: float | None
     curve_minimum: float | None
     """Where the curve is lowest, before rounding."""
@@ -256,6 +302,7 @@ class Evidence(Part):
     share_without_minimum: float | None
     """Probability that the loss falls on to an end of the trained range."""
     power: PowerCurve | None
+    """In nats, as is `parabola`."""
     parabola: Parabola | None
     rungs: tuple[RungAudit, ...]
     """Audit of early stopping at each rung."""
@@ -270,6 +317,8 @@ class StatedAnswer(Part):
     answer: BestDepth | None = None
     """Null where there is none; `verdict` says why."""
     verdict: StatedVerdict
+    unit: StatedUnit | None = None
+    """Null where no loss is answered with."""
     costs: tuple[StatedCost, ...] = ()
     """What each other depth costs, by depth; empty with fewer than three depths."""
     next: tuple[NextTraining, ...] = ()
@@ -656,6 +705,9 @@ class Reply(Part):
     ]  # fmt: skip
     answers: tuple[StatedAnswer, ...] = ()
     """One for each budget, horizon and part of a table."""
+    sizes: tuple[StatedSize, ...] = ()
+    """Of `analyse`, where models of any size have spent the same: one for each amount and part.
+    `answers` have the best depth there, if it is shown apart from size."""
     background: tuple[Background, ...] = ()
     """One for each horizon of a study, or each horizon and part of a table."""
     token_laws: tuple[dict[str, Any], ...] = ()

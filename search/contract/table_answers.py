@@ -1,10 +1,21 @@
 """Answers of a table of runs, in the form that programs read."""
 
+from collections.abc import Iterator
+
 from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import laws_json
-from fathom.search.contract.answers import answer_of, background_of
+from fathom.search.contract.answers import answer_of, background_of, unit_of
 from fathom.search.contract.questions import asked_horizon
-from fathom.search.contract.reply import AskedQuestion, Background, ReadTable, Reply, StatedAnswer
+from fathom.search.contract.reply import (
+    AskedQuestion,
+    Background,
+    ReadTable,
+    Reply,
+    SizeCost,
+    StatedAnswer,
+    StatedSize,
+)
+from fathom.search.report.analysed import size_reason
 from fathom.search.tables.analysis import Analysis
 
 
@@ -18,6 +29,7 @@ def table_reply(analysis: Analysis, again: str) -> Reply:
     return Reply(
         command="analyse",
         answers=tuple(answers),
+        sizes=tuple(_sizes(analysis)),
         background=tuple(background),
         token_laws=tuple(laws_json(analysis.token_laws)),
         notes=analysis.notes,
@@ -33,6 +45,33 @@ def table_of(analysis: Analysis) -> ReadTable:
         columns=dict(analysis.columns),
         stated_noise=analysis.noise,
     )
+
+
+def _sizes(analysis: Analysis) -> Iterator[StatedSize]:
+    """Yields the best size at each amount that models of any size have spent."""
+    for findings, (_, found) in zip(analysis.findings, analysis.sizes, strict=False):
+        yield StatedSize(
+            source=analysis.label,
+            held={**analysis.held, **findings.part},
+            count=findings.count.value,
+            horizon=asked_horizon(found.spend),
+            unit=unit_of(found.unit),
+            size=found.size,
+            interval=found.interval,
+            plateau=found.plateau,
+            loss=None if found.loss is None else found.unit.value(found.loss),
+            kind=found.verdict.kind,
+            reason=size_reason(found),
+            costs=tuple(
+                SizeCost(
+                    size=cost.depth,
+                    cost=found.unit.difference(cost.nats),
+                    cost_interval=found.unit.interval(cost.interval),
+                )
+                for cost in found.costs
+            ),
+            noise=found.unit.difference(found.noise),
+        )
 
 
 def _answers(found: Findings, analysis: Analysis, again: str) -> list[StatedAnswer]:

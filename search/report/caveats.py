@@ -8,7 +8,7 @@ from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.analysis.law import FEWEST_BUDGETS, usable
 from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind, open_ends
+from fathom.search.analysis.verdict import Kind, open_ends
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
@@ -21,7 +21,7 @@ from fathom.search.report.text import (
     stalled_text,
     untrained_text,
 )
-from fathom.search.words import both_ends
+from fathom.search.words import both_ends, plateau_width
 
 FACTOR_WORTH_A_WARNING = 1.25
 """Factor in depth from which on two families disagree, or a law misses a left-out budget."""
@@ -74,8 +74,9 @@ def _verdict_limit(optimum: Optimum) -> str:
         case Kind.IDENTIFIED if not others:
             return ""
         case Kind.IDENTIFIED | Kind.PLATEAU:
+            width = plateau_width(optimum.unit)
             return (
-                f"that depth {optimum.optimal_depth} is better by {PLATEAU_WIDTH} nats than depth"
+                f"that depth {optimum.optimal_depth} is better by {width} than depth"
                 f"{'' if len(others) == 1 else 's'} {ranges(others)}; they can't be told apart."
             )
         case Kind.EDGE:
@@ -99,7 +100,8 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
     if finished and known < KNOWN_NOISE:
         measured = f"only {counted(known, 'repeated trial')}" if known else "no repeated trial"
         source = "assumed" if optimum.noise == repeats.likely_noise else "stated"
-        noise_text = f"{optimum.noise:.4f} nats are {source}"
+        unit = optimum.unit
+        noise_text = f"{unit.difference(optimum.noise):.4f} {unit} are {source}"
         yield f"how far seeds differ; {measured} measured it, and {noise_text}."
     stopped = any(record.outcome is Outcome.STOPPED and record.rungs for record in records)
     audits = conclusion.audits_of(optimum.budget)

@@ -2,16 +2,16 @@
 
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
+from fathom.search.analysis.verdict import Kind
 from fathom.search.formatting import ranges
-from fathom.search.words import probabilities_text
+from fathom.search.words import plateau_width, probabilities_text
 
 
 def certainty(optimum: Optimum) -> dict[str, str]:
     """Returns heading -> fact; facts that need three finished depths are left out with fewer."""
     if not optimum.depths:
         return {}
-    facts: dict[str, str] = {}
+    facts, unit = dict[str, str](), optimum.unit
     if isinstance(optimum, Located):
         low, high = optimum.curve_minimum_interval
         facts["Lowest point of the curve"] = f"{optimum.curve_minimum:.2f} layers, " + (
@@ -22,13 +22,13 @@ def certainty(optimum: Optimum) -> dict[str, str]:
     if possible := not_ruled_out(optimum):
         facts["Cheapest to serve"] = (
             f"depth {possible[0]}, the shallowest of those not ruled out, {ranges(possible)},"
-            f" which may lie within {PLATEAU_WIDTH} nats of the best"
+            f" which may lie within {plateau_width(unit)} of the best"
         )
     if isinstance(optimum, Located):
         facts["Probability to be the best"] = f"depth {probabilities_text(optimum)}"
         facts["Price of choosing it"] = (
             f"with a probability of {100 * optimum.chance_of_cost:.0f} %, depth"
-            f" {optimum.optimal_depth} costs more than {PLATEAU_WIDTH} nats against the best"
+            f" {optimum.optimal_depth} costs more than {plateau_width(unit)} against the best"
         )
         facts["Other family of curves"] = (
             f"a parabola puts the best depth a factor of {optimum.family_disagreement:.2f} away,"
@@ -38,8 +38,10 @@ def certainty(optimum: Optimum) -> dict[str, str]:
             f"with a probability of {100 * optimum.share_without_minimum:.1f} % the loss falls on"
             " to an end of the tested depths"
         )
-    facts["Noise between seeds"] = f"{optimum.noise:.4f} nats, standard deviation"
-    slope = f"{optimum.params_slope:+.3f} nats for each unit of ln parameters"
+    facts["Noise between seeds"] = (
+        f"{unit.difference(optimum.noise):.4f} {unit}, standard deviation"
+    )
+    slope = f"{unit.difference(optimum.params_slope):+.3f} {unit} for each unit of ln parameters"
     facts["Correction to the exact size"] = slope
     if optimum.best_ff_ratio:
         facts["Best feed-forward ratio"] = f"{optimum.best_ff_ratio:.2g}, among those that finished"

@@ -11,7 +11,7 @@ from fathom.search.formatting import format_count, printable
 from fathom.search.report import text
 from fathom.search.report.charts.colours import ACCENT
 from fathom.search.report.charts.page_figures import SYMBOLS, FigureData, palette
-from fathom.search.report.other_depths import nats_text
+from fathom.search.report.other_depths import cost_text
 from fathom.search.report.page import drawn_sounding, environment
 from fathom.search.report.sounding import sounding
 from fathom.search.run_folder import write_atomically
@@ -82,7 +82,7 @@ def _cost(cost: DepthCost | None) -> str:
     """What a depth costs there, in nats."""
     if cost is None:
         return "not tested"
-    return nats_text(cost) if cost.nats else "the same depth"
+    return cost_text(cost) if cost.nats else "the same depth"
 
 
 def _together_text(ratio: DepthRatio, one: str, other: str) -> str:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from fathom.models.unit import NATS, Unit
 from fathom.search.analysis.definitions import DepthStanding, Standing, is_inside
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.formatting import rounded_count
 from fathom.search.records import Outcome
-from fathom.search.report.other_depths import nats_text, price_text
-from fathom.search.report.text import counted, joined, optional
+from fathom.search.report.other_depths import cost_text, price_text
+from fathom.search.report.text import counted, joined, loss_text
+from fathom.search.words import plateau_width
 
 
 def standing_text(known: DepthStanding, optimum: Optimum) -> str:
@@ -18,7 +19,7 @@ def standing_text(known: DepthStanding, optimum: Optimum) -> str:
         case Standing.ANSWER:
             return "the best" if optimum.kind.decided else "the best estimate"
         case Standing.NOT_RULED_OUT:
-            return f"not ruled out: it may lie within {PLATEAU_WIDTH} nats of the best"
+            return f"not ruled out: it may lie within {plateau_width(optimum.unit)} of the best"
         case Standing.RULED_OUT:
             return "ruled out: outside the 95 % interval, and worse than the best (95 %)"
         case Standing.NOT_FINISHED:
@@ -42,14 +43,15 @@ def _unfinished(known: DepthStanding) -> str:
 
 def hover_text(known: DepthStanding, optimum: Optimum) -> str:
     """Returns the depth, its standing and what it costs, for hover texts."""
-    cost = f"; {nats_text(known.cost, ' nats')}" if known.cost else ""
+    unit = optimum.unit
+    cost = f"; {cost_text(known.cost, unit, f' {unit}')}" if known.cost else ""
     return f"depth {known.depth}: {standing_text(known, optimum)}{cost}"
 
 
-def ruled_out_text(standings: Sequence[DepthStanding]) -> str:
+def ruled_out_text(standings: Sequence[DepthStanding], unit: Unit = NATS) -> str:
     """Returns which depths are ruled out and what they cost, in one line; empty where none is."""
     parts = [
-        f"{known.depth} ({price_text(known.cost)} nats)"
+        f"{known.depth} ({price_text(known.cost, unit)} {unit})"
         for known in standings
         if known.standing is Standing.RULED_OUT and known.cost
     ]
@@ -60,13 +62,14 @@ def standing_row(
     known: DepthStanding, optimum: Optimum, costs: Mapping[str, str]
 ) -> dict[str, str]:
     """Returns heading -> text of a depth, for a table, with what it costs."""
-    mean = known.estimate
-    error = f" ± {mean.standard_error:.4f}" if mean and 0 < mean.standard_error < inf else ""
+    mean, unit = known.estimate, optimum.unit
+    known_error = mean is not None and 0 < mean.standard_error < inf
+    error = f" ± {unit.difference(mean.standard_error):.4f}" if mean and known_error else ""
     return {
         "depth": str(known.depth),
         "finished": counted(known.finished, "trial"),
-        "mean of its trials (nats)": f"{mean.loss:.4f}{error}" if mean else "",
-        "loss (nats)": optional(known.loss, ".4f"),
+        f"mean of its trials ({unit})": f"{unit.value(mean.loss):.4f}{error}" if mean else "",
+        unit.label: loss_text(known.loss, unit),
         **costs,
         "standing": standing_text(known, optimum),
     }

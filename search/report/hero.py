@@ -11,6 +11,7 @@ from fathom.search.report import text
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import FigureData, page_figure
 from fathom.search.report.charts.strip import strip_chart
+from fathom.search.report.charts.units import in_unit
 from fathom.search.report.depth_standing import ruled_out_text
 
 
@@ -23,14 +24,17 @@ def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
 def strip_charts(conclusion: Findings) -> list[Chart | None]:
     """Returns the small chart of each budget; None for one without a final loss."""
     return [
-        strip_chart(depth_standings(conclusion.records_of(optimum.budget), optimum), optimum)
+        in_unit(
+            strip_chart(depth_standings(conclusion.records_of(optimum.budget), optimum), optimum),
+            optimum.unit,
+        )
         for optimum in conclusion.optima
     ]
 
 
 def _card(conclusion: Findings, optimum: Optimum, data: FigureData) -> dict[str, Any]:
     standings = depth_standings(conclusion.records_of(optimum.budget), optimum)
-    chart = strip_chart(standings, optimum)
+    chart = in_unit(strip_chart(standings, optimum), optimum.unit)
     return {
         "anchor": f"budget-{optimum.budget}",
         "question": text.question(optimum),
@@ -39,7 +43,7 @@ def _card(conclusion: Findings, optimum: Optimum, data: FigureData) -> dict[str,
         "possible": text.depths_not_ruled_out(optimum) if len(not_ruled_out(optimum)) > 1 else "",
         "verdict": optimum.kind.value,
         "reason": text.sentence(conclusion.reason(optimum)),
-        "ruled_out": ruled_out_text(standings),
+        "ruled_out": ruled_out_text(standings, optimum.unit),
         "figure": page_figure(chart, data) if chart else None,
     }
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator
 from math import log
 
+from fathom.models.unit import NATS, Unit
 from fathom.search.analysis.compute_law import ComputeMultiple
 from fathom.search.analysis.optimum import DepthCost, Located, Optimum
 from fathom.search.conclusion.findings import Findings
 
 COST, COMPUTE = "instead of the best (nats)", "times the compute"
-"""Headings of what a depth costs."""
+"""Headings of what a depth costs, for losses in nats."""
 TWO_DECIMALS = 10.0
 """Multiples of compute from here on are whole numbers."""
 
@@ -19,14 +20,16 @@ def cost_cells(
     """Returns depth -> heading -> text of what it costs, empty for the best depth and where it is
     not known; the heading of compute is left out where no depth has a text."""
     costs = {cost.depth: cost for cost in optimum.costs}
-    nats = {depth: nats_text(costs[depth]) if depth in costs else "" for depth in depths}
+    unit = optimum.unit
+    nats = {depth: cost_text(costs[depth], unit) if depth in costs else "" for depth in depths}
     compute = {
         depth: multiple_text(multiple)
         for depth in nats
         if depth in costs and (multiple := found.compute_multiple(optimum, costs[depth]))
     }
     return {
-        depth: {COST: text} | ({COMPUTE: compute.get(depth, "")} if compute else {})
+        depth: {f"instead of the best ({unit})": text}
+        | ({COMPUTE: compute.get(depth, "")} if compute else {})
         for depth, text in nats.items()
     }
 
@@ -59,7 +62,7 @@ def other_depths(found: Findings, optimum: Optimum) -> str:
     if not isinstance(optimum, Located) or not optimum.kind.decided:
         return ""
     parts = [
-        f"depth {cost.depth} costs {nats_text(cost, ' nats')}"
+        f"depth {cost.depth} costs {cost_text(cost, optimum.unit, f' {optimum.unit}')}"
         f"{_compute(found.compute_multiple(optimum, cost))}"
         for cost in _half_and_twice(optimum)
     ]
@@ -75,15 +78,15 @@ def _half_and_twice(optimum: Located) -> Iterator[DepthCost]:
             yield min(beside, key=lambda cost: abs(log(cost.depth / (factor * best))))
 
 
-def nats_text(cost: DepthCost, unit: str = "") -> str:
-    """Returns a cost with its 95 % interval."""
-    low, high = cost.interval
-    return f"{price_text(cost)}{unit} [{low:+.4f} to {high:+.4f}]"
+def cost_text(cost: DepthCost, unit: Unit = NATS, suffix: str = "") -> str:
+    """Returns a cost in a unit with its 95 % interval, and `suffix` after the former."""
+    low, high = unit.interval(cost.interval)
+    return f"{price_text(cost, unit)}{suffix} [{low:+.4f} to {high:+.4f}]"
 
 
-def price_text(cost: DepthCost) -> str:
-    """Returns the nats that a depth costs."""
-    return f"{cost.nats:+.4f}"
+def price_text(cost: DepthCost, unit: Unit = NATS) -> str:
+    """Returns what a depth costs in a unit."""
+    return f"{unit.difference(cost.nats):+.4f}"
 
 
 def _compute(multiple: ComputeMultiple | None) -> str:

@@ -22,7 +22,7 @@ from fathom.search.report import text
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.sounding import sounding_chart
 from fathom.search.report.latency import BudgetLatency
-from fathom.search.report.other_depths import multiple_text, nats_text
+from fathom.search.report.other_depths import cost_text, multiple_text
 
 BEYOND = 10
 """Multiple of the largest budget up to which the law is shown."""
@@ -179,7 +179,7 @@ class _Sounded:
             [
                 SoundedDepth(
                     depth=depth,
-                    nats=nats_text(shown[depth]) if depth in shown else "",
+                    nats=cost_text(shown[depth]) if depth in shown else "",
                     compute=self._compute(optimum, shown.get(depth)),
                     milliseconds=f"{1000 * times[depth]:.3g}" if depth in times else "",
                 )
@@ -222,7 +222,7 @@ class _Sounded:
         multiple = law.multiple_at(flops(said.params), cost) if law and flops else None
         return SoundedDepth(
             depth=depth,
-            nats=nats_text(cost),
+            nats=cost_text(cost),
             compute=multiple_text(multiple) if multiple else "",
             milliseconds="",
         )

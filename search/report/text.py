@@ -5,6 +5,7 @@ from math import exp
 
 from fathom.models.shape import Shape
 from fathom.models.spend import OTHER_COINS, Coin
+from fathom.models.unit import Unit
 from fathom.search.analysis.definitions import not_ruled_out
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
@@ -258,6 +259,11 @@ def optional(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
+def loss_text(nats: float | None, unit: Unit) -> str:
+    """Returns a loss in a unit; empty for None."""
+    return "" if nats is None else f"{unit.value(nats):.4f}"
+
+
 def answer_row(optimum: Optimum) -> dict[str, str]:
     """Returns a budget's answer, heading -> text; empty where nothing is known."""
     shape = optimum.shape
@@ -269,7 +275,7 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
         "95 % interval": interval(optimum),
         "not ruled out": depths_not_ruled_out(optimum),
         "verdict": optimum.kind.value,
-        "loss (nats)": optional(optimum.loss, ".4f"),
+        optimum.unit.label: loss_text(optimum.loss, optimum.unit),
         "best trained shape": shape_text(shape) if shape else "",
         "its parameters, total": f"{shape.params_total:,}" if shape else "",
         "its non-embedding": f"{shape.params_non_embedding:,}" if shape else "",
@@ -313,10 +319,12 @@ def untrained_text(optimum: Optimum) -> str:
     better = optimum.better
     if better is None:
         return ""
-    low, high = better.interval
+    unit = optimum.unit
+    low, high = unit.interval(better.interval)
+    by = f"{-unit.difference(better.nats):.4f} {unit}"
     return (
         f"depth {better.depth} was not trained to the end, and is expected to be better than depth"
-        f" {optimum.optimal_depth} by {-better.nats:.4f} nats (95 %: {-high:.4f} to {-low:.4f})"
+        f" {optimum.optimal_depth} by {by} (95 %: {-high:.4f} to {-low:.4f})"
     )
 
 

@@ -17,6 +17,7 @@ from fathom.search.report.charts.paper_figures import save_static, save_strip
 from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.token_time import loss_against_token_time
 from fathom.search.report.charts.trials import learning_curves
+from fathom.search.report.charts.units import in_unit
 from fathom.search.report.data import save_tables, tables
 from fathom.search.report.hero import strip_charts
 from fathom.search.report.latency import BudgetLatency, kept_latency
@@ -100,7 +101,7 @@ def make_charts(
     for optimum in conclusion.optima:
         records = conclusion.records_of(optimum.budget)
         charts += [
-            loss_against_depth(records, optimum),
+            in_unit(loss_against_depth(records, optimum), optimum.unit),
             *(
                 metric_against_depth(metrics, optimum)
                 for metrics in metrics_by_kind(conclusion.papers, optimum.budget).values()

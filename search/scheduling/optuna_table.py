@@ -34,31 +34,36 @@ MOST_TORN = 8
 """Damaged lines of a journal that a message names."""
 
 
-def read_study(address: str, name: str | None) -> tuple[str, list[dict[str, Any]], tuple[str, ...]]:
-    """The name of a study, a row for each value of its trials' losses, and a note on trials that
-    have none.
+Study = tuple[str, list[dict[str, Any]], tuple[str, ...], bool]
+
+
+def read_study(address: str, name: str | None) -> Study:
+    """The name of a study, a row for each value of its trials' losses, a note on trials that have
+    none, and if it maximises: then the values have the name `value`.
 
     `name` may be left out where there is one study.
 
     Raises:
-        ConfigError: when there is no such study, or it does not minimise one loss.
+        ConfigError: when there is no such study, or it has several objectives.
     """
     shown = printable(without_credentials(address))
     with _storage(address, shown) as storage:
         studies = optuna.get_all_study_summaries(storage)
         summary = _chosen(studies, name, shown)
-        if summary.directions != [StudyDirection.MINIMIZE]:
+        maximises = summary.directions == [StudyDirection.MAXIMIZE]
+        if not maximises and summary.directions != [StudyDirection.MINIMIZE]:
             raise ConfigError(
-                f"the study {printable(summary.study_name)!r} of {shown} must minimise one loss, "
+                f"the study {printable(summary.study_name)!r} of {shown} must have one objective, "
                 f"got {' and '.join(way.name.lower() for way in summary.directions)}; analyse a "
                 "CSV of its trials with a column of held-out losses, named by --map COLUMN=loss"
             )
         trials = optuna.load_study(study_name=summary.study_name, storage=storage).trials
-    rows = {trial.number: list(_rows(trial)) for trial in trials}
+    column = "value" if maximises else "loss"
+    rows = {trial.number: list(_rows(trial, column)) for trial in trials}
     left = Counter(trial.state.name.lower() for trial in trials if not rows[trial.number])
     states = ", ".join(f"{count} {state}" for state, count in left.items())
     note = f"{left.total()} of {len(trials)} trials without a final loss: left out ({states})"
-    return summary.study_name, [*chain(*rows.values())], (note,) * bool(left)
+    return summary.study_name, [*chain(*rows.values())], (note,) * bool(left), maximises
 
 
 def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudySummary:
@@ -134,11 +139,11 @@ def _can_go(line: bytes) -> bool:
     return not line.strip() or (bool(operations) and not {*operations} & {*CREATIONS})
 
 
-def _rows(trial: FrozenTrial) -> Iterator[dict[str, Any]]:
+def _rows(trial: FrozenTrial, column: str) -> Iterator[dict[str, Any]]:
     """Yields a row for each value that a trial reported, or for its last; none while it runs."""
     plain = {"trial": trial.number} | trial.user_attrs | trial.params
     if trial.intermediate_values and trial.state in ENDED:
         for step, loss in sorted(trial.intermediate_values.items()):
-            yield plain | {"step": step, "loss": loss}
+            yield plain | {"step": step, column: loss}
     elif trial.state is TrialState.COMPLETE:
-        yield plain | {"loss": trial.value}
+        yield plain | {column: trial.value}

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from operator import attrgetter
 from statistics import median
 
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
+from fathom.models.unit import NATS, Unit
 from fathom.search.analysis.optimum import Optimum, find_optimum
 from fathom.search.analysis.scaled_shape import with_scaled
 from fathom.search.analysis.verdict import (
@@ -28,13 +30,22 @@ from fathom.search.records import TrialRecord
 from fathom.search.scheduling.offers import MANY, Offer, asked_depths, may_gain, offers
 from fathom.search.scheduling.trained_depths import TrainingLimits
 from fathom.search.study.keys.groups import ConfirmConfig
-from fathom.search.tables.cells import read_cells
+from fathom.search.tables.cells import EXPLODED, read_cells
 from fathom.search.tables.choosing import swept_notes
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
 from fathom.search.tables.counted import CountedRuns, count_runs, layers_note, unknown_settings
 from fathom.search.tables.grouping import group_runs
+from fathom.search.tables.held.sizes import BestSize, Held, held_answers, held_coin
 from fathom.search.tables.horizons import Horizon
-from fathom.search.tables.losses import check_loss_name, name_notes, plausible, positive_losses
+from fathom.search.tables.losses import (
+    check_loss_name,
+    in_nats,
+    name_notes,
+    plausible,
+    positive_losses,
+    unit_of,
+    unit_to_maximise,
+)
 from fathom.search.tables.read import OpenTable
 from fathom.search.tables.runs import NothingAsked, Run, Runs, TableError
 from fathom.search.tables.selecting import ended_rows, rows_where, their_name
@@ -78,7 +89,17 @@ class TableQuestion:
     horizons: Sequence[Horizon] = ()
     """Without any, the tokens that the runs of each size have in common."""
     noise: float | None = None
-    """Noise between seeds, nats, as stated by the person who asks; None to measure it."""
+    """Noise between seeds, in the table's unit, as stated by the person who asks; None to measure
+    it."""
+    unit: str = ""
+    """Name of the unit of the losses; empty for that which their column's name says, or nats."""
+    tokens_per_byte: float = 1.0
+    """Tokens for each byte, or character, that a loss of such a unit is divided by."""
+    maximise: bool = False
+    """True if more is better."""
+    at: Coin | None = None
+    """What models of any size are compared at an equal amount of; None for models of one size,
+    unless the table says that all runs have spent as much."""
     best_of: Sequence[str] = ()
     """Columns of settings of which the best value of each shape counts."""
     where: Mapping[str, str] = field(default_factory=dict)
@@ -100,6 +121,9 @@ class TableFindings(Findings):
     counted: Count
     horizon: Horizon | None = None
     """The horizon that was asked for; None for the tokens that the runs have in common."""
+    best_size: BestSize | None = None
+    """The best size, where models of any size are compared at an equal amount; `optima` have the
+    best depth there, if it is shown apart from size."""
 
     @property
     def horizon_text(self) -> str:
@@ -123,9 +147,11 @@ class TableFindings(Findings):
         return SEED
 
     def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
-        """What a search with default settings and these runs would train next at their rates."""
-        if not may_gain(optimum):
+        """What a search with default settings and these runs would train next at their rates;
+        `noise` is in the table's unit."""
+        if self.best_size or not may_gain(optimum):
             return ()
+        noise = noise and noise * optimum.unit.nats
         records = self.records_of(optimum.budget)
         limits = TrainingLimits(
             confirm=ConfirmConfig(depths=MANY, seeds=MANY, rates=(1.0,)),
@@ -137,7 +163,7 @@ class TableFindings(Findings):
 
     def reason(self, optimum: Optimum) -> str:
         """Returns the reason of a verdict, with the runs that would settle it."""
-        return table_reason(optimum.verdict)
+        return table_reason(optimum.verdict, optimum.unit)
 
     def remedy(self, optimum: Optimum) -> str:
         """Returns which runs to add for a settled answer; empty where none are needed."""
@@ -158,7 +184,7 @@ class Analysis:
     notes: tuple[str, ...]
     """What was taken for what, assumed, or left out, as sentences without a full stop."""
     noise: float | None
-    """Noise between seeds that was stated, nats."""
+    """Noise between seeds that was stated, in the table's unit."""
     findings: tuple[Findings, ...]
     """One for each horizon that was asked for."""
     held: Mapping[str, str] = field(default_factory=dict)
@@ -168,6 +194,12 @@ class Analysis:
     def optima(self) -> tuple[Optimum, ...]:
         """The answer for each size, ascending, at the first horizon that was asked for."""
         return self.findings[0].optima
+
+    @property
+    def sizes(self) -> tuple[tuple[str, BestSize], ...]:
+        """The best size of each part of a table at each amount that models of any size spent."""
+        found = (each for each in self.findings if isinstance(each, TableFindings))
+        return tuple((each.part_text, each.best_size) for each in found if each.best_size)
 
     @cached_property
     def token_laws(self) -> tuple[PartLaw, ...]:
@@ -183,22 +215,28 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
     """
     columns = choose_columns(table.names, told, table.label, table.lacking)
     loss, said = columns.taken["loss"], "loss" in told.values()
-    check_loss_name(loss, table.label)
+    maximised = question.maximise or table.maximised == loss
+    check_loss_name(loss, table.label, maximised=maximised)
     question = _named(question, table, columns)
     others = to_read(table.names, columns, table.results, question.columns)
-    cells = rows_where(read_cells(table, columns, others), question.where, table.label)
-    cells, unended = ended_rows(cells)
-    cells, no_losses = positive_losses(cells, table.label)
+    cells = read_cells(table, columns, others, largest=inf if maximised else EXPLODED)
+    cells, unended = ended_rows(rows_where(cells, question.where, table.label))
+    cells, no_losses = (cells, ()) if maximised else positive_losses(cells, table.label)
     cells = with_whole_batches(cells, question.columns)
     settings = settings_of(cells, question.columns)
     runs = group_runs(
         cells, table.label, settings.names, settings.shaped, with_names=bool(settings.left)
     )
-    runs = plausible(runs, loss, table.label, said=said)
+    if maximised:
+        unit = unit_to_maximise(runs.runs, loss, question.noise)
+    else:
+        unit = unit_of(loss, question.unit, question.tokens_per_byte)
+        runs = plausible(runs, loss, table.label, unit, said=said)
+    runs = in_nats(runs, unit)
     count = budget_count(question, columns, table.label)
     findings, decided = _answers(
         _Asked(runs=runs, question=question, count=count, label=table.label,
-               columns=columns.taken, part={})
+               columns=columns.taken, part={}, unit=unit)
     )  # fmt: skip
     return Analysis(
         label=table.label,
@@ -209,7 +247,7 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         notes=(
             *table.notes,
             *_column_notes(columns, count),
-            *name_notes(loss, said),
+            *name_notes(loss, unit, said=said),
             *no_losses,
             *runs.notes,
             *([unended] if unended else []),
@@ -253,7 +291,8 @@ def _column_notes(columns: Columns, count: Count) -> Iterator[str]:
         yield "the loss is that of training: held-out losses may rank depths otherwise"
     if not {"params_total", "params_non_embedding"} & set(taken):
         formula = "depth (4 d_model² + 2 d_model d_ff)" if "d_ff" in taken else "12 depth d_model²"
-        yield f"no column has the size: it is estimated, without the embedding, as {formula}"
+        width = "" if "d_model" in taken else f", with d_model as depth {taken['aspect_ratio']}"
+        yield f"no column has the size: it is estimated, without the embedding, as {formula}{width}"
     elif count is Count.TOTAL and "total" not in taken["params_total"].lower():
         theirs = taken["params_total"]
         yield (
@@ -308,6 +347,14 @@ class _Asked:
     """Our name -> the table's own."""
     part: Mapping[str, str]
     """Column -> the value that the runs have in common, where they are a part."""
+    unit: Unit = NATS
+    """Unit in which the table has the losses, which are in nats here."""
+
+    @property
+    def noise(self) -> float | None:
+        """Noise between seeds, nats, if it was stated."""
+        stated = self.question.noise
+        return None if stated is None else stated * self.unit.nats
 
 
 _Answers = tuple[tuple[TableFindings, ...], tuple[str, ...]]
@@ -336,6 +383,8 @@ def _answers(asked: _Asked) -> _Answers:
     question = asked.question
     if parting := [name for name in question.by if name not in asked.part]:
         return _part_by(parting[0], asked)
+    if (coin := _coin_held(asked)) is not None:
+        return _answers_at(coin, asked)
     classes = _classes(asked)
     _check_horizons(asked)
     horizons: Sequence[Horizon | None] = question.horizons or (None,)
@@ -351,6 +400,37 @@ def _answers(asked: _Asked) -> _Answers:
     decided = [note for decision in decisions for note in decision.notes]
     counted = _case_notes(asked, [case for found in cases.values() for case, _ in found])
     return findings, (*_outside(asked, classes), *dict.fromkeys([*decided, *counted]))
+
+
+def _coin_held(asked: _Asked) -> Coin | None:
+    """What models of any size are compared at an equal amount of; None for models of one size."""
+    question = asked.question
+    if question.at or question.budgets or question.horizons:
+        return question.at
+    return held_coin(asked.runs.runs, asked.count, question.width)
+
+
+def _answers_at(coin: Coin, asked: _Asked) -> _Answers:
+    """The best size, and the best depth if it is shown apart from it, at each amount of a coin."""
+    held = Held(
+        runs=asked.runs.runs, coin=coin, count=asked.count, unit=asked.unit, noise=asked.noise,
+        seeded=asked.runs.seeded, label=asked.label,
+    )  # fmt: skip
+    found = tuple(
+        TableFindings(
+            table=asked.label,
+            counted=asked.count,
+            part=asked.part,
+            records=answer.records,
+            optima=(answer.depth,) if answer.depth else (),
+            best_size=answer.size,
+        )
+        for answer in held_answers(held, asked.runs.settings, asked.question.columns)
+    )
+    notes = [f"models of any size are compared at equal {coin}"]
+    if not all(findings.optima for findings in found):
+        notes.append("each size has one depth, so depth is not shown apart from size")
+    return found, tuple(notes)
 
 
 def _outside(asked: _Asked, classes: Mapping[int, Sequence[Run]]) -> Iterator[str]:
@@ -479,7 +559,7 @@ def _findings(
     for case, decision in cases:
         budget = table_budget(
             asked.runs.runs, case.near, params=case.size, count=asked.count, tokens=case.tokens,
-            table=asked.label, rates=decision.rates, noise=asked.question.noise,
+            table=asked.label, rates=decision.rates, noise=asked.noise,
         )  # fmt: skip
         records += budget.records
         optima.append(_optimum(budget, case, decision.confound, asked))
@@ -499,7 +579,7 @@ def _optimum(
     found = find_optimum(
         budget.records,
         seed=SEED,
-        noise=asked.question.noise,
+        noise=asked.noise,
         errors=budget.errors,
         trained=False,  # nothing can be trained, so the curve says which depth is best
     )
@@ -513,7 +593,7 @@ def _optimum(
     # A table need not say what heads and ratio its shapes have: no whole shape is its answer.
     return replace(
         found, verdict=verdict, shared_spend=Spend(found.tokens, asked.runs.coin),
-        params_slope=slope, shape=None, best_ff_ratio=None,
+        params_slope=slope, shape=None, best_ff_ratio=None, unit=asked.unit,
     )  # fmt: skip
 
 

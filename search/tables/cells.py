@@ -26,10 +26,12 @@ MOST_VALUES = 2000
 """Different values of a column beyond which it is no setting, but a name or an outcome."""
 TEXTS = ("seed", "run")
 """Columns whose values only tell runs apart."""
+SPENT = ("seconds", "flops")
+"""Columns of what a run spent, which is not known where they have no number."""
 BLANK = ("", "nan", "none", "null", "na", "n/a", "-", "<na>")
 """Texts that stand for a number that is not there."""
 EXPLODED = 1000.0
-"""Nats from which on a loss is none: the run has diverged."""
+"""Number from which on a loss is none: the run has diverged."""
 NO_LOSS = tuple(text for text in BLANK if text != "nan")
 THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 WHOLE = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding")
@@ -86,15 +88,20 @@ class Cells:
         )
 
 
-def read_cells(table: OpenTable, columns: Columns, others: Sequence[str] = ()) -> Cells:
-    """Reads every row of the columns that are used, and of `others` as texts.
+def read_cells(
+    table: OpenTable, columns: Columns, others: Sequence[str] = (), largest: float = EXPLODED
+) -> Cells:
+    """Reads every row of the columns that are used, and of `others` as texts; a loss from `largest`
+    on is none.
 
     Raises:
         TableError: at a value that is not what its column needs.
     """
     places = {ours: table.names.index(theirs) for ours, theirs in columns.taken.items()}
     found = {ours: array("d") for ours in places}
-    read_as = {ours: _once(_reader(ours, columns.factors.get(ours, 1.0))) for ours in places}
+    read_as = {
+        ours: _once(_reader(ours, columns.factors.get(ours, 1.0), largest)) for ours in places
+    }
     readers = [(place, found[ours].append, read_as[ours]) for ours, place in places.items()]
     depth, loss = places["depth"], places["loss"]
     coded = {name: array("q") for name in others}
@@ -128,6 +135,8 @@ def read_cells(table: OpenTable, columns: Columns, others: Sequence[str] = ()) -
         lack = "none" if not rows else f"{rows} without a depth or a loss"
         raise TableError(f"{table.label} must have a row for each run or evaluation, got {lack}")
     values = {ours: np.frombuffer(column, dtype=np.float64) for ours, column in found.items()}
+    if "d_model" not in values and "aspect_ratio" in values:
+        values["d_model"] = np.round(values["depth"] * values["aspect_ratio"])
     texts = {name: _texts(coded[name], known[name]) for name in others}
     return Cells(rows=rows, values=values, blank=blank, texts=texts)
 
@@ -188,14 +197,16 @@ def form(text: str) -> str:
         return text
 
 
-def _reader(ours: str, factor: float) -> Callable[[object], float]:
+def _reader(ours: str, factor: float, largest: float) -> Callable[[object], float]:
     if ours in TEXTS:
         codes: dict[str, float] = {}
         return lambda value: (
             -1.0 if _is_blank(value) else codes.setdefault(str(value).strip(), float(len(codes)))
         )
     if ours == "loss":
-        return _loss
+        return lambda value: _loss(value, largest)
+    if ours in SPENT:
+        return _spent
     return lambda value: _checked(ours, _number(ours, value) * factor)
 
 
@@ -208,9 +219,16 @@ def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, str) and value.strip().lower() in NO_LOSS)
 
 
-def _loss(value: object) -> float:
+def _loss(value: object, largest: float) -> float:
     number = _number("loss", value)
-    return number if abs(number) < EXPLODED else math.inf
+    return number if abs(number) < largest else math.inf
+
+
+def _spent(value: object) -> float:
+    try:
+        return _number("flops", value)
+    except ValueError:
+        return math.nan
 
 
 def _number(ours: str, value: object) -> float:
@@ -228,7 +246,7 @@ def _number(ours: str, value: object) -> float:
     if THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     try:
-        return float(text)
+        return float(text.removesuffix("%") if ours == "loss" else text)
     except ValueError:
         pass
     try:

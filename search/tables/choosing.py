@@ -12,7 +12,7 @@ from math import inf, sqrt
 import numpy as np
 from scipy.special import ndtr
 
-from fathom.search.analysis.noise import pooled
+from fathom.search.analysis.noise import Repeats, pooled
 from fathom.search.formatting import ranges
 from fathom.search.tables.runs import Run
 
@@ -93,8 +93,17 @@ def swept_notes(runs: Iterable[Run]) -> Iterator[str]:
 
 def noise_of(ended: Sequence[EndedRun]) -> float:
     """The noise between seeds, nats, by runs that differ in the seed alone and what is usual."""
+    return _repeats(ended).likely_noise
+
+
+def _repeats(ended: Sequence[EndedRun]) -> Repeats:
     groups = ([run.loss for run in group if run.loss is not None] for group in _groups(ended))
-    return pooled(groups).likely_noise
+    return pooled(groups)
+
+
+def measured_noise(ended: Sequence[EndedRun]) -> float:
+    """The noise between seeds by runs that differ in the seed alone; 0 where none do."""
+    return _repeats(ended).noise
 
 
 def expected_gain(losses: Sequence[float], errors: Sequence[float]) -> float:

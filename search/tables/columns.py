@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from fathom.models.unit import NAMES as UNIT_NAMES
+from fathom.models.unit import unit_in
 from fathom.search.formatting import printable
 from fathom.search.tables.runs import TableError
 
+UNIT_WORDS = " ".join(UNIT_NAMES.values()).split()
+HELD_OUT = ("val", "valid", "validation", "eval", "final_val", "best_val", "final_eval", "dev")
 NAMES: Mapping[str, Sequence[str]] = {
     "depth": (
         "depth",
@@ -22,6 +26,8 @@ NAMES: Mapping[str, Sequence[str]] = {
         " loss_validation val_cross_entropy eval_cross_entropy val_ce val_nll val_lm_loss"
         " val_ce_loss validation_cross_entropy loss_valid loss_eval loss_dev evaluation_loss"
         " val_epoch_loss validation_epoch_loss",
+        " ".join(f"{split}_{word}" for split in HELD_OUT for word in UNIT_WORDS),
+        " ".join(f"{name} test_{name} final_{name}" for name in UNIT_WORDS),
         "test_loss loss_test test_cross_entropy",
         "loss loss_nats final_loss epoch_loss cross_entropy ce_loss nll_loss nll lm_loss ce",
         "train_loss training_loss final_train_loss loss_train loss_training train_epoch_loss",
@@ -47,6 +53,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         " model_width",
         "n_hidden",
     ),
+    "aspect_ratio": ("aspect_ratio",),
     "d_ff": ("d_ff", "intermediate_size ffn_dim ff_dim mlp_dim d_mlp dff n_inner d_ffn d_hidden"),
     "tokens": (
         "tokens",
@@ -68,8 +75,19 @@ NAMES: Mapping[str, Sequence[str]] = {
         "lr peak_lr max_lr base_lr peak_learning_rate max_learning_rate base_learning_rate",
     ),
     "seconds_per_step": ("seconds_per_step", "step_seconds sec_per_step"),
+    "seconds": (
+        "seconds",
+        "train_seconds training_seconds wall_seconds wall_clock_seconds elapsed_seconds"
+        " total_seconds time_seconds seconds_total time_total_s train_time_s train_time_seconds"
+        " training_time_s training_time_seconds wall_time_s wall_time_seconds elapsed_s",
+    ),
+    "flops": (
+        "flops",
+        "train_flops training_flops total_flops flops_total compute_flops flop train_flop"
+        " training_flop total_flop flops_budget compute_budget budget_flops compute",
+    ),
     "run": (
-        "run_id id trial_id run trial",
+        "run_id id trial_id tid run trial",
         "run_name name experiment_name exp_name experiment model_name model",
     ),
 }
@@ -93,7 +111,7 @@ UNITS = {
 }
 """Last parts of names such as `params (M)` -> factor."""
 SCALED = ("params_total", "params_non_embedding", "tokens")
-NO_LOSS = re.compile(r"(^|_)(ppl|perplexity|bpb|bpc|bits_per_(byte|char|token|character))($|_)")
+NO_LOSS = re.compile(r"(^|_)(ppl|perplexity)($|_)")
 NOTHING: Mapping[str, str] = {}
 MOST_NAMES = 12
 """Columns that an error lists."""
@@ -136,6 +154,9 @@ def choose_columns(
     passed_over: dict[str, Sequence[str]] = {}
     for ours in (name for name in NAMES if name not in taken):
         found = [match for tier in NAMES[ours] if (match := _matches(plain, ours, tier))]
+        in_unit = [name for name in plain if ours == "loss" and _is_in_unit(plain[name])]
+        if not found and len(in_unit) == 1:
+            found = [in_unit]
         if not found:
             continue
         same = found[0] if ours not in found[0] else [ours]
@@ -201,14 +222,14 @@ def _check_needed(
         if ours == "loss" and others:
             raise TableError(
                 f"{table} must have a loss in nats, got {listed(others)}; add a column with "
-                "ln(perplexity), or with bits times ln 2 = 0.6931"
+                "ln(perplexity)"
                 f"{lacking.get(ours, '')}"
             )
         raise TableError(
             f"{table} must have a column that is the {ours}, got {listed(names, SHORT)}; name it "
             f"with --map COLUMN={ours}{lacking.get(ours, '')}"
         )
-    if not {"params_total", "params_non_embedding", "d_model"} & set(taken):
+    if not {"params_total", "params_non_embedding", "d_model", "aspect_ratio"} & set(taken):
         raise TableError(
             f"{table} must have the size of each model, got {listed(names, SHORT)}; name it with "
             "--map COLUMN=params_total, COLUMN=params_non_embedding or COLUMN=d_model"
@@ -231,7 +252,12 @@ def meaning(name: str) -> str | None:
     if found is None and _unit(whole):
         scaled = _MEANINGS.get(whole.rpartition("_")[0])
         found = scaled if scaled in SCALED else None
-    return found
+    return found or ("loss" if unit_in(whole) else None)
+
+
+def _is_in_unit(plain: str) -> bool:
+    """True for a plain name that says the unit of a loss, and not that it is of training."""
+    return bool(unit_in(plain)) and "train" not in plain
 
 
 def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:

@@ -14,6 +14,13 @@ from fathom.search.tables.runs import NO_TIME, Array, Run, Runs, TableError
 
 IDENTITY = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "seed")
 """Columns of which a run has one value."""
+SPENT = (Coin.FLOPS, Coin.SECONDS)
+"""Coins of which a table may have a column beside its tokens."""
+SIZES = ("params_total", "params_non_embedding", "d_model")
+SAME_AMOUNT = 0.01
+"""Difference in the logarithm of amounts that are the same."""
+FEWEST_SIZES, APART = 3, 1.25
+"""Sizes at an equal amount, and the factor that they span, which say that it is held."""
 MANY_ROWS = 5
 """Rows of a shape and seed from which on a name that is new in every row does not name runs."""
 MOSTLY = 0.9
@@ -115,7 +122,7 @@ def _time(values: Mapping[str, Array]) -> str:
 
 def _has_size(values: Mapping[str, Array]) -> NDArray[np.bool_]:
     known = np.zeros(len(values["depth"]), dtype=bool)
-    for name in ("params_total", "params_non_embedding", "d_model"):
+    for name in SIZES:
         if name in values:
             known |= np.isfinite(values[name])
     return known
@@ -137,6 +144,10 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
         else:
             keys = [*keys, run]
     at = [values[time]] if time else []
+    sizes = next((values[name] for name in SIZES if name in values), np.zeros(len(keys[0])))
+    for name in (coin.lower() for coin in SPENT if coin.lower() in values):
+        if (levels := held_levels(values[name], sizes)) is not None:
+            keys = [*keys, levels.astype(np.float64)]
     columns = {name: cells.texts[name].codes.astype(np.float64) for name in settings}
     if "learning_rate" in values:
         columns = {"": values["learning_rate"], **columns}
@@ -154,6 +165,27 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
         rows=np.split(order, np.flatnonzero(np.diff(codes[order])) + 1),
         settings=constant,
     )
+
+
+def held_levels(amounts: Array, sizes: Array) -> NDArray[np.int64] | None:
+    """The level of each amount, where runs of several sizes spent the same few amounts, as where
+    compute or time is held; None where they did not.
+
+    A level spans 1 % or so, and three sizes at least, further apart than those of one size.
+    """
+    if not (np.isfinite(amounts) & (amounts > 0)).all():
+        return None
+    logs = np.log(amounts)
+    order = np.argsort(logs)
+    levels = np.empty(len(logs), dtype=np.int64)
+    levels[order] = np.cumsum(np.diff(logs[order], prepend=logs[order[0]]) > SAME_AMOUNT)
+    for level in range(int(levels.max()) + 1):
+        own = np.unique(sizes[levels == level])
+        if len(own) < FEWEST_SIZES or own[-1] <= APART * own[0]:
+            return None
+        if np.ptp(logs[levels == level]) > 2 * SAME_AMOUNT:
+            return None
+    return levels
 
 
 def _codes(keys: list[Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -212,6 +244,7 @@ def _run(values: Mapping[str, Array], rows: NDArray[np.int64], tokens: Array, lo
     rates = values["learning_rate"][rows] if "learning_rate" in values else np.empty(0)
     rates = rates[np.isfinite(rates) & (rates > 0)]
     finite = np.isfinite(losses)
+    ends = {coin: values[coin.lower()][rows] for coin in SPENT if coin.lower() in values}
     total, inner = _sizes(first)
     depth = int(first["depth"])
     d_ff = first.get("d_ff", np.nan)
@@ -228,6 +261,7 @@ def _run(values: Mapping[str, Array], rows: NDArray[np.int64], tokens: Array, lo
         losses=losses[finite],
         learning_rate=float(rates.max()) if len(rates) else None,
         diverged=not finite[-1],
+        spent={coin: float(np.nanmax(end)) for coin, end in ends.items() if (end > 0).any()},
     )  # fmt: skip
 
 

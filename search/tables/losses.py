@@ -3,11 +3,17 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import pstdev
 
+from fathom.models.unit import NATS, UNITS, Unit, unit_in
+from fathom.search.analysis.noise import USUAL_NOISE
+from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.formatting import printable, ranges
 from fathom.search.tables.cells import Cells
+from fathom.search.tables.choosing import EndedRun, measured_noise
 from fathom.search.tables.columns import NO_LOSS, as_argument, plain_name
 from fathom.search.tables.runs import Run, Runs, TableError
+from fathom.search.words import plateau_width
 
 A_GUESS = 12.5
 """Nats that a guess among 270,000 tokens loses, more than any vocabulary has."""
@@ -27,26 +33,75 @@ FEWEST_CURVES = 3
 """Fewest curves that can show it."""
 APART = 1.5
 """Factor above every other loss from which on a whole number that runs share is no loss."""
-REMEDY = "name the column of a held-out cross entropy in nats with --map COLUMN=loss"
+REMEDY = "name the column of a held-out cross entropy with --map COLUMN=loss"
+SPREAD = 10
+"""Times the noise between seeds that values of a quantity to maximise differ by, where no repeats
+say it: those of losses usually do."""
+LEVEL = 3.0
+"""Nats at which the best value of a quantity to maximise is put, as losses usually are there."""
 
 
-def check_loss_name(name: str, label: str) -> None:
-    """Raises `TableError` for a column of which more is better."""
+def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
+    """Raises `TableError` for a column of which more is better, or, `maximised`, less."""
     plain = plain_name(name)
-    if MAXIMISED.search(plain) and not MINIMISED.search(plain):
+    falls = MINIMISED.search(plain) or unit_in(plain)
+    if maximised and falls:
+        raise TableError(
+            f"`--maximise` must be of a column of which more is better, got {printable(name)}; "
+            "drop it, or name another column with --map COLUMN=loss"
+        )
+    if MAXIMISED.search(plain) and not maximised and not falls:
         raise TableError(
             f"{label} must have a loss, which is minimised, got {printable(name)}, of which more "
-            f"is better by its name; {REMEDY}, or rename the column if less is better"
+            f"is better by its name; say so with --maximise, or {REMEDY}"
         )
 
 
-def name_notes(name: str, said: bool) -> Iterator[str]:
+def unit_of(name: str, asked: str, tokens: float) -> Unit:
+    """The unit of a column of losses, as it was asked for or by its name; a byte, or a character,
+    is so many tokens."""
+    return UNITS[asked or unit_in(plain_name(name)) or "nats"].per_token(tokens)
+
+
+def in_nats(runs: Runs, unit: Unit) -> Runs:
+    """The runs with losses in nats."""
+    if unit == NATS:
+        return runs
+    zero, sign = (0.0, 1) if unit.zero is None else (unit.zero, -1)
+    kept = (replace(run, losses=sign * unit.nats * (run.losses - zero)) for run in runs.runs)
+    return replace(runs, runs=tuple(kept))
+
+
+def unit_to_maximise(runs: Sequence[Run], name: str, noise: float | None) -> Unit:
+    """The unit of a quantity to maximise, whose noise between seeds is put at the usual one of
+    losses: what depths are told apart by is what that noise allows.
+
+    The noise is `noise` if it was stated, or measured, or else assumed by how far the runs differ.
+    """
+    ended = [EndedRun(run, float(run.losses[-1])) for run in runs if len(run.losses)]
+    values = [end.loss for end in ended if end.loss is not None]
+    scale = noise or measured_noise(ended) or pstdev(values) / SPREAD or 1.0
+    nats = USUAL_NOISE[0] / scale
+    return Unit(printable(name), nats, max(values) + LEVEL / nats)
+
+
+def name_notes(name: str, unit: Unit, *, said: bool) -> Iterator[str]:
     """Yields what the name of the column of losses leaves open; `said` if --map names it."""
     shown = printable(name)
-    if NO_LOSS.search(plain_name(name)):
-        yield f"{shown} is read as nats: bits times ln 2 are nats, and so is ln(perplexity)"
+    if unit.zero is not None:
+        yield f"{shown} is maximised; depths are told apart by {plateau_width(unit)}"
+    elif unit.name != NATS.name:
+        yield (
+            f"{shown} is in {unit}; depths are told apart by {plateau_width(unit)}, which are "
+            f"{PLATEAU_WIDTH} nats"
+        )
+    elif NO_LOSS.search(plain_name(name)):
+        yield f"{shown} is read as nats: ln(perplexity) is in nats"
     elif plain_name(name) == "value" and not said:
-        yield f"{shown} is taken for a loss in nats, of which less is better; --map says otherwise"
+        yield (
+            f"{shown} is taken for a loss in nats, of which less is better; --map and --maximise "
+            "say otherwise"
+        )
 
 
 def positive_losses(cells: Cells, label: str) -> tuple[Cells, tuple[str, ...]]:
@@ -73,7 +128,7 @@ def positive_losses(cells: Cells, label: str) -> tuple[Cells, tuple[str, ...]]:
     return cells.at(kept), (note,)
 
 
-def plausible(runs: Runs, theirs: str, label: str, *, said: bool) -> Runs:
+def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) -> Runs:
     """The runs, of which those that end above any guess, or at a placeholder, have diverged.
 
     Raises:
@@ -81,36 +136,38 @@ def plausible(runs: Runs, theirs: str, label: str, *, said: bool) -> Runs:
     """
     ended = [run for run in runs.runs if len(run.losses) and not run.diverged]
     ends = [float(run.losses[-1]) for run in ended]
-    shared = _shared_ends(ends)
-    _check_unit([end for end in ends if end not in shared], printable(theirs), label)
+    guess = A_GUESS / unit.nats
+    shared = _shared_ends(ends, guess)
+    _check_unit([end for end in ends if end not in shared], printable(theirs), label, unit)
     _check_direction(runs.runs, printable(theirs), label)
     if plain_name(theirs) == "value" and not said and max(ends, default=2) <= 1:
         raise TableError(
             f"{label} must say what {printable(theirs)} is, got no number above 1: accuracies and "
-            f"scores are such, too; if it is a loss in nats, --map {as_argument(theirs)}=loss"
+            f"scores are such, too; if it is a loss in nats, --map {as_argument(theirs)}=loss; if "
+            "more is better, --maximise"
         )
-    failed = [run for run, end in zip(ended, ends, strict=True) if end > A_GUESS or end in shared]
+    failed = [run for run, end in zip(ended, ends, strict=True) if end > guess or end in shared]
     if not failed:
         return runs
     ids = {id(run) for run in failed}
+    depths = ranges(sorted({run.depth for run in failed}))
     note = (
-        f"{len(failed)} of {len(runs.runs)} runs end above {A_GUESS} nats, more than a guess, or "
-        f"at one number far above all others (depth {ranges(sorted({r.depth for r in failed}))}), "
-        "and count as diverged"
+        f"{len(failed)} of {len(runs.runs)} runs end above {guess:.3g} {unit}, more than a guess, "
+        f"or at one number far above all others (depth {depths}), and count as diverged"
     )
     kept = tuple(_diverged(run) if id(run) in ids else run for run in runs.runs)
     return replace(runs, runs=kept, notes=(*runs.notes, note))
 
 
-def _check_unit(ends: Sequence[float], name: str, label: str) -> None:
+def _check_unit(ends: Sequence[float], name: str, label: str, unit: Unit) -> None:
     """Raises `TableError` if so many runs end above a guess that it is not for having diverged."""
-    high = [end for end in ends if end > A_GUESS]
+    guess = A_GUESS / unit.nats
+    high = [end for end in ends if end > guess]
     if len(high) > MANY * len(ends):
         raise TableError(
-            f"{label} must have losses in nats, got {len(high)} of {len(ends)} runs above "
-            f"{A_GUESS} in {name}, such as {max(high):g}, more than a guess; take the "
-            "logarithm of perplexities; if more is better, name the column of a held-out cross "
-            "entropy with --map COLUMN=loss"
+            f"{label} must have losses in {unit}, got {len(high)} of {len(ends)} runs above "
+            f"{guess:.3g} in {name}, such as {max(high):g}, more than a guess; take the "
+            "logarithm of perplexities; if more is better, --maximise"
         )
 
 
@@ -120,17 +177,17 @@ def _check_direction(runs: Sequence[Run], name: str, label: str) -> None:
     if len(rising) >= FEWEST_CURVES and sum(rising) >= RISING * len(rising):
         raise TableError(
             f"{label} must have losses, which fall with training, got {name}, which rises in "
-            f"{sum(rising)} of {len(rising)} runs; {REMEDY}"
+            f"{sum(rising)} of {len(rising)} runs; if more is better, --maximise"
         )
 
 
-def _shared_ends(ends: Sequence[float]) -> frozenset[float]:
+def _shared_ends(ends: Sequence[float], guess: float) -> frozenset[float]:
     """Whole numbers at which several runs end, far above all others: they stand for failures."""
     found: set[float] = set()
     rest = sorted(ends)
     while rest and rest.count(rest[-1]) > 1 and rest[-1] != rest[0]:
         below = max(end for end in rest if end < rest[-1])
-        if not (rest[-1].is_integer() or rest[-1] > A_GUESS) or rest[-1] < APART * below:
+        if not (rest[-1].is_integer() or rest[-1] > guess) or rest[-1] < APART * below:
             break
         found.add(rest[-1])
         rest = [end for end in rest if end <= below]

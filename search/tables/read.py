@@ -41,6 +41,8 @@ class OpenTable:
     """Columns that are known to be what a training gave, not a setting of it."""
     notes: tuple[str, ...] = ()
     """What was left out, as sentences without a full stop."""
+    maximised: str = ""
+    """Column of which more is known to be better."""
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Our name of a column, or `size` -> the end of a message that the table lacks it."""
 

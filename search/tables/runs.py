@@ -40,6 +40,8 @@ class Run:
     """Peak rate; None where the table has none."""
     diverged: bool = False
     """True if the table has it end with a loss that is no number."""
+    spent: Mapping[Coin, float] = field(default_factory=dict)
+    """FLOPs and seconds to the end of the run, as far as the table has them."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """The table's name of a setting -> its value; what changes along the run is none."""
 

@@ -11,7 +11,7 @@ from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.certainty import certainty
-from fathom.search.report.other_depths import COST, nats_text
+from fathom.search.report.other_depths import COST, cost_text
 from fathom.search.report.text import (
     answer,
     depths_not_ruled_out,
@@ -255,7 +255,7 @@ def _audit(audits: Sequence[RungAudit]) -> str:
 
 def _depths(optimum: Optimum) -> str:
     head = f"| depth | mean of its trials | standard error | trials | {COST} |\n|{'---:|' * 5}\n"
-    costs = {cost.depth: nats_text(cost) for cost in optimum.costs}
+    costs = {cost.depth: cost_text(cost) for cost in optimum.costs}
     rows = (
         f"| {d.depth} | {d.loss:.4f} | {d.standard_error:.4f} | {d.trials} |"
         f" {costs.get(d.depth, '-')} |"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from statistics import median
 
+from fathom.models.unit import Unit
 from fathom.search.analysis.definitions import DepthStanding, Standing
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.report.charts import chart, colours
@@ -35,7 +36,7 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
             *_curve(optimum),
             *_means(standings, optimum, y),
             *best_point("best depth", f"depth {depth}: the best, {optimum.kind.value}", optimum),
-            _prices(standings, x, y),
+            _prices(standings, x, y, optimum.unit),
         ),
         budget=optimum.budget,
     )
@@ -105,7 +106,9 @@ def _means(
         )
 
 
-def _prices(standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis) -> chart.Labels:
+def _prices(
+    standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis, unit: Unit
+) -> chart.Labels:
     """Returns what the depths that are ruled out cost.
 
     Of depths whose texts would touch, those nearest to the others have theirs.
@@ -121,7 +124,7 @@ def _prices(standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis) ->
     return chart.Labels(
         x=tuple(known.depth for known in named),
         y=tuple(min(top, _edge(y)) for top in tops),
-        texts=tuple(price_text(known.cost) if known.cost else "" for known in named),
+        texts=tuple(price_text(known.cost, unit) if known.cost else "" for known in named),
         hues=(colours.INK,) * len(named),
         above=True,
     )

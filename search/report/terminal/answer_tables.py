@@ -7,6 +7,7 @@ from rich.markup import escape
 
 from fathom.models.shape import Shape
 from fathom.models.spend import OTHER_COINS
+from fathom.models.unit import NATS
 from fathom.search.analysis.interim import DepthLoss
 from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Optimum
@@ -14,7 +15,13 @@ from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.report.analysed import columns_text, heading, noise_text, token_law_lines
+from fathom.search.report.analysed import (
+    columns_text,
+    heading,
+    noise_text,
+    size_lines,
+    token_law_lines,
+)
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.other_depths import other_depths
 from fathom.search.report.papers import papers_lines
@@ -134,6 +141,7 @@ def optimum_cells(optimum: Optimum) -> dict[str, str]:
     """Returns the cells of a budget by heading, short enough for 80 columns together."""
     return answer_row(optimum) | {
         "tokens": rounded_count(optimum.tokens),
+        optimum.spend.coin: rounded_count(optimum.spend.amount),
         "95 % interval": short_interval(optimum),
         "best shape": _short(optimum.shape) if optimum.shape else "",
         "verdict": f"[{STYLES.get(optimum.kind, 'red')}]{optimum.kind.value}[/]",
@@ -167,7 +175,10 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
     for note in analysis.notes:
         print_whole(f"note: {note}", console)
     console.print()
-    _print_table(analysis, console)
+    for line in size_lines(analysis):
+        print_text(line, console)
+    if any(found.optima for found in analysis.findings):
+        _print_table(analysis, console)
     several = len(analysis.findings) > 1
     for found in analysis.findings:
         _print_law(found, console, f" at {_question(found)}" if several else "")
@@ -177,7 +188,7 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
         print_text(line, console)
     limits: dict[str, list[str]] = {}
     for found in analysis.findings:
-        for limit in unsupported(found):
+        for limit in unsupported(found) if found.optima else ():
             limits.setdefault(limit, []).append(_question(found))
     if limits:
         print_text("\nThese data do not show", console)
@@ -192,9 +203,10 @@ def _print_table(analysis: Analysis, console: Console) -> None:
     pairs = [(found, known) for found in analysis.findings for known in found.optima]
     pairs.sort(key=lambda pair: (pair[1].budget, pair[1].tokens))
     parts = [pair[0].part_text for pair in pairs]
-    unit = pairs[0][1].spend.coin
-    names = [name for name in COLUMNS[:-1] if unit or name != "tokens"]
-    heads = [unit if name == "tokens" else SHORTER.get(name, name) for name in names]
+    coin, unit = pairs[0][1].spend.coin, pairs[0][1].unit
+    shown = {"tokens": coin, NATS.label: unit.label}
+    names = [shown.get(name, name) for name in COLUMNS[:-1] if coin or name != "tokens"]
+    heads = [SHORTER.get(name, name).removesuffix(f" ({unit})") for name in names]
     count = pairs[0][0].count
     title = f"{escape(analysis.label)}: optimal depth ({count.unit_in_full})"
     first = ("of",) if any(parts) else ()

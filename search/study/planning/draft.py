@@ -51,6 +51,9 @@ OBJECTIVE_COMMENTS = {
     "dtype": "type of an id, by the look of them",
     "vocabulary": "number of token ids; if none was named, the largest seen plus one",
 }
+FROM_RUNS: Mapping[str, object] = {}
+"""Keys that runs leave open; none without `--from`."""
+LEFT_OPEN = "about what the runs leave open"
 CHEAPER = "to fit the hours; `fathom check` says if one rate suits all shapes"
 
 
@@ -99,6 +102,8 @@ class Draft:
     """Epochs of the training text."""
     confirm: Mapping[str, object]
     """Keys of `confirm` that differ from the defaults, to fit the hours."""
+    runs: Mapping[str, object]
+    """Keys that runs which exist leave open."""
     reason: str = ""
     """The reason why the study is not larger."""
 
@@ -131,7 +136,8 @@ class Draft:
     @property
     def cheaper(self) -> str:
         """The line of `confirm` in the study file; empty if the hours allow the default."""
-        return _line("confirm", dict(self.confirm), CHEAPER) if self.confirm else ""
+        comment = CHEAPER if {*self.confirm} - {"seeds"} else "what the noise of the runs asks for"
+        return _line("confirm", dict(self.confirm), comment) if self.confirm else ""
 
     def excess(self, hours: float) -> str:
         """The reason why the draft is too large: its epochs or its hours; empty if it is not."""
@@ -186,9 +192,12 @@ def objective_keys(place: str, tokenizer: str) -> dict[str, object]:
     return keys
 
 
-def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draft:
+def choose(
+    seen: Seen, study: str, *, budgets: str | None, hours: float,
+    runs: Mapping[str, object] = FROM_RUNS,
+) -> Draft:  # fmt: skip
     """The largest study within the hours and `MOST_EPOCHS`; for budgets that are named, the
-    longest.
+    longest. `runs` are keys that runs which exist leave open.
 
     Raises:
         ConfigError: when even the smallest is too large, or the budgets are no numbers.
@@ -198,7 +207,7 @@ def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draf
         options = (
             ((named, tokens) for tokens in (*FEWER_TOKENS, TOKENS)) if named else three_budgets()
         )
-        drafts = (_draft(seen, study, *option, confirm) for option in options)
+        drafts = (_draft(seen, study, *option, confirm, runs) for option in options)
         chosen, refused = largest_affordable((draft, not draft.excess(hours)) for draft in drafts)
         if chosen is not None:
             break
@@ -268,6 +277,7 @@ def study_text(seen: Seen, draft: Draft) -> str:
         _line("budgets", draft.labels, "sizes to compare; three make a law"),
         _line("count", config.count.value, "parameters but the embedding; or total"),
         _line("tokens", draft.horizon, draft.repetition),
+        *(_line(key, value, LEFT_OPEN) for key, value in draft.runs.items() if key == "space"),
         *([draft.cheaper] if draft.cheaper else []),
         "",
         f"# Every other key has a default; runs/{config.study}/config.yaml will spell them out.",
@@ -299,11 +309,13 @@ def _parsed(budgets: str) -> tuple[int, ...]:
 
 def _draft(
     seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_parameter: int,
-    confirm: Mapping[str, object],
+    confirm: Mapping[str, object], runs: Mapping[str, object],
 ) -> Draft:  # fmt: skip
     tokens = tokens_per_parameter * budgets[-1]
     objective = {**objective_keys(seen.corpus, seen.tokenizer), "eval_tokens": eval_tokens(tokens)}
-    sizes = {"budgets": budgets, "count": "non_embedding", "tokens": tokens}
+    sizes = {"budgets": budgets, "count": "non_embedding", "tokens": tokens, **runs}
+    seeds = runs.get("confirm")
+    confirm = {**confirm, **(seeds if isinstance(seeds, dict) else {})}
     config = study_of({"study": study, "objective": objective, **sizes, "confirm": confirm})
     machine = this_machine(config)
     plans = plan_study(config, seen.vocab_size, machine)
@@ -313,6 +325,7 @@ def _draft(
         machine=machine.description,
         hours=search_hours(plans, machine),
         confirm=confirm,
+        runs=runs,
         epochs=plans[-1].budget.tokens / seen.train_tokens,
     )
 

@@ -77,7 +77,7 @@ def test_names_of_others_reach_no_terminal_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--noise", -1], "`--noise` must be nats above 0"),
+        (["--noise", -1], "`--noise` must be above 0"),
         (["--width", 2], "`--width` must be a share"),
         (["--params", "x"], "`--params` must be a positive number"),
         (["--map", "val/loss"], "`--map` must be COLUMN=NAME"),

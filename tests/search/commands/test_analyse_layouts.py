@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,7 @@ def test_a_torn_journal_is_refused_with_its_lines(tmp_path: Path, lost: bytes, r
         ("37-wandb-json-cell-and-markdown/table.md", " insufficient "),
         ("13-senpai-not-converged/grid.csv", "2 rows have not ended, by their vs_baseline"),
         ("14-accuracy-by-depth/espnet.csv", "must have a column that is the loss"),
-        ("14-accuracy-by-depth/espnet_named_value.csv", "if more is better, name"),
+        ("14-accuracy-by-depth/espnet_named_value.csv", "if more is better, --maximise"),
         ("21-optuna-journal-torn/torn.log", "torn.log:196: lines must be JSON, got others"),
         ("21-optuna-journal-torn/torn_at_end.log", "1 of 15 trials without a final loss"),
         ("21-optuna-journal-torn/two_left_running.log", "left out (2 running)"),
@@ -234,3 +235,20 @@ def test_a_case_of_other_people_is_answered_or_refused_in_a_line(source: str, an
     if done.returncode:
         assert done.stderr.count("\n") == 1
         assert len(done.stderr.replace(f"{CASES}/", "")) <= 300
+
+
+def test_a_study_of_optuna_that_maximises_is_answered_with_its_highest(tmp_path: Path) -> None:
+    path = tmp_path / "optuna.log"
+    storage = JournalStorage(JournalFileBackend(str(path)))
+    study = optuna.create_study(storage=storage, direction="maximize")
+    for depth in (2, 4, 6, 8, 12, 16):
+        for seed in range(2):
+            value = 70 - log(depth / 6) ** 2 + 0.02 * (-1) ** (seed + depth // 4)
+            attributes = {"n_layer": depth, "params": 10**7, "seed": seed}
+            study.add_trial(optuna.trial.create_trial(value=value, user_attrs=attributes))
+    done = here("analyse", path, "--json")
+
+    [answer] = json.loads(done.stdout)["answers"]
+    assert answer["unit"]["maximised"]
+    assert 5 <= answer["answer"]["depth"] <= 7
+    assert answer["answer"]["loss"] == pytest.approx(70, abs=0.1)

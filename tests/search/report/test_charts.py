@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from fathom.models.unit import UNITS, Unit
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.analysis.verdict import Kind
@@ -41,6 +42,7 @@ from fathom.search.report.charts.page_figures import STEPS, FigureData, page_fig
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.trials import apart, describe
+from fathom.search.report.charts.units import in_unit
 from fathom.search.report.writer import make_charts
 from tests.support.colours import EYES, contrast, distance
 from tests.support.optima import not_located
@@ -360,3 +362,21 @@ def test_text_and_marks_stand_out_from_the_page_in_both_schemes() -> None:
             assert contrast(colour[verdict], colour[f"{verdict}-back"]) >= 4.5
         for hue in (INK, MUTED, ACCENT, GREEN, ORANGE, PINK):
             assert contrast(getattr(hue, of_hue), colour["card"]) >= 3
+
+
+@pytest.mark.parametrize("unit", [UNITS["bits_per_byte"], Unit("accuracy", nats=0.1, zero=80)])
+def test_a_chart_of_losses_is_drawn_in_the_unit_of_its_table(
+    study: Records, optima: Optima, unit: Unit
+) -> None:
+    records = of_budget(study, BUDGETS[0])
+    nats = loss_against_depth(records, optima[0])
+    drawn = in_unit(nats, unit)
+    assert nats
+    assert drawn
+
+    assert unit.label in drawn.y.label
+    assert drawn.y.low < drawn.y.high
+    for before, after in zip(nats.marks, drawn.marks, strict=True):
+        if isinstance(before, Points) and isinstance(after, Points):
+            assert after.y == pytest.approx([unit.value(y) for y in before.y])
+            assert all(drawn.y.low <= y <= drawn.y.high for y in after.y)

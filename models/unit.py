@@ -1,0 +1,74 @@
+"""The unit of a loss: how a table has it, and what it is in nats, in which all statistics are."""
+
+import re
+from dataclasses import dataclass, replace
+from math import log
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a loss, or a quantity to maximise, is measured in."""
+
+    name: str = "nats"
+    nats: float = 1.0
+    """Nats of a difference of one."""
+    zero: float | None = None
+    """Value at a loss of 0 nats of a quantity to maximise; None where less is better."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def label(self) -> str:
+        """Heading of a loss with its unit; the name of a quantity to maximise."""
+        return f"loss ({self})" if self.zero is None else self.name
+
+    def value(self, nats: float) -> float:
+        """A loss of so many nats in this unit."""
+        own = nats / self.nats
+        return own if self.zero is None else self.zero - own
+
+    def difference(self, nats: float) -> float:
+        """A difference of so many nats in this unit; above 0 is worse."""
+        return nats / self.nats
+
+    def interval(self, nats: tuple[float, float]) -> tuple[float, float]:
+        """Both ends of an interval of a difference in this unit."""
+        low, high = nats
+        return self.difference(low), self.difference(high)
+
+    def per_token(self, tokens: float) -> "Unit":
+        """The unit where a byte, or a character, is so many tokens: its nats are those a token."""
+        return replace(self, nats=self.nats / tokens)
+
+
+NATS = Unit()
+UNITS = {
+    "nats": NATS,
+    "bits": Unit("bits", log(2)),
+    "bits_per_byte": Unit("bits per byte", log(2)),
+    "bits_per_character": Unit("bits per character", log(2)),
+    "nats_per_byte": Unit("nats per byte"),
+    "nats_per_character": Unit("nats per character"),
+}
+"""Name of a unit, for `--loss-unit` -> the unit."""
+NAMES = {
+    "bits_per_byte": "bpb bits_per_byte",
+    "bits_per_character": "bpc bits_per_char bits_per_character bits_per_chr",
+    "nats_per_byte": "npb nats_per_byte",
+    "nats_per_character": "npc nats_per_char nats_per_character",
+    "bits": "bpt bits_per_token bits loss_bits",
+}
+"""Name of a unit -> the words for it in the names of columns."""
+IN_NAME = {
+    unit: re.compile(rf"(^|_)({'|'.join(words.split())})($|_)") for unit, words in NAMES.items()
+}
+
+
+def unit_in(name: str) -> str:
+    """The unit in the name of a column, in small letters and underscores; empty without one.
+
+    >>> unit_in("val_bpb"), unit_in("val_loss")
+    ('bits_per_byte', '')
+    """
+    return next((unit for unit, words in IN_NAME.items() if words.search(name)), "")

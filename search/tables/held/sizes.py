@@ -1,0 +1,298 @@
+"""The best size, and the best depth, of models of any size at an equal amount of a coin.
+
+The statistics are those of depths: a size takes the place of a depth on the square root of its
+ratio to the smallest, which goes with the width of a model as a depth does with its layers.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import hypot, sqrt
+
+import numpy as np
+
+from fathom.models.shape import Count
+from fathom.models.spend import Coin, Spend
+from fathom.models.unit import Unit
+from fathom.search.analysis.optimum import DepthCost, Optimum, find_optimum
+from fathom.search.analysis.verdict import Advice, Kind, TooFewDepths, Verdict
+from fathom.search.formatting import printable
+from fathom.search.records import TrialRecord
+from fathom.search.tables.choosing import EndedRun, measured_noise
+from fathom.search.tables.columns import as_argument
+from fathom.search.tables.counted import unknown_settings
+from fathom.search.tables.grouping import held_levels
+from fathom.search.tables.runs import NO_TIME, Array, NothingAsked, Run, TableError
+from fathom.search.tables.trials import full_horizon, loss_at, table_budget
+from fathom.search.tables.varying import CLOSE_TOKENS, value_of, varies
+
+SEED = 0
+"""Seed of the bootstrap."""
+SMALLEST, LARGEST = 16, 400
+"""Place of the smallest size, and the furthest of the largest, among those that stand for sizes."""
+FEWEST = 3
+"""Fewest sizes at one amount that are compared."""
+ENOUGH = 9
+"""Fewest shapes for a parabola in size and depth."""
+SHOWN = 3
+"""Settings that a message names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestSize:
+    """The best size at an amount that all models spend."""
+
+    spend: Spend
+    unit: Unit
+    sizes: tuple[int, int]
+    """The smallest and the largest size that was trained so long."""
+    size: int | None
+    """Of the lowest expected loss; None with fewer than three sizes."""
+    loss: float | None
+    """Expected loss at `size`, nats."""
+    interval: tuple[int, int] | None
+    """95 % interval of the best size."""
+    plateau: tuple[int, int] | None
+    """The smallest and the largest size that can't be told from the best."""
+    verdict: Verdict
+    costs: tuple[DepthCost, ...]
+    """What half and twice the size cost, as far as trained; its size stands for the depth."""
+    noise: float
+    """Standard deviation of the loss between seeds, nats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Runs that are compared at an equal amount."""
+
+    runs: Sequence[Run]
+    coin: Coin
+    count: Count
+    unit: Unit
+    noise: float | None
+    """Noise between seeds, nats, if it was stated."""
+    seeded: bool
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldAnswer:
+    """What runs show at one amount."""
+
+    size: BestSize
+    depth: Optimum | None
+    """None where depth and width follow one rule, so that depth is not shown apart from size."""
+    records: tuple[TrialRecord, ...]
+    """Those of `depth`."""
+
+
+def held_coin(runs: Sequence[Run], count: Count, width: float) -> Coin | None:
+    """The coin of which all runs spent as much, by its column, where their sizes differ by more
+    than `width`; None without one."""
+    ended = [run for run in runs if len(run.losses) and not run.diverged]
+    sizes = [run.params(count) for run in ended]
+    if len(ended) < FEWEST or max(sizes) * (1 - width) <= min(sizes) * (1 + width):
+        return None
+    for coin in (Coin.FLOPS, Coin.SECONDS):
+        amounts = np.array([run.spent.get(coin, 0.0) for run in ended])
+        if held_levels(amounts, np.array(sizes)) is not None:
+            return coin
+    return None
+
+
+def held_answers(held: Held, settings: Sequence[str], said: Sequence[str]) -> list[HeldAnswer]:
+    """The answers at each amount that three sizes or more have spent, ascending.
+
+    Raises:
+        TableError: when there is none, or settings that vary are left open.
+    """
+    levels = [(at, runs) for at, runs in _levels(held) if len(set(_places(runs, held))) >= FEWEST]
+    if not levels:
+        raise NothingAsked(
+            f"{held.label} must have {FEWEST} sizes or more at an equal number of {held.coin} for "
+            f"--at {held.coin.lower()}, within 5 %; name its column with --map "
+            f"COLUMN={held.coin.lower()}, or drop --at"
+        )
+    return [_answer(held, at, runs, settings, said) for at, runs in levels]
+
+
+def _levels(held: Held) -> Iterator[tuple[float, list[Run]]]:
+    """Yields the amounts and the runs that spent so much, each at its loss there."""
+    runs = [run for run in held.runs if len(run.losses) and not run.diverged]
+    if held.coin is Coin.TOKENS and any(len(run.losses) > 1 for run in runs):
+        at = full_horizon(runs)
+        losses = [(run, loss_at(run, at)) for run in runs]
+        yield at, [_final(run, loss) for run, loss in losses if loss is not None]
+        return
+    known = {id(run): _amount(run, held.coin) for run in runs}
+    left = sorted((run for run in runs if known[id(run)]), key=lambda run: known[id(run)])
+    while left:
+        end = CLOSE_TOKENS * known[id(left[0])]
+        level = [run for run in left if known[id(run)] <= end]
+        left = left[len(level) :]
+        amount = float(np.median([known[id(run)] for run in level]))
+        yield amount, [_final(run, float(run.losses[-1])) for run in level]
+
+
+def _amount(run: Run, coin: Coin) -> float:
+    """What a run spent; 0 where nothing says it."""
+    tokens = float(run.tokens[-1]) if run.tokens[-1] > NO_TIME else 0.0
+    if coin is Coin.TOKENS:
+        return tokens
+    by_size = coin.of_a_parameter * run.params_total * tokens
+    return run.spent.get(coin, by_size)
+
+
+def _final(run: Run, loss: float) -> Run:
+    return replace(run, tokens=np.array([NO_TIME]), losses=np.array([loss]))
+
+
+def _places(runs: Sequence[Run], held: Held) -> list[int]:
+    """The place of each run's size among whole numbers."""
+    sizes = [run.params(held.count) for run in runs]
+    start = _start(sizes)
+    return [round(start * sqrt(size / min(sizes))) for size in sizes]
+
+
+def _start(sizes: Sequence[int]) -> float:
+    return min(SMALLEST, LARGEST / sqrt(max(sizes) / min(sizes)))
+
+
+def _answer(
+    held: Held, at: float, runs: Sequence[Run], settings: Sequence[str], said: Sequence[str]
+) -> HeldAnswer:
+    spend, places = Spend(at, held.coin), _places(runs, held)
+    _check_settings(held, runs, places, [name for name in settings if name not in said])
+    sizes = [run.params(held.count) for run in runs]
+    start, least = _start(sizes), min(sizes)
+    depths: dict[int, set[int]] = defaultdict(set)
+    for run, place in zip(runs, places, strict=True):
+        depths[place].add(run.depth)
+    apart = max(map(len, depths.values())) > 1
+    at_best_depth = _without(runs, sizes, [run.depth for run in runs]) if apart else (runs, 0.0)
+    by_size, _ = _optimum(held, *at_best_depth, places, least)
+    size = _best_size(held, spend, by_size, lambda place: _digits(least * (place / start) ** 2))
+    best = replace(size, sizes=(least, max(sizes)))
+    if not apart:
+        return HeldAnswer(size=best, depth=None, records=())
+    depths_of = [run.depth for run in runs]
+    at_best_size = _without(runs, depths_of, sizes)
+    found, records = _optimum(held, *at_best_size, depths_of, best.size or least)
+    tokens = round(at) if held.coin is Coin.TOKENS else found.tokens
+    found = replace(found, shared_spend=spend, tokens=tokens)
+    return HeldAnswer(size=best, depth=found, records=records)
+
+
+def _without(
+    runs: Sequence[Run], kept: Sequence[int], other: Sequence[int]
+) -> tuple[Sequence[Run], float]:
+    """The runs at the losses that they would have at the best value of `other` for what is `kept`:
+    a size may have been trained at unsuitable depths alone. With the standard deviation by which
+    these losses miss the parabola, nats, beyond the noise.
+
+    By a parabola in the logarithms of both, to which good losses count most; the runs as they are
+    where they are too few for one, or where it has no lowest point.
+    """
+    x, y = np.log(kept), np.log(other)
+    losses = np.array([float(run.losses[-1]) for run in runs])
+    design = _terms(x, y)
+    if np.linalg.matrix_rank(design) < design.shape[1] or len(set(zip(x, y, strict=True))) < ENOUGH:
+        return runs, 0.0
+    above = losses - losses.min()
+    weights = 1 / (np.median(above) + above)
+    fitted = np.linalg.lstsq(design * weights[:, None], losses * weights, rcond=None)[0]
+    if fitted[-1] <= 0:
+        return runs, 0.0
+    missed = float(((weights * (losses - design @ fitted)) ** 2).sum())
+    noise = measured_noise([EndedRun(run, float(run.losses[-1])) for run in runs])
+    scatter = sqrt(max(0.0, missed / float(weights @ weights) - noise**2))
+    best = np.clip(-(fitted[3] + fitted[4] * x) / (2 * fitted[-1]), y.min(), y.max())
+    costs = (design - _terms(x, best)) @ fitted
+    moved = [replace(run, losses=run.losses - cost) for run, cost in zip(runs, costs, strict=True)]
+    return moved, scatter
+
+
+def _terms(x: Array, y: Array) -> Array:
+    return np.stack([np.ones_like(x), x, x**2, y, x * y, y**2], axis=1)
+
+
+def _digits(size: float) -> int:
+    """A size to three digits."""
+    return int(float(f"{size:.3g}"))
+
+
+def _optimum(
+    held: Held, runs: Sequence[Run], scatter: float, places: Sequence[int], size: int
+) -> tuple[Optimum, tuple[TrialRecord, ...]]:
+    """The best of the places at which runs stand, each at the best of its models and settings; all
+    count as models of one `size`, and may be off by `scatter`, nats."""
+    standing = [
+        replace(
+            run, depth=place, d_model=1, d_ff=None, params_total=size, params_non_embedding=size,
+            settings={**run.settings, "": f"{run.label} of {run.params(held.count)}"},
+        )
+        for run, place in zip(runs, places, strict=True)
+    ]  # fmt: skip
+    budget = table_budget(
+        standing, standing, params=size, count=held.count, tokens=NO_TIME, table=held.label,
+        rates=True, noise=held.noise,
+    )  # fmt: skip
+    found = find_optimum(
+        budget.records,
+        seed=SEED,
+        noise=held.noise,
+        trained=False,
+        errors={shape: hypot(error, scatter) for shape, error in budget.errors.items()},
+    )
+    cause = None if held.seeded else unknown_settings(standing, NO_TIME, held.count, size)
+    if cause and not isinstance(found.verdict.cause, TooFewDepths):
+        unknown = Verdict(Kind.INSUFFICIENT, cause, Advice.NAME_SETTINGS)
+        found = replace(found, verdict=unknown)
+    return replace(found, shape=None, best_ff_ratio=None, unit=held.unit), budget.records
+
+
+def _best_size(
+    held: Held, spend: Spend, found: Optimum, size_of: Callable[[float], int]
+) -> BestSize:
+    """The answer on sizes of an optimum on their places."""
+    ends = (found.interval, (found.plateau[0], found.plateau[-1])) if found.interval else None
+    best = found.optimal_depth
+    beside = [round(best * factor) for factor in (sqrt(0.5), sqrt(2))] if best else []
+    costs = [replace(cost, depth=size_of(cost.depth)) for cost in found.costs
+             if cost.depth in beside]  # fmt: skip
+    return BestSize(
+        spend=spend,
+        unit=held.unit,
+        sizes=(0, 0),
+        size=size_of(best) if best else None,
+        loss=found.loss,
+        interval=None if ends is None else (size_of(ends[0][0]), size_of(ends[0][1])),
+        plateau=None if ends is None else (size_of(ends[1][0]), size_of(ends[1][1])),
+        verdict=found.verdict,
+        costs=tuple(costs),
+        noise=found.noise,
+    )
+
+
+def _check_settings(
+    held: Held, runs: Sequence[Run], places: Sequence[int], names: Sequence[str]
+) -> None:
+    """Raises `TableError` for settings of which sizes have other values each, and some several:
+    the best of them counts only if every size has had the same."""
+    left = []
+    for name in names:
+        values: Mapping[int, set[str]] = defaultdict(set)
+        for run, place in zip(runs, places, strict=True):
+            values[place].add(value_of(run, name))
+        several = max(map(len, values.values())) > 1
+        if several and len({frozenset(some) for some in values.values()}) > 1:
+            left += [name] * varies(runs, name)
+    if not left:
+        return
+    first = as_argument(left[0])
+    others = " and ".join(printable(name) for name in left[1:SHOWN])
+    more = f"; likewise {others}" + " and more" * (len(left) > SHOWN) if others else ""
+    raise TableError(
+        f"{held.label}: {printable(left[0])} differs among models of one size, and between sizes; "
+        f"choose the best with --best-of {first}, or hold it with --where {first}=VALUE{more}"
+    )
