@@ -103,7 +103,7 @@ def built(recipe: OwnRecipe, shape: Shape) -> nn.Module:
         OwnModelError: if the function fails or returns no module with trained parameters.
     """
     with _own_code(f"{recipe.place} must build a model of {sizes(shape)}"):
-        module = recipe.function(**recipe.arguments(shape))
+        module: nn.Module = recipe.function(**recipe.arguments(shape))
         _check_module(module, recipe.place)
     return module
 
