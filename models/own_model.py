@@ -6,6 +6,7 @@ Shapes: B batch, T time, V vocabulary.
 import re
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import Parameter
+from torch.nn.parameter import is_lazy
 
 from fathom.models.parametrization import Role, Rule, rules
 from fathom.models.recipe import OwnModelError, OwnRecipe
@@ -100,28 +102,44 @@ def built(recipe: OwnRecipe, shape: Shape) -> nn.Module:
     Raises:
         OwnModelError: if the function fails or returns no module with trained parameters.
     """
+    with _own_code(f"{recipe.place} must build a model of {sizes(shape)}"):
+        module: nn.Module = recipe.function(**recipe.arguments(shape))
+        _check_module(module, recipe.place)
+    return module
+
+
+def _check_module(module: Any, place: str) -> None:
+    if not isinstance(module, nn.Module):
+        raise OwnModelError(
+            f"{place} must return a torch.nn.Module, got a {type(module).__name__}; return the "
+            "model itself"
+        )
+    weights = trained(module)
+    if not weights:
+        raise OwnModelError(
+            f"the model of {place} must have trained parameters, got none; leave `requires_grad` "
+            "on for those to train"
+        )
+    if lazy := [name for name, weight in weights.items() if is_lazy(weight)]:
+        raise OwnModelError(
+            f"weights of {place} must have their sizes when it returns, and {lazy[0]} has none "
+            "before the first call; give both sizes (nn.Linear in place of nn.LazyLinear)"
+        )
+
+
+@contextmanager
+def _own_code(rule: str) -> Iterator[None]:
+    """Context in which a user's code runs: whatever it raises, or its exit, becomes one line."""
     try:
-        module = recipe.function(**recipe.arguments(shape))
+        yield
     except OwnModelError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise OwnModelError(
-            f"{recipe.place} must build a model of {sizes(shape)}, got {reason} at "
-            f"{frame.filename}, line {frame.lineno}"
+            f"{rule}, got {reason} at {frame.filename}, line {frame.lineno}; mend it there"
         ) from error
-    if not isinstance(module, nn.Module):
-        raise OwnModelError(
-            f"{recipe.place} must return a torch.nn.Module, got a {type(module).__name__}; return "
-            "the model itself"
-        )
-    if not trained(module):
-        raise OwnModelError(
-            f"the model of {recipe.place} must have trained parameters, got none; "
-            "leave `requires_grad` on for those to train"
-        )
-    return module
 
 
 def trained(module: nn.Module) -> dict[str, Parameter]:
@@ -190,7 +208,8 @@ def try_out(recipe: OwnRecipe, shape: Shape, *, causal: bool) -> None:
             f"the model of {place} must start with finite logits, got some that are not, with "
             f"{sizes(shape)}; check its initial weights"
         )
-    logits.logsumexp(-1).mean().backward()  # type: ignore[no-untyped-call]
+    with _own_code(f"the model of {place} must give gradients"):
+        logits.logsumexp(-1).mean().backward()  # type: ignore[no-untyped-call]
     idle = [name for name, weight in trained(model.inner).items() if weight.grad is None]
     if idle:
         raise OwnModelError(
@@ -223,16 +242,8 @@ def _check_causal(model: OwnModel, ids: Tensor, place: str) -> None:
 
 def _tried(model: OwnModel, ids: Tensor) -> Tensor:
     """Logits of some tokens; an exception of the user's code becomes a line."""
-    try:
+    with _own_code(f"the model of {model._recipe.place} must map ids {list(ids.shape)} to logits"):
         logits: Tensor = model(ids)
-    except OwnModelError:
-        raise
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise OwnModelError(
-            f"the model of {model._recipe.place} must map ids {list(ids.shape)} to logits, got "
-            f"{reason}"
-        ) from error
     return logits
 
 

@@ -7,9 +7,13 @@ is installed; Ray's workers do the same where they see that folder.
 import importlib
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from fathom.objectives.errors import ObjectiveError
 
 PLACE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 """Pattern of a place: a module and a name in it."""
@@ -17,12 +21,30 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 """The folder of Fathom's packages: a checkout, or the installed package."""
 OURS = ("fathom", "models", "objectives", "search")
 """Names of Fathom's folders in a checkout."""
-MACHINERY = (__file__, importlib.__file__)
-"""Files that every import of a user's code goes through."""
+MACHINERY = (str(Path(__file__).parent), str(Path(importlib.__file__).parent))
+"""Folders with the code that runs a user's."""
 
 
-class UserCodeError(ValueError):
-    """A user's code that can't be imported; the message is one line."""
+class UserCodeError(ObjectiveError):
+    """A user's code that can't be imported, or fails; the message is one line."""
+
+
+@contextmanager
+def user_code(rule: str, remedy: str = "mend it there") -> Iterator[None]:
+    """Context in which a user's code runs: whatever it raises, or its exit, becomes one line, but
+    for errors that are one.
+
+    Raises:
+        UserCodeError: says `rule`, what was raised and where, and `remedy`.
+    """
+    try:
+        yield
+    except ObjectiveError:
+        raise
+    except (Exception, SystemExit) as error:
+        place = place_of(error)
+        at = f" at {place}" if place else ""
+        raise UserCodeError(f"{rule}, got {one_line(error)}{at}; {remedy}") from error
 
 
 def named(place: str, kind: str) -> tuple[ModuleType, Any]:
@@ -37,7 +59,7 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
     folder = search_working_folder()
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = one_line(error)
         if where := place_of(error):
             raise UserCodeError(
@@ -88,6 +110,7 @@ def place_of(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<frozen") and frame.filename not in MACHINERY
+        if not frame.filename.startswith("<frozen")
+        and str(Path(frame.filename).parent) not in MACHINERY
     ]
     return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else ""

@@ -3,6 +3,7 @@
 Preparing it runs the user's code, as naming it asks for.
 """
 
+import importlib
 import inspect
 import math
 from collections.abc import Mapping
@@ -12,13 +13,15 @@ from pydantic import ConfigDict, Field, model_validator
 
 from fathom.objectives.errors import ObjectiveError, nearest
 from fathom.objectives.keys import ObjectiveConfig, Positive, RuleError, short
-from fathom.objectives.user_code import PLACE_PATTERN, UserCodeError, named
+from fathom.objectives.user_code import PLACE_PATTERN, named, user_code
 
 MEMBERS = (
     *("vocab_size", "context", "chance_loss"),
     *("to", "batch", "loss", "evaluate", "final_metrics"),
 )
 """Members of `contract.Objective`."""
+TRIED_SEED = 2**31
+"""Seed of the batch that is tried out, with which no trial trains."""
 
 UserObjectiveName = Annotated[
     str,
@@ -75,34 +78,52 @@ def load_user_objective(keys: UserObjectiveConfig) -> Any:
     """The user's objective, imported and prepared.
 
     Raises:
-        ObjectiveError: if it can't be imported, does not take the keys or lacks a member.
+        ObjectiveError: if it can't be imported or prepared, lacks a member, or has token ids that
+            are not of its vocabulary.
     """
     name = keys.name
     found, settings = _class(name), keys.settings()
     _check_keys(name, found.prepare, settings)
-    try:
-        objective = found.prepare(**settings)
-    except ValueError as error:
-        raise ObjectiveError(f"objective {name}: {error}") from error
+    with user_code(f"objective {name} must be prepared from its keys and give a batch"):
+        try:
+            objective = found.prepare(**settings)
+        except ValueError as error:
+            raise ObjectiveError(f"objective {name}: {error}") from error
+        _check(name, objective, keys.context)
+    return objective
+
+
+def _check(name: str, objective: Any, context: int) -> None:
     lacking = [member for member in MEMBERS if not hasattr(objective, member)]
     if lacking:
         raise ObjectiveError(
             f"what `prepare` of {name} returns must be an objective, but it has no "
             f"{', '.join(lacking)}; see objectives/contract.py"
         )
-    if objective.context != keys.context:
+    if objective.context != context:
         raise ObjectiveError(
             f"the `context` of {name} must be that of the study, which the horizon counts in, got "
-            f"{objective.context} for context={settings['context']}; set `objective.context`"
+            f"{objective.context} for context={context}; set `objective.context`"
         )
-    return objective
+    size, chance = objective.vocab_size, objective.chance_loss
+    if not (isinstance(size, int) and size > 0 and isinstance(chance, int | float)):
+        raise ObjectiveError(
+            f"`vocab_size` of {name} must be a whole number above 0 and `chance_loss` a number, "
+            f"got {short(size)} and {short(chance)}; correct them"
+        )
+    cpu = importlib.import_module("torch").device("cpu")
+    batch = objective.to(cpu).batch(seed=TRIED_SEED, step=0, batch_size=1)
+    least = min(int(part.min()) for part in batch.read)
+    most = max(int(part.max()) for part in (*batch.read, batch.targets))
+    if least < 0 or most >= size:
+        raise ObjectiveError(
+            f"token ids of a batch of {name} must be from 0 to {size - 1}, by its `vocab_size`, "
+            f"got {least} to {most}; correct one of the two"
+        )
 
 
 def _class(name: str) -> Any:
-    try:
-        module, found = named(name, "objective")
-    except UserCodeError as error:
-        raise ObjectiveError(str(error)) from error
+    module, found = named(name, "objective")
     if not callable(getattr(found, "prepare", None)):
         class_name = name.partition(":")[2]
         classes = [key for key, value in vars(module).items() if hasattr(value, "prepare")]

@@ -1,6 +1,6 @@
 """`python -m search VERB …` is `fathom VERB …`, in a checkout."""
 
-from fathom.search.cli import main
+from fathom.__main__ import main
 
 if __name__ == "__main__":
     main()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
 
 from fathom.models.shape import Count, Shape
 from fathom.objectives.keys import parse_count
@@ -26,6 +25,7 @@ from fathom.search.pipeline import run_study
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
 from fathom.search.report.terminal.steps import Steps
+from fathom.search.report.terminal.tables import terminal
 from fathom.search.report.text import answer
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
@@ -293,7 +293,7 @@ def _run(config: StudyConfig, study: object, runs: Path, *, trust: bool) -> list
         check_trusted_study(config, Path(study), trust=trust)
     check_sampler(config)
     ready = check_ready(config, runs, trust=trust)
-    with locked(ready.folder), Steps(Console()) as steps:
+    with locked(ready.folder), Steps(terminal()) as steps:
         result = run_study(ready, steps)
     return [load(run.folder.path, trust=True) for run in result.runs]
 

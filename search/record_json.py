@@ -27,6 +27,8 @@ LARGEST_REAL = 3.5e38
 """Upper limit of every other number: what float32 holds."""
 LARGEST = 10**18
 """Upper limit of every count of a study: parameters, tokens and seeds."""
+LEAST_SECONDS = 1e-9
+"""Lower limit of the seconds of a training."""
 SPENT = {coin.name_in_records: coin for coin in OTHER_COINS}
 """Key of a line -> the coin of `TrialSpec.shared_spend`, of which the line has the amount alone."""
 OF_SPENDING = ("shared_spend", "shared_tokens")
@@ -265,8 +267,10 @@ def _check_spec(spec: TrialSpec) -> None:
 def _check_curve(curve: tuple[CurvePoint, ...]) -> None:
     step, tokens = 0, 0
     for point in curve:
-        if point.step <= step or point.tokens <= tokens or not 0 < point.train_seconds < math.inf:
+        if point.step <= step or point.tokens <= tokens:
             raise ValueError(f"`curve` does not go on after step {step}")
+        if not LEAST_SECONDS <= point.train_seconds < math.inf:
+            raise ValueError(f"`train_seconds` can't be {point.train_seconds}")
         _check_moment("time", point.time)
         step, tokens = point.step, point.tokens
 
@@ -285,6 +289,8 @@ def _check_end(record: TrialRecord) -> None:
         raise ValueError("a stopped trial must have a rung")
     if any(tokens < 1 or not math.isfinite(loss) for tokens, loss in record.rungs.items()):
         raise ValueError("a rung must be at 1 token or more, with a loss")
+    if record.rungs and not record.curve:
+        raise ValueError("a rung must be on a curve")
 
 
 def _check_moment(name: str, seconds: float) -> None:

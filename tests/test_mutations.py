@@ -317,6 +317,7 @@ def test_a_damaged_record_is_refused_with_file_line_and_remedy(
         ('"gated"', '"of_version_9"', "`of_version_9` is unknown"),
         ('"step": ', '"step": -', "`curve` does not go on"),
         ('"time": ', '"time": -', "`time` can't be"),
+        ('"train_seconds": ', '"train_seconds": 1e-300, "time": ', "`train_seconds` can't be 1e"),
         ('"20k-', '"../../20k-', "`trial` can't be '../../20k-"),
         ('"budget": ', '"budget": -', "`budget` can't be -20000"),
     ],

@@ -154,11 +154,10 @@ def _reply(analysis: "Analysis") -> "Reply":
 
 def _print(analysis: "Analysis", page: Path | None) -> None:
     """Prints the answers, and where the report's page is."""
-    from rich.console import Console
-
     from fathom.search.report.terminal.answer_tables import print_analysis
+    from fathom.search.report.terminal.tables import print_whole, terminal
 
-    console = Console()
+    console = terminal()
     print_analysis(analysis, console)
     if page is not None:
-        console.print(f"\nReport      {page}", highlight=False, markup=False, soft_wrap=True)
+        print_whole(f"\nReport      {page}", console)

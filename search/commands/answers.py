@@ -143,10 +143,9 @@ def compare(
     Each pair has the ratio of its best depths with an interval, what the depth of one costs in the
     other, and, on the same data, the difference of the best losses.
     """
-    from rich.console import Console
-
     from fathom.search.commands import compare as comparing
     from fathom.search.conclusion.comparison import compare_runs
+    from fathom.search.report.terminal.tables import terminal
 
     found = compare_runs(runs, horizon)
     place = None
@@ -157,7 +156,7 @@ def compare(
     if as_json:
         print_reply(comparing.comparison_reply(found))
         return
-    comparing.print_comparison(found, Console())
+    comparing.print_comparison(found, terminal())
     if place:
         print(f"Report      {place}")
 
@@ -203,15 +202,14 @@ def predict(
         law = str(one_run(Path(law), horizon).folder.path)
     _check_predict(ladder, params=params, tokens=tokens, doubling=doubling, maps=maps)
     if ladder:
-        from rich.console import Console
-
         from fathom.search.commands import ladder as checking
+        from fathom.search.report.terminal.tables import terminal
 
         found = checking.check_ladder(ladder, law, doubling, maps or ())
         if as_json:
             print_reply(Reply(command="predict", ladder=found))
         else:
-            checking.print_ladder(found, Console())
+            checking.print_ladder(found, terminal())
     elif params is None:
         table = predictions.predict_table(law)
         if as_json:

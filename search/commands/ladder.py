@@ -18,7 +18,7 @@ from fathom.search.analysis.law import predictions
 from fathom.search.conclusion.law_at import law_at
 from fathom.search.contract.reply import StatedLadder, StatedRung
 from fathom.search.formatting import rounded_count
-from fathom.search.report.terminal.tables import empty_table, print_whole
+from fathom.search.report.terminal.tables import empty_table, print_text
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.tables.columns import parse_maps
 from fathom.search.tables.ladder_file import SIZES, read_ladder
@@ -70,7 +70,7 @@ def print_ladder(ladder: StatedLadder, console: Console) -> None:
         table.add_row(*_cells(each))
     console.print(table)
     for line in sentences(ladder):
-        print_whole(line, console)
+        print_text(line, console)
 
 
 def _cells(each: StatedRung) -> tuple[str, ...]:

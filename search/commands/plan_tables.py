@@ -57,7 +57,8 @@ def print_plan(
             format_seconds(3600 * plan.hours),
         )
     console.print(table)
-    console.print("[dim]trials: exploring + confirming, at most; the latter run to the end[/]")
+    note = "trials: exploring + confirming, at most; the latter run to the end"
+    console.print(note, style="dim")
     for plan in plans:
         if line := _stopping(plan):
             console.print(line, highlight=False)

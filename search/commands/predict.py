@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from fathom.search.analysis.law import DepthLaw, Prediction, predictions, usable
@@ -15,7 +14,7 @@ from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.named_law import PUBLISHED, NamedLaw
 from fathom.search.contract.reply import BudgetByLaw, LawTable, PublishedSize, SizeAnswer
 from fathom.search.formatting import format_count
-from fathom.search.report.terminal.tables import empty_table
+from fathom.search.report.terminal.tables import empty_table, terminal
 from fathom.search.report.text import (
     law_text,
     null_laws_text,
@@ -171,7 +170,7 @@ def print_table(table: LawTable) -> None:
     tables = [_published_table(table.published)] if table.published else []
     tables += [_budget_table(table.budgets), _null_table(table.budgets)] if table.budgets else []
     for shown in tables:
-        Console().print(shown)
+        terminal().print(shown)
     print(table.note)
     if any(each and each.extrapolated for each in found):
         print("* outside the sizes that the law was fitted on")

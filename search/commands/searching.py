@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from fathom.search.tracking.publishing import RunResult, StudyResult
 
 
+LONGEST_REASON = 300
+"""Characters of the reason that trials died of, in the line on it."""
+
+
 def run(
     study: StudyFile,
     overrides: Overrides = None,
@@ -64,9 +69,9 @@ def run(
     exit_verdict: ExitVerdict = False,
 ) -> None:
     """Search every budget of a study; the same command again resumes what was interrupted."""
-    from rich.console import Console
+    from fathom.search.report.terminal.tables import terminal
 
-    console, began = Console(stderr=as_json), time.monotonic()
+    console, began = terminal(stderr=as_json), time.monotonic()
     cap = _cap(max_cost, price)
     config = _read(study, overrides, console, trust=trust)
     ready = _prepare(config, study, overrides, runs, console, trust=trust)
@@ -92,10 +97,25 @@ def _reply(result: "StudyResult", *, as_json: bool, exit_verdict: bool) -> None:
     for run in result.runs:
         answered = any(optimum.lowest_depth for optimum in run.conclusion.optima)
         if not (answered or run.conclusion.unfinished):
-            print(f"fathom: no trial finished; {run.folder.records} says why", file=sys.stderr)
+            print(f"fathom: {_no_trial_finished(run)}", file=sys.stderr)
             sys.exit(1)
     if exit_verdict:
         exit_by_verdict(told())
+
+
+def _no_trial_finished(run: "RunResult") -> str:
+    """What the trials of a run died of, and the way out."""
+    from fathom.search.formatting import printable, shell_command
+
+    records = run.conclusion.records
+    counts = Counter(str(record.outcome) for record in records)
+    ended = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
+    reasons = Counter(record.reason for record in records).most_common(1)
+    most = f" ({printable(reasons[0][0])[:LONGEST_REASON]})" if reasons else ""
+    return (
+        f"no trial finished: {ended or 'none began'}{most}; mend that first, then start anew, as "
+        "the same command trains none of these again: " + shell_command("rm", "-r", run.folder.path)
+    )
 
 
 def _cap(cost: float | None, price: float | None) -> "Cap | None":
@@ -250,10 +270,8 @@ def report(
     if card:
         _print_card(run_folder, horizon, out)
         return
-    from rich.console import Console
-
     from fathom.search.contract.studies import study_reply
-    from fathom.search.report.terminal.tables import print_whole
+    from fathom.search.report.terminal.tables import print_text, terminal
     from fathom.search.study.runs import one_run
     from fathom.search.tracking.publishing import report_study
 
@@ -261,12 +279,12 @@ def report(
     result = report_study(path, trust=trust)
     for run in result.runs:
         if run.untracked:
-            print_whole(f"fathom: MLflow is not written: {run.untracked}", Console(stderr=True))
+            print_text(f"fathom: MLflow is not written: {run.untracked}", terminal(stderr=True))
     told = partial(study_reply, "report", result.runs)
     if as_json:
         print_reply(told())
     else:
-        _print_report(result, Console())
+        _print_report(result, terminal())
     if exit_verdict:
         exit_by_verdict(told())
 
@@ -337,15 +355,14 @@ def status(
 
     Without a run folder, a line for each run.
     """
-    from rich.console import Console
-
     from fathom.search.commands import run_status
+    from fathom.search.report.terminal.tables import terminal
 
     if run_folder is None:
         if as_json:
             print_reply(run_status.all_runs_reply(runs))
         else:
-            run_status.print_runs(runs, Console())
+            run_status.print_runs(runs, terminal())
         if exit_verdict:
             exit_by_verdict(run_status.all_runs_reply(runs))
         return
@@ -356,7 +373,7 @@ def status(
         print_reply(run_status.status_reply(found))
     else:
         for run in found:
-            run_status.print_status(run, Console())
+            run_status.print_status(run, terminal())
     if exit_verdict:
         exit_by_verdict(run_status.status_reply(found))
 
@@ -413,14 +430,13 @@ def ask(
         params=params, tokens=tokens, data=data, tokenizer=tokenizer, hours=hours, gpus=gpus,
         gpu=gpu, count=count,
     )  # fmt: skip
-    from rich.console import Console
-
     from fathom.search.analysis.verdict import Kind
     from fathom.search.commands.ask.answer import print_answer
     from fathom.search.commands.ask.chosen_study import prepare_study
     from fathom.search.contract.reply import Reply
+    from fathom.search.report.terminal.tables import terminal
 
-    console, file = Console(stderr=as_json), out or Path(f"{asked.name}.yaml")
+    console, file = terminal(stderr=as_json), out or Path(f"{asked.name}.yaml")
     try:
         if only_plan:
             _plan_asked(asked, file, runs, console, as_json=as_json)

@@ -8,6 +8,8 @@ from fathom.search.commands.arguments import BudgetOption, HorizonOption, Json, 
 from fathom.search.commands.output import print_reply
 
 NO_LIMIT = float("inf")
+LEAST_LIMIT = 1e-6
+"""Least value of a limit; nothing takes 0 of anything."""
 
 
 def latency(
@@ -25,16 +27,16 @@ def latency(
         str | None, typer.Option(help="Estimate for a type of GPU, such as H100, instead.")
     ] = None,
     max_token_ms: Annotated[
-        float, typer.Option(min=0, help="Leave out depths that take longer for a token.")
+        float, typer.Option(min=LEAST_LIMIT, help="Leave out depths that take longer for a token.")
     ] = NO_LIMIT,
     max_prefill_ms: Annotated[
-        float, typer.Option(min=0, help="Or that take longer to read a prompt.")
+        float, typer.Option(min=LEAST_LIMIT, help="Or that take longer to read a prompt.")
     ] = NO_LIMIT,
     max_weight_mb: Annotated[
-        float, typer.Option(min=0, help="Or whose weights take more memory.")
+        float, typer.Option(min=LEAST_LIMIT, help="Or whose weights take more memory.")
     ] = NO_LIMIT,
     max_cache_mb: Annotated[
-        float, typer.Option(min=0, help="Or whose keys and values do.")
+        float, typer.Option(min=LEAST_LIMIT, help="Or whose keys and values do.")
     ] = NO_LIMIT,
     as_json: Json = False,
 ) -> None:
@@ -43,8 +45,6 @@ def latency(
     Names the best depth and the fastest one that is as good, and writes RUN/latency.json, in which
     budgets that are not asked for keep what they have.
     """
-    from rich.console import Console
-
     from fathom.search.analysis.serving_choice import Limits
     from fathom.search.commands.latency import output
     from fathom.search.commands.latency.find import (
@@ -55,6 +55,7 @@ def latency(
     )
     from fathom.search.report.latency import joined
     from fathom.search.report.terminal.steps import Steps
+    from fathom.search.report.terminal.tables import terminal
     from fathom.search.serving.latency_file import read_latency, write_latency
     from fathom.search.study.file.options import count_of
     from fathom.search.study.own_records import read_records
@@ -67,7 +68,7 @@ def latency(
     budgets = losses_of(read_records(folder, config), config, asked)
     request = request_of(budgets[0].shapes[0].context, batch, prompt, tokens)
     before = read_latency(folder)
-    console = Console(stderr=as_json)
+    console = terminal(stderr=as_json)
     with Steps(console) as steps:
         found = find_latency(budgets, config, request, gpu, steps.begin)
     write_latency(folder, before, found)

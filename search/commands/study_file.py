@@ -68,17 +68,19 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
-    from rich.console import Console
-
     from fathom.search.commands.plan_tables import print_plans
     from fathom.search.formatting import shell_command
+    from fathom.search.report.terminal.tables import terminal
     from fathom.search.study.file.study_file import load, placed
     from fathom.search.study.hardware.machine import this_machine
     from fathom.search.study.planning.advice import plan_runs
     from fathom.search.study.preflight import check_trusted_study
+    from fathom.search.study.store_uri import check_store
 
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
+    if config.tracking.uri:
+        check_store(config.tracking.uri)
     if config.own_sampler:
         from fathom.search.scheduling.sampling.study_sampler import check_sampler
 
@@ -94,7 +96,7 @@ def plan(
 
         print_reply(plan_reply(planned, price=price, with_shapes=shapes, command=command))
     else:
-        print_plans(config.study, planned, Console(), price=price, with_shapes=shapes)
+        print_plans(config.study, planned, terminal(), price=price, with_shapes=shapes)
 
 
 def check(
@@ -112,8 +114,7 @@ def check(
     Where trainings take more than one epoch of their data, it compares weight decays as well.
     Exit status 0 when the rate carries over both, 1 when it does not.
     """
-    from rich.console import Console
-
+    from fathom.search.report.terminal.tables import terminal
     from fathom.search.study.file.study_file import load, placed
     from fathom.search.study.planning.horizons import horizon_studies
     from fathom.search.study.preflight import check_own_loop, check_trusted_study
@@ -122,7 +123,7 @@ def check(
     check_trusted_study(config, study, trust=trust)
     with placed(study, overrides):
         check_own_loop(config)
-    console = Console(stderr=as_json, highlight=False)
+    console = terminal(stderr=as_json)
     from fathom.search.commands.check import output
     from fathom.search.commands.check.check import check_study
     from fathom.search.commands.check.probe import Probe
@@ -159,8 +160,7 @@ def doctor(
 
     Exit status 0 when it would, 1 when it would not.
     """
-    from rich.console import Console
-
+    from fathom.search.report.terminal.tables import terminal
     from fathom.search.study.file.study_file import load
     from fathom.search.study.preflight import check_trusted_study
 
@@ -176,7 +176,7 @@ def doctor(
     if as_json:
         print_reply(Reply(command="doctor", works=works, findings=tuple(findings)))
     else:
-        print_findings(findings, Console())
+        print_findings(findings, terminal())
     if not works:
         sys.exit(1)
 
@@ -199,16 +199,16 @@ def tokenize(
     ] = None,
 ) -> None:
     """Cut text into tokens once, for `objective: tokens`; the same command resumes it."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     from fathom.objectives.tokens.making.run import HowFar, Making, make_tokens
+    from fathom.search.report.terminal.tables import terminal
 
     making = Making(
         source=source, tokenizer=tokenizer, out=out, field=field, validation=validation, end=end,
         vocabulary=vocabulary,
     )  # fmt: skip
-    console = Console(file=sys.stderr, highlight=False)
+    console = terminal(stderr=True)
     columns = (BarColumn(), DownloadColumn(), TextColumn("{task.description}"))
     bar = Progress(*columns, TimeRemainingColumn(), console=console)
     task = bar.add_task("", total=None)

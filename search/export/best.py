@@ -32,6 +32,8 @@ ANSWER = (
 """Names in `optimum_row` that an entry of best.yaml has beside the sizes of its shape."""
 
 
+MOST_TIMES = 2
+"""Multiple of its budget beyond which a shape is none of it."""
 HORIZON = "horizon"
 """Key of an entry of a study of several horizons: the short name of the entry's own."""
 UNDECIDED = [kind.value for kind in Kind if not kind.decided]
@@ -150,6 +152,11 @@ def read_best(
         raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
     if entry["budget"] not in config.budgets:
         raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
+    if (size := shape.size(config.count)) > MOST_TIMES * entry["budget"]:
+        raise ConfigError(
+            f"{path}: a shape of the budget {format_count(entry['budget'])} must have about as "
+            f"many parameters, got {format_count(size)}; export it again with `fathom export`"
+        )
     if not config.coin.timed:
         return BestShape(config, entry["budget"], shape)
     tokens = entry.get("tokens")

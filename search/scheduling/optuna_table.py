@@ -30,6 +30,8 @@ ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 OPERATION = re.compile(rb'"op_code": ?(\d+)')
 CREATIONS = (b"0", b"4")
 """Operations of a journal that make a study or a trial, by whose order trials have their number."""
+LONGEST_LINE = 1 << 24
+"""Bytes of a line of a journal."""
 MOST_TORN = 8
 """Damaged lines of a journal that a message names."""
 
@@ -96,6 +98,7 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
         elif has_studies(Path(plain)):
             yield RDBStorage(f"sqlite:///{plain}", skip_table_creation=True)
         else:
+            _check_length(Path(plain), shown)
             yield JournalStorage(JournalFileBackend(plain))
     except ConfigError:
         raise
@@ -106,6 +109,17 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
             f"Optuna must be able to read {shown}, got: {printable(first_line(error))} "
             f"({type(error).__name__})"
         ) from error
+
+
+def _check_length(path: Path, shown: str) -> None:
+    """Raises `ConfigError` for a file without ends of lines, which would be read as a whole."""
+    with path.open("rb") as file:
+        while line := file.readline(LONGEST_LINE):
+            if len(line) == LONGEST_LINE:
+                raise ConfigError(
+                    f"{shown} must be a database or a journal of Optuna's, got a line of "
+                    f"{LONGEST_LINE:,} bytes and more; check the path"
+                )
 
 
 def _check_lines(path: Path, shown: str) -> None:

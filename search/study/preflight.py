@@ -27,7 +27,7 @@ from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shape_space import ShapeLimits
 from fathom.search.study.runs import StudyRun, runs_in
 from fathom.search.study.store_uri import (
-    check_form,
+    check_store,
     is_new_file,
     to_keep,
     without_credentials,
@@ -162,7 +162,7 @@ def _addresses(tracking: TrackingConfig, runs: Path) -> Addresses:
         is_named=is_named_store(tracking.uri),
     )
     if addresses.is_named or is_new_file(addresses.mlflow):  # another is a copy, of no importance
-        check_form(addresses.mlflow)
+        check_store(addresses.mlflow)
     return addresses
 
 
@@ -180,6 +180,12 @@ def _check_writable(runs: Path) -> None:
             f"`--runs` must be a folder that can be written to, got {runs}, and {there} can't be; "
             "make it writable, or choose another"
         )
+    for place in (runs.absolute(), Path.cwd()):
+        if any("\udc80" <= letter <= "\udcff" for letter in str(place)):  # Ray can't send it
+            raise RunFolderError(
+                f"`--runs` and the working folder must have names in UTF-8, got {str(place)!r}; "
+                "rename the folder"
+            )
 
 
 def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:

@@ -35,6 +35,10 @@ OPTUNA = "optuna:"
 """Prefix that marks an address as Optuna's where it could be MLflow's too."""
 
 
+FOLDERS = "MLFLOW_ALLOW_FILE_STORE"
+"""MLflow's setting that lets it open a store that is a folder."""
+
+
 class TrackingError(ValueError):
     """A tracking address that cannot be used."""
 
@@ -55,6 +59,18 @@ def check_form(uri: str) -> None:
     plugins = {point.name for point in entry_points(group="mlflow.tracking_store")}
     if (kind := parts.scheme.partition("+")[0]) not in SCHEMES | plugins:
         raise unusable(uri, f"MLflow knows no `{kind}` addresses")
+
+
+def check_store(uri: str) -> None:
+    """Refuses an address that is malformed, or of a folder, to which MLflow writes no longer.
+
+    Raises:
+        TrackingError: says what is wrong with it.
+    """
+    check_form(uri)
+    is_folder = uri.startswith("file:") or not (urlsplit(uri).scheme or uri in SCHEMES)
+    if is_folder and FOLDERS not in os.environ:
+        raise unusable(uri, "it is a folder, to which MLflow writes no longer")
 
 
 def check_model_name(name: str, own_model: str | None = None) -> None:

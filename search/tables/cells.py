@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count, printable
 from fathom.search.tables.columns import SCALED, Columns, as_argument
-from fathom.search.tables.read import OpenTable
+from fathom.search.tables.read import MOST_ROWS, OpenTable
 from fathom.search.tables.runs import Array, TableError
 
 Value = TypeVar("Value", bool, float)
 
-MOST_ROWS = 10_000_000
 MOST_TEXTS = 50_000
 """Texts of a column that are read once and remembered."""
 MOST_VALUES = 2000

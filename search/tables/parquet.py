@@ -1,34 +1,60 @@
 """Opens a table in a parquet file, as names and rows of values."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from fathom.search.formatting import printable
-from fathom.search.tables.read import OpenTable, unreadable
+from fathom.search.formatting import format_count, printable
+from fathom.search.tables.read import MOST_ROWS, OpenTable, readable, readable_rows
 from fathom.search.tables.runs import TableError
 
-LARGEST = 2 << 30
-"""Bytes of a file, which is read as a whole."""
+ROWS_AT_ONCE = 64
+"""Rows that are unpacked together: a value that a file holds once may stand in each of them."""
+MOST_BYTES = 1 << 28
+"""Bytes of so many rows."""
 
 
 def open_parquet(path: Path) -> OpenTable:
-    """The columns of a parquet file and its rows.
+    """The columns of a parquet file but for the index of a data frame, and its rows, which are read
+    from the file as they are asked for.
 
     Raises:
-        TableError: when the file is none, or is too large.
+        TableError: when the file is none, or has too many rows.
     """
     label = printable(str(path))
-    if path.stat().st_size > LARGEST:
-        raise TableError(f"{label} must have at most 2 GB, got more; keep the columns that count")
-    try:
-        # A number that is not there is not one that is none, which a run that diverged has.
-        frame = pd.read_parquet(path, dtype_backend="numpy_nullable")
-    except (ValueError, OSError) as error:
-        if getattr(error, "errno", None) is not None:
-            raise
-        raise unreadable(label, error) from None
-    values = [frame[name].tolist() for name in frame]
-    columns = [[None if value is pd.NA else value for value in column] for column in values]
-    rows = enumerate(zip(*columns, strict=True), 1)
-    return OpenTable(label, [str(name) for name in frame.columns], rows)
+    with readable(label):
+        file = pq.ParquetFile(path)
+        names, index = file.schema_arrow.names, file.schema_arrow.pandas_metadata or {}
+        left_out = [name for name in index.get("index_columns", ()) if isinstance(name, str)]
+        places = [place for place, name in enumerate(names) if name not in left_out]
+        rows = file.metadata.num_rows
+    if rows > MOST_ROWS:
+        raise TableError(
+            f"{label} must have at most {format_count(MOST_ROWS)} rows, got {format_count(rows)}; "
+            "keep every tenth evaluation"
+        )
+    numbered = readable_rows(enumerate(_rows(file, places), 1), label)
+    return OpenTable(label, [names[place] for place in places], numbered)
+
+
+def _rows(file: pq.ParquetFile, places: Sequence[int]) -> Iterator[Sequence[object]]:
+    known = dict[int, tuple[pa.Array, list[object]]]()
+    for batch in file.iter_batches(ROWS_AT_ONCE):
+        if batch.nbytes > MOST_BYTES:
+            raise ValueError(f"{ROWS_AT_ONCE} rows take {batch.nbytes:,} bytes")
+        columns = (_values(batch.column(place), place, known) for place in places)
+        yield from zip(*columns, strict=True)
+
+
+def _values(
+    column: pa.Array, place: int, known: dict[int, tuple[pa.Array, list[object]]]
+) -> Sequence[object]:
+    """The values of a column; each one of a dictionary is a single object, kept in `known`."""
+    if not pa.types.is_dictionary(column.type):
+        return list[object](column.to_pylist())
+    words = column.dictionary
+    if place not in known or not known[place][0].equals(words):
+        known[place] = words, words.to_pylist()
+    return [None if at is None else known[place][1][at] for at in column.indices.to_pylist()]

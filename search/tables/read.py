@@ -5,10 +5,9 @@ import gzip
 import io
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, RawIOBase
 from itertools import chain, dropwhile, takewhile
 from pathlib import Path
@@ -21,6 +20,10 @@ from fathom.search.tables.runs import TableError
 
 JSON = (".jsonl", ".ndjson", ".json")
 MARKDOWN, BAR = (".md", ".markdown"), "|"
+MOST_ROWS = 10_000_000
+"""Rows of a table, or lines with numbers of logs."""
+LONGEST_LINE = 1 << 26
+"""Characters of a line, and of JSON that is read as a whole."""
 FIRST_BYTES = 1 << 16
 """Bytes in which the first line must end, and no byte 0 may be."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
@@ -28,15 +31,19 @@ SEPARATORS = (",", "\t", ";", "|")
 KINDS = "a CSV or TSV file (also .gz), JSON (.json, .jsonl), Markdown (.md) or parquet"
 
 
+Row = tuple[int, Sequence[object]]
+"""Number of a line, from 1, and a value for each column."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenTable:
-    """The columns of a table, and its rows, which can be read once."""
+    """The columns of a table, and its rows."""
 
     label: str
     """What to call it in a message."""
     names: list[str]
-    rows: Iterator[tuple[int, Sequence[object]]]
-    """Number of the line, from 1, and a value for each column."""
+    rows: Iterator[Row]
+    """The rows, which can be read once."""
     results: frozenset[str] = frozenset()
     """Columns that are known to be what a training gave, not a setting of it."""
     notes: tuple[str, ...] = ()
@@ -55,20 +62,47 @@ def open_text(path: Path) -> Iterator[OpenTable]:
         TableError: when the file is not a table.
     """
     label = printable(str(path))
-    try:
-        with path.open("rb") as file:
+    with path.open("rb") as file:
+        with readable(label):
             packed = file.peek(2).startswith(GZIP)
             text = _text(gzip.GzipFile(fileobj=file) if packed else file, label)
-            is_json = any(suffix.lower() in JSON for suffix in path.suffixes)
-            if is_json:
-                yield _open_json(text, label)
+            if any(suffix.lower() in JSON for suffix in path.suffixes):
+                table = _open_json(text, label)
             else:
-                is_markdown = path.suffix.lower() in MARKDOWN
-                yield _open_csv(_first_table(text) if is_markdown else text, label)
-    except (csv.Error, EOFError, zlib.error, OSError) as error:
+                is_markdown, lines = path.suffix.lower() in MARKDOWN, _lines(text)
+                table = _open_csv(_first_table(lines) if is_markdown else lines, label)
+        yield replace(table, rows=readable_rows(table.rows, label))
+
+
+def readable_rows(rows: Iterable[Row], label: str) -> Iterator[Row]:
+    """The rows, which a library reads from a file as they are asked for.
+
+    Raises:
+        TableError: when the file can't be read to its end.
+    """
+    with readable(label):
+        yield from rows
+
+
+@contextmanager
+def readable(label: str) -> Iterator[None]:
+    """Context in which a library reads a file: whatever it raises becomes one line, but for errors
+    that are one, and those of the machine.
+
+    Raises:
+        TableError: when the file can't be read.
+    """
+    try:
+        yield
+    except TableError:
+        raise
+    except Exception as error:
         if getattr(error, "errno", None) is not None:
             raise
-        raise unreadable(label, error) from None
+        reason = printable(str(error) or type(error).__name__)[:160]
+        raise TableError(
+            f"{label} must be {KINDS}, got a file that can't be read as one: {reason}"
+        ) from None
 
 
 def rows_of(label: str, rows: Sequence[dict[str, Any]]) -> OpenTable:
@@ -87,6 +121,14 @@ def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
     if b"\0" in first or (len(first) == FIRST_BYTES and b"\n" not in first and b"\r" not in first):
         raise TableError(f"{label} must be {KINDS} in UTF-8, got a binary file")
     return io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="replace", newline="")
+
+
+def _lines(text: io.TextIOWrapper) -> Iterator[str]:
+    """The lines of a text; raises `ValueError` for one that is too long to be held in memory."""
+    while line := text.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise ValueError(f"it has a line of {LONGEST_LINE:,} characters and more")
+        yield line
 
 
 def _first_table(text: Iterable[str]) -> Iterator[str]:
@@ -114,7 +156,7 @@ def _open_csv(text: Iterable[str], label: str) -> OpenTable:
             "run, or give the form of its lines with --line"
         )
 
-    def rows() -> Iterator[tuple[int, Sequence[object]]]:
+    def rows() -> Iterator[Row]:
         for row in reader:
             if len(row) > len(names) and any(cell.strip() for cell in row[len(names) :]):
                 raise TableError(
@@ -145,10 +187,15 @@ def _is_number(text: str) -> bool:
 
 
 def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:
-    lines = ((number, line) for number, line in enumerate(text, 1) if line.strip())
+    lines = ((number, line) for number, line in enumerate(_lines(text), 1) if line.strip())
     first = next(lines)
     if not isinstance(_value(first[1]), dict) and first[1].lstrip()[0] in "[{":
-        return rows_of(label, _rows_of_whole(first[1] + text.read(), label))
+        whole = first[1] + text.read(LONGEST_LINE)
+        if len(whole) >= LONGEST_LINE:
+            raise ValueError(
+                f"it has {LONGEST_LINE:,} characters and more; write a line for each row"
+            )
+        return rows_of(label, [*map(flat_names, rows_in(json.loads(whole)))])
     found = []
     for number, line in chain([first], lines):
         row = _value(line)
@@ -169,14 +216,6 @@ def _value(line: str) -> object:
         return None
 
 
-def _rows_of_whole(text: str, label: str) -> list[dict[str, Any]]:
-    """The rows of a file that is one value in JSON."""
-    try:
-        return [flat_names(row) for row in rows_in(json.loads(text))]
-    except (ValueError, RecursionError) as error:
-        raise unreadable(label, error) from None
-
-
 def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:
     """The row with values of objects in it by names such as `config.depth`."""
     flat: dict[str, Any] = {}
@@ -187,9 +226,3 @@ def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:
             else {f"{head}{name}": value}
         )
     return flat
-
-
-def unreadable(label: str, error: Exception) -> TableError:
-    """The error of one line on a file that is no table."""
-    reason = printable(str(error))[:160]
-    return TableError(f"{label} must be {KINDS}, got a file that can't be read as one: {reason}")

@@ -26,8 +26,6 @@ PAGE = 1000
 MOST_NAMES = 10
 """Experiments that a message names."""
 STEP, RUN = "step", "run_id"
-FOLDERS = "MLFLOW_ALLOW_FILE_STORE"
-"""MLflow's setting that lets it open a store that is a folder."""
 
 
 def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenTable:
@@ -93,13 +91,13 @@ def _unwritten(uri: str) -> Iterator[str]:
 def _folders_allowed() -> Iterator[None]:
     """Context in which MLflow reads a store that is a folder, as those of its older versions are;
     it refuses them, since it no longer develops how they are written."""
-    before = os.environ.get(FOLDERS)
-    os.environ.setdefault(FOLDERS, "true")
+    before = os.environ.get(store_uri.FOLDERS)
+    os.environ.setdefault(store_uri.FOLDERS, "true")
     try:
         yield
     finally:
         if before is None:
-            del os.environ[FOLDERS]
+            del os.environ[store_uri.FOLDERS]
 
 
 def _rows(client: MlflowClient, uri: str, experiment: str, told: Mapping[str, str]) -> OpenTable:

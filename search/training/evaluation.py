@@ -9,6 +9,7 @@ import torch
 from fathom.models.network.transformer import Transformer
 from fathom.models.sizing.compaction import counts_left
 from fathom.objectives.contract import Objective
+from fathom.objectives.errors import ObjectiveError
 from fathom.search.records import HOPELESS_NATS
 from fathom.search.training.layer_metrics import Layers, diagnose, divergence_origin, summary
 from fathom.search.training.state import Training, TrainPlan
@@ -40,6 +41,10 @@ def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float]
     details at the steps of the plan that ask for them, and of restored weights."""
     details, layers = dict[str, float](), Layers()
     metrics = objective.evaluate(training.model)
+    if "loss" not in metrics:
+        raise ObjectiveError(
+            f"`evaluate` of the objective must return metrics with `loss`, got {[*metrics]}; add it"
+        )
     if training.ended or training.step in training.plan.detailed_steps:
         details, layers = detailed_metrics(training, objective)
     if training.auto_sizing is not None:

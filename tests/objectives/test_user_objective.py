@@ -34,6 +34,39 @@ class Other:
     def prepare(cls, *, context):
         return cls()
 
+class Task(Other):
+    context, ids = 8, 3
+
+    def __init__(self):
+        import torch
+        from fathom.objectives.contract import Batch
+        self.to = lambda device: self
+        ids = torch.full((1, 8), self.ids)
+        self.batch = lambda *, seed, step, batch_size: Batch(ids, ids)
+
+class Exits(Other):
+    @classmethod
+    def prepare(cls, *, context):
+        raise SystemExit("no data")
+
+class Fails(Exits):
+    @classmethod
+    def prepare(cls, *, context):
+        return {}["path"]
+
+class Wordy(Task):
+    vocab_size = "many"
+
+class Unequal(Task):
+    ids = -1
+
+class Broken(Other):
+    context = 8
+
+    @property
+    def vocab_size(self):
+        return 1 / 0
+
 number = 5
 """
 
@@ -44,6 +77,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "task.py").write_text(MODULE)
     (tmp_path / "mine" / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "mine" / "exits.py").write_text("raise SystemExit('usage')\n")
     (tmp_path / "mine" / "needy.py").write_text("\nimport nets\n")
     (tmp_path / "mine" / "wordy.py").write_text("raise ValueError('two\\nlines')\n")
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -66,6 +100,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("mine.task:NoObjective", {"sise": 3}, ("what its `prepare` takes", "'sise'", "size=3")),
         ("mine.task:NoObjective", {}, ("must be an objective", "vocab_size", "final_metrics")),
         ("mine.task:Other", {}, ("`context`", "got 7 for context=8")),
+        ("mine.task:Exits", {}, ("must be prepared", "SystemExit: no data at", "task.py, line")),
+        ("mine.task:Fails", {}, ("must be prepared", "KeyError: 'path' at", "task.py, line")),
+        ("mine.task:Broken", {}, ("must be prepared", "ZeroDivisionError", "task.py, line")),
+        ("mine.task:Wordy", {}, ("must be a whole number above 0", "got 'many'")),
+        ("mine.task:Task", {}, ("must be from 0 to 2", "`vocab_size`", "got 3 to 3")),
+        ("mine.task:Unequal", {}, ("must be from 0 to 2", "got -1 to -1")),
+        ("mine.exits:Task", {}, ("exits.py, line 1", "SystemExit: usage")),
     ],
 )
 def test_an_invalid_objective_is_refused_in_one_line(

@@ -154,6 +154,27 @@ cli.main()
     assert (done.returncode, done.stderr) == (130, "fathom: interrupted\n")
 
 
+def test_ctrl_c_while_the_program_is_imported_is_one_line() -> None:
+    code = """
+import signal, sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupted())
+from fathom.__main__ import main
+main()
+"""
+    done = python(code)
+    assert (done.returncode, done.stderr) == (130, "fathom: interrupted\n")
+
+
+@pytest.mark.parametrize("uri", ["htp//nowhere", "htp://x", "sqlite://x", "file:///x", "http:///x"])
+def test_a_plan_refuses_a_store_that_no_search_could_write_to(uri: str, tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(GOOD + f"tracking: {{uri: '{uri}'}}\n")
+    assert_refused(here("plan", "good.yaml", cwd=tmp_path), "`tracking.uri` must be", uri)
+
+
 def test_a_file_that_can_not_be_written_is_named_as_it_was_given(tmp_path: Path) -> None:
     done = here("schema", "--out", "nowhere/schema.json", cwd=tmp_path)
     assert done.returncode == 1

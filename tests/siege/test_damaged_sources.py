@@ -1,12 +1,14 @@
-"""Damaged sources of `fathom analyse`: an answer, or one line, whatever the library of the source
-raises."""
+"""Damaged sources of `analyse`, `plan`, `predict` and `tokenize`: an answer, or one line, whatever
+the library of the source raises."""
 
 import gzip
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import optuna
 import pyarrow
 import pyarrow.parquet
@@ -28,6 +30,10 @@ INSERTED = (
     b"[" * 9999,
     b"1e999",
     b'"',
+    b'{"a":' * 99_999,
+    b"9" * 5000,
+    rb'"\ud800"',
+    b"\x1b]0;owned\x07",
 )
 SAMPLE = [pytest.param(8, marks=pytest.mark.drill), pytest.param(150, marks=pytest.mark.siege)]
 """How often each source is damaged."""
@@ -63,6 +69,33 @@ def zipped(path: Path) -> None:
     path.write_bytes(gzip.compress(write_table(path.with_suffix(""), NAMES, ROWS).read_bytes()))
 
 
+def logs(path: Path) -> None:
+    for depth in DEPTHS:
+        log = path.with_name(f"d{depth}_w64.log")
+        lines = (f"step {step} val_loss {planted_loss(depth) + 1 / step}" for step in (1, 2, 4, 8))
+        log.write_text("\n".join(lines))
+    path.with_name("params.json").write_text('{"n_params": 10000000}')
+
+
+def token_ids(path: Path) -> None:
+    np.save(path, np.random.default_rng(0).integers(0, 300, 50_000, dtype=np.uint16))
+    path.with_name("study.yaml").write_text(
+        f"study: s\nobjective: {{name: tokens, train: {path}, vocabulary: 300, context: 32}}\n"
+        "budgets: [100k]\ntokens: 50k\nresources: {gpus_per_trial: 0}\n"
+    )
+
+
+def config(path: Path) -> None:
+    sizes = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12}
+    sizes |= {"intermediate_size": 3072, "vocab_size": 50_257}
+    path.write_text(json.dumps({"model_type": "llama", **sizes}))
+
+
+def packed(path: Path) -> None:
+    lines = "".join(json.dumps({"text": f"text {n} " * 20}) + "\n" for n in range(500))
+    path.write_bytes(pyarrow.compress(lines.encode(), "zstd", asbytes=True))
+
+
 MAKERS: dict[str, Callable[[Path], object]] = {
     "runs.csv": lambda path: write_table(path, NAMES, ROWS),
     "runs.csv.gz": zipped,
@@ -74,6 +107,10 @@ MAKERS: dict[str, Callable[[Path], object]] = {
     "journal.log": lambda path: study_in(JournalStorage(JournalFileBackend(str(path)))),
     "optuna.db": lambda path: study_in(f"sqlite:///{path}"),
     "mlflow.db": experiment_in,
+    "d8_w64.log": logs,
+    "ids.npy": token_ids,
+    "config.json": config,
+    "text.jsonl.zst": packed,
 }
 """File name -> what writes it whole."""
 
@@ -99,9 +136,22 @@ def damaged(whole: bytes, dice: random.Random) -> bytes:
 
 
 def arguments_of(path: Path) -> tuple[str, ...]:
-    if path.name == "mlflow.db":
-        return (f"sqlite:///{path}", "--experiment", "mine")
-    return (f"optuna:{path}",) if path.name in ("journal.log", "optuna.db") else (str(path),)
+    match path.name:
+        case "mlflow.db":
+            return ("analyse", f"sqlite:///{path}", "--experiment", "mine")
+        case "journal.log" | "optuna.db":
+            return ("analyse", f"optuna:{path}")
+        case "d8_w64.log":
+            return ("analyse", str(path.parent))
+        case "ids.npy":
+            return ("plan", str(path.with_name("study.yaml")))
+        case "config.json":
+            return ("predict", str(path), "--law", "levine2020")
+        case "text.jsonl.zst":
+            folder = str(path.with_name("tokens"))
+            return ("tokenize", str(path), "--tokenizer", "bytes", "--out", folder)
+        case _:
+            return ("analyse", str(path))
 
 
 @pytest.mark.timeout(3000)
@@ -111,10 +161,11 @@ def test_a_damaged_source_has_an_answer_or_one_line(name: str, times: int, tmp_p
     path = tmp_path / name
     MAKERS[name](path)
     whole, said = path.read_bytes(), arguments_of(path)
-    assert here("analyse", *said).returncode == 0
+    assert here(*said).returncode == 0
     for number in range(times):
         path.write_bytes(damaged(whole, random.Random(f"{name}/{number}")))
-        done = here("analyse", *said)
+        shutil.rmtree(path.with_name("tokens"), ignore_errors=True)
+        done = here(*said)
         lines = done.stderr.splitlines()
         assert done.returncode in (0, 2), (number, done.stderr)
         assert done.returncode == 0 or len(lines) == 1, (number, done.stderr)

@@ -184,3 +184,58 @@ class Fragile(Means):
 
 def fragile(*, depth: int, d_model: int, d_ff: int, vocab_size: int) -> nn.Module:
     return Fragile(depth, d_model, d_ff, vocab_size)
+
+
+def exiting(**sizes: Any) -> nn.Module:
+    raise SystemExit("no GPU")
+
+
+def lazy(**sizes: Any) -> nn.Module:
+    model = anything(**sizes)
+    model.spare = nn.LazyLinear(3)
+    return model
+
+
+class _Looped(nn.Module):
+    """One block that is used `depth` times."""
+
+    def __init__(self, depth: int, d_model: int, vocab_size: int) -> None:
+        super().__init__()
+        self.depth, self.tokens = depth, nn.Embedding(vocab_size, d_model)
+        self.block, self.head = nn.Linear(d_model, d_model), nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        hidden = self.tokens(tokens)
+        for _ in range(self.depth):
+            hidden = hidden + self.block(hidden)
+        logits: Tensor = self.head(hidden)
+        return logits
+
+
+def looped(*, depth: int, d_model: int, vocab_size: int) -> nn.Module:
+    return _Looped(depth, d_model, vocab_size)
+
+
+class _NoBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
+        return logits.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        raise RuntimeError("no backward")
+
+
+class _Stubborn(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = _NoBackward.apply(self.inner(tokens))  # type: ignore[no-untyped-call]
+        return logits
+
+
+def stubborn(*, depth: int, d_model: int, d_ff: int, vocab_size: int, context: int) -> nn.Module:
+    sizes = {"depth": depth, "d_model": d_model, "d_ff": d_ff}
+    return _Stubborn(build(**sizes, vocab_size=vocab_size, context=context))

@@ -62,8 +62,14 @@ def _fail(how: str) -> None:
             print('{"step": 51, "loss": "low"}', flush=True)
         case "size":
             print('{"parameters": 1}', flush=True)
+        case "perplexity":
+            print('{"step": 51, "loss": 200.0}', flush=True)
         case "silence":
             signal.pause()
+        case "hung":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            while True:
+                signal.pause()
         case "killed":
             os.kill(os.getpid(), signal.SIGKILL)
 

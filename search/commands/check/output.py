@@ -2,6 +2,7 @@
 
 from rich.console import Console
 from rich.table import Column
+from rich.text import Text
 
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
@@ -69,7 +70,9 @@ def print_check(result: CheckResult, console: Console) -> None:
             " to ".join(rates),
             _step(axis),
             _power(axis) if axis.coordinates else "not measured",
-            "[green]carries over[/]" if axis.carries_over else "[red]does not carry over[/]",
+            Text("carries over", "green")
+            if axis.carries_over
+            else Text("does not carry over", "red"),
         )
     console.print()
     console.print(table)

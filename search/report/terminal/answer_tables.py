@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from fathom.models.shape import Shape
 from fathom.models.spend import OTHER_COINS
@@ -137,14 +137,14 @@ def print_papers(papers: PaperFindings, console: Console) -> None:
         console.print(line, highlight=False, markup=False)
 
 
-def optimum_cells(optimum: Optimum) -> dict[str, str]:
+def optimum_cells(optimum: Optimum) -> dict[str, str | Text]:
     """Returns the cells of a budget by heading, short enough for 80 columns together."""
     return answer_row(optimum) | {
         "tokens": rounded_count(optimum.tokens),
         optimum.spend.coin: rounded_count(optimum.spend.amount),
         "95 % interval": short_interval(optimum),
         "best shape": _short(optimum.shape) if optimum.shape else "",
-        "verdict": f"[{STYLES.get(optimum.kind, 'red')}]{optimum.kind.value}[/]",
+        "verdict": Text(optimum.kind.value, STYLES.get(optimum.kind, "red")),
     }
 
 
@@ -171,9 +171,9 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
     """Prints what was read, the answers with their reasons, the law, and what is not supported."""
     print_whole(heading(analysis), console)
     if columns := columns_text(analysis):
-        print_whole(f"columns: {columns}", console)
+        print_text(f"columns: {columns}", console)
     for note in analysis.notes:
-        print_whole(f"note: {note}", console)
+        print_text(f"note: {note}", console)
     console.print()
     for line in size_lines(analysis):
         print_text(line, console)
@@ -208,12 +208,12 @@ def _print_table(analysis: Analysis, console: Console) -> None:
     names = [shown.get(name, name) for name in COLUMNS[:-1] if coin or name != "tokens"]
     heads = [SHORTER.get(name, name).removesuffix(f" ({unit})") for name in names]
     count = pairs[0][0].count
-    title = f"{escape(analysis.label)}: optimal depth ({count.unit_in_full})"
+    title = f"{analysis.label}: optimal depth ({count.unit_in_full})"
     first = ("of",) if any(parts) else ()
     table = empty_table(title, (*first, *heads, "noise"))
     for part, (found, optimum) in zip(parts, pairs, strict=True):
         cells = optimum_cells(optimum)
-        row = [*([escape(part)] * len(first)), *(cells[name] or "-" for name in names)]
+        row = [*([part] * len(first)), *(cells[name] or "-" for name in names)]
         table.add_row(*row, noise_text(found, optimum, analysis.noise))
     console.print(table)
     _print_reasons(pairs, console)

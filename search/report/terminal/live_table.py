@@ -1,5 +1,6 @@
 """The state of a search as a table, as one line for each budget, and as the whole screen."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from fathom.search.analysis.interim import DepthLosses, InterimAnswer
 from fathom.search.analysis.verdict import Kind
-from fathom.search.formatting import format_count, ranges
+from fathom.search.formatting import format_count, format_seconds, ranges
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.terminal.picture import (
     LEAST_HEIGHT,
@@ -32,6 +33,8 @@ UNKNOWN = "-"
 LOST = (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 RUNNING_LINES = 4
 """Most running trials that are listed one by one."""
+SILENT_SECONDS = 120.0
+"""Time without a loss from which on the line of a running trial says so."""
 SPARKS = 12
 """Most evaluations of a running trial that are drawn."""
 
@@ -197,7 +200,7 @@ class LiveView:
         records = [record for state in self.states for record in state.records]
         running = [record for record in records if record.outcome is None]
         lines = [_running_line(record, sparks=sparks) for record in running[:RUNNING_LINES]]
-        if not any(record.curve for record in records):
+        if not any(record.curve or _silence(record) for record in records):
             lines = ["  the first trials are starting: each worker loads PyTorch"]
         if len(running) > RUNNING_LINES:
             lines.append(f"  and {len(running) - RUNNING_LINES} more")
@@ -209,4 +212,12 @@ def _running_line(record: TrialRecord, *, sparks: bool) -> str:
     share = record.tokens / spec.horizon_tokens
     bars = sparkline([point.loss for point in record.curve], SPARKS) if sparks else ""
     loss = f"{record.curve[-1].loss:.4f}" if record.curve else ""
-    return f"  {spec.trial}: depth {spec.shape.depth:<2} {share:4.0%}  {loss:<7} {bars}".rstrip()
+    line = f"  {spec.trial}: depth {spec.shape.depth:<2} {share:4.0%}  {loss:<7} {bars}".rstrip()
+    return line + _silence(record)
+
+
+def _silence(record: TrialRecord) -> str:
+    """For how long a running trial has shown no loss, once it is long; empty before."""
+    last = record.curve[-1].time if record.curve else record.started
+    quiet = time.time() - last
+    return f"; no loss for {format_seconds(quiet)}" if quiet > SILENT_SECONDS else ""

@@ -7,12 +7,14 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from fathom.search.report.terminal.tables import print_text
+
 NOTEBOOK_WIDTH = 80
 FRAMES_PER_SECOND = 4
 
 
 class Screen:
-    """A file of plain lines; a terminal and a notebook show a table as well."""
+    """Plain lines, for a file or a dumb terminal; others show a table as well."""
 
     refresh_seconds = 0.0
     """Least time between two drawings of the table."""
@@ -22,11 +24,11 @@ class Screen:
         self._console = console
 
     def draw(self, table: RenderableType) -> None:
-        """Replaces the table; a file can't be overwritten, and has none."""
+        """Replaces the table; plain lines can't be overwritten, and have none."""
 
     def print_line(self, text: str) -> None:
         """Prints a line that stays."""
-        self._console.print(text, soft_wrap=True, highlight=False, markup=False)
+        print_text(text, self._console)
 
     def close(self) -> None:
         """Ends the drawing; what was printed stays."""
@@ -75,10 +77,10 @@ class Notebook(Screen):
 
 
 def screen_for(console: Console) -> Screen:
-    """Returns the screen for the place to which a console writes."""
+    """The screen for the place to which a console writes."""
     if console.is_jupyter:
         return Notebook(console)
-    return Terminal(console) if console.is_terminal else Screen(console)
+    return Terminal(console) if console.is_interactive else Screen(console)
 
 
 def as_text(table: RenderableType) -> str:

@@ -5,8 +5,10 @@ from typing import Self
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
 from fathom.search.formatting import format_seconds
+from fathom.search.report.terminal.tables import print_text
 
 LEAST_SECONDS = 1.0
 """Time of a step from which on it leaves a line on a terminal."""
@@ -30,12 +32,12 @@ class Steps:
         """Ends the last step and begins the next, such as `starting Ray`."""
         self.end()
         self._step, self._began = step, time.monotonic()
-        if self.console.is_terminal:
+        if self.console.is_interactive:
             kind = "line" if self.console.options.ascii_only else "dots"
-            self._status = Status(step, console=self.console, spinner=kind)
+            self._status = Status(Text(step), console=self.console, spinner=kind)
             self._status.start()
         else:
-            self.console.print(step, highlight=False, markup=False, soft_wrap=True)
+            print_text(step, self.console)
 
     def end(self) -> None:
         """Ends the step; on a terminal one that took a while leaves a line."""

@@ -1,16 +1,32 @@
 """The layout of the tables on a terminal: titles, and columns of text and of numbers."""
 
 import copy
+import os
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Self
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from fathom.search.formatting import visible
+
+PIPED_WIDTH = 1000
+"""Columns where no terminal is, so that a table keeps its columns and a sentence is one line."""
+
+
+def terminal(*, stderr: bool = False) -> Console:
+    """The console of a command, which prints texts as they are: brackets in them are no styles, and
+    `:llama` is no picture."""
+    console = Console(stderr=stderr, emoji=False, markup=False, highlight=False)
+    if console.is_dumb_terminal:  # which rich takes for 80 columns wide
+        console.size = ConsoleDimensions(*shutil.get_terminal_size())
+    if not console.is_terminal and not console.is_jupyter and "COLUMNS" not in os.environ:
+        console.width = PIPED_WIDTH
+    return console
 
 
 class RoomyTable(Table):
@@ -90,7 +106,7 @@ def print_text(text: str, console: Console) -> None:
 
 
 def _text(cell: RenderableType) -> Text:
-    return cell if isinstance(cell, Text) else Text.from_markup(str(cell))
+    return cell if isinstance(cell, Text) else Text(str(cell))
 
 
 def _words(texts: Iterable[str]) -> list[str]:

@@ -133,7 +133,7 @@ def carried(objective: ObjectiveConfig) -> str:
     place = os.path.expanduser(objective.place)
     is_path = place != objective.name and (os.sep in place or os.path.splitext(place)[1])
     head = os.path.expanduser(CLUSTER_FILES[0])
-    if not is_path or glob.glob(place, recursive=True) or not os.path.exists(head):
+    if not is_path or not os.path.exists(head) or any(glob.iglob(place, recursive=True)):
         return ""
     return (
         f"; this is the head of a cluster, to which your own machine carries them by `{CARRY}` "

@@ -148,7 +148,7 @@ class OwnCounter:
     def _line(self, shape: Shape, d_ffs: range) -> _WidthCounts:
         shallow, deep = self._depths
         thin = d_ffs.start
-        thick = max(thin + d_ffs.step, *d_ffs[-1:]) if thin else 0  # 0 without feed-forward
+        thick = max((thin + d_ffs.step, *d_ffs[-1:])) if thin else 0  # 0 without feed-forward
         corner = replace(shape, depth=shallow, d_ff=thin)
         first, deeper, thicker = (
             self._numbers(replace(corner, depth=depth, d_ff=d_ff))
@@ -156,6 +156,12 @@ class OwnCounter:
         )
         if thin and thicker == first:
             raise self._ignores_d_ff(corner, thick)
+        if deeper[0] <= first[0]:
+            raise PlanError(
+                f"the parameters of {self._recipe.place} must grow with depth, got {first[0]:,} at "
+                f"depth {shallow} and {deeper[0]:,} at {deep}; give each layer weights of its own",
+                key=KEY,
+            )
         layer, layer_rest = _parts(deeper, first, deep - shallow)
         unit, unit_rest = _parts(thicker, first, shallow * max(1, thick - thin))
         if layer_rest or unit_rest:
@@ -173,7 +179,8 @@ class OwnCounter:
         return PlanError(
             f"`space.feed_forward` must be false with {self._recipe.place}, whose parameters do "
             f"not depend on d_ff: {params:,} with d_ff {thin.d_ff} as with {thick}, at "
-            f"d_model {thin.d_model}; {drop}set `space.feed_forward: false`, or use d_ff",
+            f"d_model {thin.d_model}; {drop}set `space.feed_forward: false`, or use d_ff; "
+            "where it rounds d_ff, set `space.d_ff_multiple` to that multiple",
             key=KEY,
         )
 

@@ -192,11 +192,12 @@ def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> s
     found = f"only at depth {', '.join(map(str, depths))}" if depths else "at no depth"
     smallest = space.smallest()
     outside = smallest.params_total - smallest.params_non_embedding
-    cause = ""
+    cause, group = "", space.model.attention.queries_per_key
     if budget.count is Count.TOTAL and outside > budget.params / 4:
+        step = f", as `queries_per_key: {group}` makes widths multiples of {space.heads_step}"
         cause = (
             f" (the embedding of {space.vocab_size} tokens alone takes {format_count(outside)} "
-            f"at d_model {smallest.d_model})"
+            f"at d_model {smallest.d_model}{step * (group > 1)})"
         )
     elif not space.limits.feed_forward and space.limits.d_model is None:
         cause = (

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path, PurePosixPath
 
+from fathom.objectives.files import matches
 from fathom.search.formatting import format_count, printable
 from fathom.search.tables.runs import TableError
 
@@ -51,12 +51,13 @@ def find_files(source: str) -> Found:
 
     Raises:
         TableError: when there are too many.
+        ObjectiveError: when a pattern would be searched for on the whole disk.
         OSError: when a folder can't be read.
     """
     label = printable(source)
     named = [Path(source)]
     if is_pattern(source):
-        named = [Path(path) for path in sorted(glob(source, recursive=True))]
+        named = matches(source)
     files = [path for path in named if path.is_file()]
     below = _below([path for path in named if path.is_dir()], label)
     everything = _without_links(dict.fromkeys([*files, *below]))

@@ -12,7 +12,6 @@ from types import FrameType
 
 from fathom.objectives.files import GZIP, open_regular
 from fathom.search.formatting import format_count, printable
-from fathom.search.tables.cells import MOST_ROWS
 from fathom.search.tables.columns import listed
 from fathom.search.tables.folders.finding import Found, stem
 from fathom.search.tables.folders.lines import (
@@ -32,6 +31,7 @@ from fathom.search.tables.folders.logged import (
 )
 from fathom.search.tables.folders.names import settings_in
 from fathom.search.tables.folders.settings_files import SettingsFiles
+from fathom.search.tables.read import MOST_ROWS
 from fathom.search.tables.runs import TableError
 
 LONGEST_LINE = 1 << 16

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fathom.objectives.keys import short
-from fathom.objectives.user_code import one_line
+from fathom.objectives.user_code import UserCodeError, user_code
 from fathom.search.record_json import LARGEST, LARGEST_REAL
 from fathom.search.study.keys.command import own_parser
 
@@ -64,10 +64,10 @@ def load_parser(place: str | None) -> Parser:
 
     def parse(text: str) -> Mapping[str, Any] | None:
         try:
-            values = found(text)
-        except Exception as error:
-            reason = f"{place} failed at the line {short(text)}: {one_line(error)}"
-            raise LineError(reason) from error
+            with user_code(f"{place} must read the line {short(text)}"):
+                values = found(text)
+        except UserCodeError as error:
+            raise LineError(str(error)) from error
         if values is not None and not isinstance(values, Mapping):
             raise LineError(
                 f"{place} must return a mapping or None, got {short(values)} for {short(text)}"

@@ -17,6 +17,8 @@ LONGER_SECONDS = 10.0
 """Time beyond its grace for which an earlier command on the same log is waited for."""
 LOOK_SECONDS = 0.1
 """Time between two looks at the log."""
+KEPT_BYTES = 2**22
+"""Bytes that are kept of each end of a log whose command has ended."""
 GUARD = Path(__file__).with_name("guard.py")
 
 
@@ -60,7 +62,7 @@ class CommandProcess:
         finally:
             os.close(status)
             os.close(asked)
-        self._lines = log.open("rb")
+        self._log, self._lines = log, log.open("rb")
         self._lines.seek(begin)
 
     def lines(self, poll_seconds: float) -> Iterator[bytes]:
@@ -81,16 +83,18 @@ class CommandProcess:
             else:
                 self._wait()
 
-    def stop(self) -> None:
-        """Ends the command's group: SIGTERM, and SIGKILL after its grace."""
+    def stop(self, *, saves: bool = True) -> None:
+        """Ends the command's group by SIGTERM, and by SIGKILL after its grace, or after two seconds
+        if it `saves` nothing; a long log is shortened."""
         if self._asker >= 0:
             with suppress(BrokenPipeError):  # the guard is gone, and the command with it
-                os.write(self._asker, b"end")
+                os.write(self._asker, b"end" * saves)
             os.close(self._asker)
             self._asker = -1
         while not self._has_ended():
             self._wait()
         self._lines.close()
+        _shorten(self._log)
 
     def _has_ended(self) -> bool:
         """True once the guard has written the exit status, or is gone."""
@@ -105,6 +109,18 @@ class CommandProcess:
         """Waits for the next look, or for the end."""
         if self._status >= 0:
             select.select([self._status], [], [], LOOK_SECONDS)
+
+
+def _shorten(log: Path) -> None:
+    """Leaves the two ends of a long log, and a line on what was between them."""
+    with suppress(FileNotFoundError), log.open("r+b") as file:
+        left = file.seek(0, os.SEEK_END) - 2 * KEPT_BYTES
+        if left > 0:
+            file.seek(-KEPT_BYTES, os.SEEK_END)
+            last = file.read()
+            file.seek(KEPT_BYTES)
+            file.write(f"\n[fathom: {left:,} bytes left out]\n".encode() + last)
+            file.truncate()
 
 
 def _wait_for_lock(log: BinaryIO, seconds: float) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import pairwise
-from math import log, nan
+from math import isfinite, log, nan
 from pathlib import Path
 
 import numpy as np
 
+from fathom.objectives.keys import short
 from fathom.search.analysis.rung_value import rung_value
 from fathom.search.formatting import format_count, printable
 from fathom.search.json_lines import append_line, read_as, truncate_torn_line
@@ -161,6 +162,9 @@ class CommandTrial:
             for evaluation in self._evaluations(process):
                 self._evaluated.append(evaluation.tokens)
                 yield self._keep(evaluation, time.monotonic() - began)
+        except (TrialError, LineError):  # silent, or none of this study's: it saves nothing
+            process.stop(saves=False)
+            raise
         finally:
             process.stop()
         if not (self._interrupted or self._is_whole):
@@ -214,11 +218,12 @@ class CommandTrial:
 
     def _check_converging(self, point: CurvePoint) -> None:
         if not point.loss <= self._hopeless:  # true of NaN too
-            raise TrialError(
-                f"held-out loss {point.loss:.4g} after {point.tokens:,} tokens, above "
-                f"{self._hopeless:.4g}",
-                Outcome.DIVERGED,
-            )
+            reason = f"the held-out loss is {point.loss:.4g} after {point.tokens:,} tokens"
+            if isfinite(point.loss):
+                reason += f", above {self._hopeless:.4g} nats, that of a guess and one more"
+                if not self._points and log(point.loss) <= self._hopeless:
+                    reason += "; if it is a perplexity, print its logarithm"
+            raise TrialError(reason, Outcome.DIVERGED)
 
     def _too_early(self, status: int | None) -> Exception:
         """The end of a command that did not come to the horizon."""
@@ -236,9 +241,11 @@ class CommandTrial:
                 f"trial can finish; {horizon_remedy(self._assignment.config, self._budget, steps)}"
             )
         if status == 0:
+            line = f'{{"tokens": {self._budget.tokens}, "loss": 3.2}}'
             return TrialError(
                 f"the command ended at {self._tokens:,} of {self._budget.tokens:,} tokens; it must "
-                "print a loss at the horizon, {tokens}"
+                f"print a loss at the horizon, {{tokens}}, in a line such as {line} or one that "
+                f"the function of `train.parser` reads; its last line is {short(last)}"
             )
         memory = any(part in last.lower() for part in MEMORY)
         if memory and not self._gpus and is_short_of_memory():

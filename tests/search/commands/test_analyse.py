@@ -179,6 +179,15 @@ def test_a_study_of_optuna_is_a_table(tmp_path: Path) -> None:
     assert (missing[0], missing[2].count("\n")) == (2, 1)
 
 
+def test_a_journal_without_ends_of_lines_is_not_read_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "zeros.log"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    status, _, error = said(f"optuna:{path}")
+    assert status == 2
+    assert "must be a database or a journal of Optuna's, got a line of 16,777,216" in error
+
+
 def test_the_flags_of_settings_are_heard(tmp_path: Path) -> None:
     rows = [
         (depth, 1e7, seed, batch, planted_loss(depth))

@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from torch.utils.tensorboard import SummaryWriter
 
 from fathom.search.commands import analyse_folder
-from tests.support.command_line import here
+from tests.support.command_line import assert_refused, here
 from tests.support.contract import valid
 from tests.support.light import without
 from tests.support.tables import DEPTHS, planted_loss
@@ -181,6 +181,14 @@ def test_a_pattern_for_nothing_is_one_line(tmp_path: Path) -> None:
     status, _, error = said(tmp_path / "none", "--line", "(?P<loss>x)")
     assert (status, error.count("\n")) == (2, 1)
     assert "where there is nothing; check the path" in error
+
+
+@pytest.mark.timeout(60)
+def test_the_whole_disk_is_not_searched_for_a_pattern(tmp_path: Path) -> None:
+    assert_refused(here("analyse", "/**/*.log"), "which is the whole disk; name their folder")
+    study = tmp_path / "s.yaml"
+    study.write_text("study: s\nobjective: {name: language, corpus: '/**/*'}\nbudgets: [100k]\n")
+    assert_refused(here("plan", study), "which is the whole disk; name their folder")
 
 
 def test_logs_need_few_packages(logs: Path) -> None:

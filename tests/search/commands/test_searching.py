@@ -1,5 +1,6 @@
 """What `fathom run` and `fathom report` print beside the answer."""
 
+import subprocess
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fathom.search.commands.searching import _print_end, report
+from fathom.search.commands.searching import _print_end, _reply, report
 from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.records import Outcome
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
@@ -45,6 +47,25 @@ def test_a_resumed_run_says_how_long_all_of_its_runs_took(
         assert isinstance(console.file, StringIO)
         line = next(line for line in console.file.getvalue().splitlines() if "Took" in line)
         assert line.endswith(said)
+
+
+def test_a_run_whose_trials_all_died_says_of_what_and_how_to_start_anew(
+    result: StudyResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    died = (
+        replace(record, outcome=Outcome.DIVERGED, reason="the held-out loss is nan after 4 tokens")
+        for record in RECORDS[:4]
+    )
+    [run] = result.runs
+    dead = replace(run, conclusion=replace(run.conclusion, records=tuple(died)))
+    with pytest.raises(SystemExit) as end:
+        _reply(replace(result, runs=(dead,)), as_json=False, exit_verdict=False)
+    said = capsys.readouterr().err
+    assert end.value.code == 1
+    assert "4 diverged (the held-out loss is nan after 4 tokens)" in said
+    remedy = said.strip().rpartition("again: ")[2]
+    assert subprocess.run(remedy, shell=True, check=False).returncode == 0
+    assert not result.folder.path.exists()
 
 
 def test_a_report_warns_of_early_stopping_as_the_run_did(

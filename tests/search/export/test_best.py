@@ -113,6 +113,15 @@ def test_a_file_that_is_no_export_is_a_users_error(text: str, tmp_path: Path) ->
         read_best(path, None)
 
 
+def test_a_shape_far_beyond_its_budget_is_refused(found: Conclusion, tmp_path: Path) -> None:
+    path = tmp_path / "best.yaml"
+    content = yaml.safe_load(best_yaml(found))
+    content["best"][0]["shape"]["d_model"] = 10_000_000
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(ConfigError, match="must have about as many parameters, got"):
+        read_best(path, str(content["best"][0]["budget"]))
+
+
 def test_a_file_of_something_else_is_not_overwritten(found: Conclusion, tmp_path: Path) -> None:
     best, out = tmp_path / "best.yaml", tmp_path / "out.yaml"
     best.write_text(best_yaml(found))

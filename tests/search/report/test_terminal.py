@@ -2,13 +2,16 @@
 
 import io
 import math
+import re
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from benchmarks.simulate.driver import Loss
 from fathom.search.analysis.verdict import Kind
@@ -32,11 +35,11 @@ EVENTS_TO_AN_INTERVAL = 190
 
 def watched(
     path: Path, *, terminal: bool = False, events: int = 10**6, loss: Loss = best_at_four,
-    command: tuple[str, ...] | None = None,
+    command: tuple[str, ...] | None = None, width: int = 80,
 ) -> tuple[Progress, str]:  # fmt: skip
     """A search with its progress display, run to its end or for a number of reports."""
     output = io.StringIO()
-    console = Console(file=output, force_terminal=terminal, width=80)
+    console = Console(file=output, force_terminal=terminal, width=width, height=25)
     config = study()
     train = config.train.model_copy(update={"command": command})
     config = config.model_copy(update={"train": train})
@@ -108,6 +111,27 @@ def test_a_low_terminal_has_the_table_without_pictures(tmp_path: Path) -> None:
     assert len(screen.splitlines()) <= 12
 
 
+def test_a_dumb_terminal_has_the_lines_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    _, text = watched(tmp_path, terminal=True, width=200)
+    assert "\x1b" not in text
+    assert "20k done: best depth" in text
+    assert "40k done: best depth" in text
+
+
+@pytest.mark.parametrize("width", [50, 80])
+def test_a_terminal_breaks_lines_between_words(
+    tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, plain = watched(tmp_path / "file")
+    monkeypatch.setenv("TERM", "dumb")
+    _, text = watched(tmp_path / "terminal", terminal=True, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert {*text.split()} >= {*plain.split()[3:]} - {*re.findall(r"\S*\d\S*", plain)}
+
+
 def test_in_a_file_a_search_without_news_says_now_and_then_that_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +146,7 @@ def test_a_narrow_terminal_loses_no_digit(tmp_path: Path, width: int) -> None:
     table = empty_table(
         "tiny: optimal depth", ("budget", "95 %", "not ruled out", "loss", "verdict")
     )
-    cells = ("1.5M", "12-24", "12-16, 20, 24", "2.9474", "[red]insufficient[/]")
+    cells = ("1.5M", "12-24", "12-16, 20, 24", "2.9474", Text("insufficient", "red"))
     table.add_row(*cells)
     search, _ = watched(tmp_path)
     Console(file=output, width=width).print(table, search.view())
@@ -225,6 +249,17 @@ def test_the_first_output_says_that_little_is_known(tmp_path: Path) -> None:
     rows = as_text(progress.view()).splitlines()[2:4]
     assert all(" - " in row and "[" not in row for row in rows)
     assert "time left not known yet" in as_text(progress.view())
+
+
+def test_a_trial_without_a_loss_for_long_says_so(tmp_path: Path) -> None:
+    progress, _ = watched(tmp_path, events=2)
+    [(budget, records), *_] = progress._records.items()
+    trial, record = next((t, r) for t, r in records.items() if r.outcome is None)
+    for quiet, shown in ((60.0, False), (200.0, True)):
+        point = replace(record.curve[-1], time=time.time() - quiet) if record.curve else None
+        silent = replace(record, curve=(point,) if point else (), started=time.time() - quiet)
+        progress._records[budget] = {trial: silent}
+        assert ("; no loss for 3 min" in as_text(progress.view())) is shown
 
 
 def test_a_search_whose_trials_all_fail_still_shows_its_state(tmp_path: Path) -> None:

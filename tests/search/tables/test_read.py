@@ -1,12 +1,14 @@
 """Files that are tables, and files that are not."""
 
 import gzip
+import math
 import os
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from fathom.search.tables import parquet, read
 from fathom.search.tables.parquet import open_parquet
 from fathom.search.tables.read import open_text
 from fathom.search.tables.runs import TableError
@@ -100,6 +102,58 @@ def test_a_file_that_is_no_table_is_refused(
 
     with pytest.raises(TableError, match=message):
         content(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("t.csv", b"depth,loss\n4,"), ("t.jsonl", b'{"depth": 1}\n{"depth": "'), ("t.json", b"[\n")],
+)
+def test_a_line_without_end_is_not_read_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start: bytes
+) -> None:
+    monkeypatch.setattr(read, "LONGEST_LINE", 1 << 16)
+    path = tmp_path / f"{name}.gz"
+    path.write_bytes(gzip.compress(start + b"1" * (1 << 20)))
+    with pytest.raises(TableError, match="65,536 characters and more"):
+        content(path)
+
+
+def test_parquet_is_read_without_the_index_of_a_data_frame(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    frame = pd.DataFrame({"depth": [4, 8, 4], "loss": [3.1, math.nan, 3.2]}, index=["a", "b", "c"])
+    frame[frame.depth == 4].to_parquet(path)
+    assert open_parquet(path).names == ["depth", "loss"]
+
+
+def test_parquet_of_too_many_rows_or_bytes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"depth": [4] * 50, "note": ["x" * 10_000] * 50}).to_parquet(path)
+    monkeypatch.setattr(parquet, "MOST_BYTES", 100_000)
+    with pytest.raises(TableError, match="64 rows take 5"):
+        list(open_parquet(path).rows)
+    monkeypatch.setattr(parquet, "MOST_ROWS", 49)
+    with pytest.raises(TableError, match="must have at most 49 rows, got 50; keep every tenth"):
+        open_parquet(path)
+
+
+def test_a_value_that_parquet_holds_once_is_held_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    values = ["x" * 1_000_000, "y", None] * 100
+    pd.DataFrame({"note": pd.Categorical(values), "depth": range(300)}).to_parquet(path)
+    notes = [row[0] for _, row in open_parquet(path).rows]
+    assert notes == values
+    assert len({id(note) for note in notes}) <= 3 * 5, "one for each batch at most"
+
+
+def test_parquet_whose_rows_are_damaged_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"depth": range(10_000)}).to_parquet(path, compression="gzip")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40] + bytes(500) + whole[540:])
+    with pytest.raises(TableError, match="can't be read as one"):
+        list(open_parquet(path).rows)
 
 
 def test_a_file_that_is_no_parquet_is_one_line(tmp_path: Path) -> None:

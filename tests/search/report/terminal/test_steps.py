@@ -32,6 +32,11 @@ def test_a_terminal_keeps_slow_steps(encoding: str, monkeypatch: pytest.MonkeyPa
     assert "reading the data: 0 s" in shown(terminal=True, encoding=encoding)
 
 
+def test_a_dumb_terminal_has_each_step_as_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert shown(terminal=True) == "starting Ray\nreading the data\n"
+
+
 def test_the_cursor_is_shown_again_after_an_error() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True)

@@ -118,7 +118,10 @@ def test_a_function_of_any_arguments_may_do_without_feed_forward() -> None:
         ("scaled", {}, ("asks for scales",)),
         ("a_list", {}, ("must return a torch.nn.Module, got a list",)),
         ("raising", {}, ("must build a model of depth 1", "KeyError: 'hidden", "own_models.py")),
+        ("exiting", {}, ("must build a model of depth 1", "SystemExit: no GPU", "own_models.py")),
         ("frozen", {}, ("must have trained parameters",)),
+        ("lazy", {}, ("must have their sizes when it returns", "nn.LazyLinear")),
+        ("looped", {"space": {"feed_forward": False}}, ("must grow with depth", "of its own")),
         (
             "quadratic",
             {},
@@ -166,6 +169,7 @@ def test_a_model_that_can_not_be_counted_is_refused_in_one_line(
         ("idle", ("every trained weight", "spare gets no gradient")),
         ("foreseeing", ("predict from earlier tokens alone", "causal mask")),
         ("fragile", ("must map ids [2, 12] to logits", "RuntimeError: no kernel")),
+        ("stubborn", ("must give gradients", "RuntimeError: no backward", "own_models.py")),
     ],
 )
 def test_a_model_that_can_not_be_trained_is_refused_in_one_line(
@@ -175,6 +179,11 @@ def test_a_model_that_can_not_be_trained_is_refused_in_one_line(
 
     with refused(*words, error=PlanError):
         try_own_model(config, ShapeLimits.of(config, VOCABULARY).smallest())
+
+
+def test_a_width_without_a_feed_forward_width_is_passed_over() -> None:
+    config = study("build", budgets=["200k"], space={"depth": [1, 8], "d_ff_multiple": 64})
+    assert {shape.d_ff % 64 for shape in shapes_of(config)} == {0}
 
 
 def test_a_model_that_sees_both_sides_may_classify() -> None:

@@ -315,6 +315,12 @@ NO_BRANCH = "space: {feed_forward: false}"
         ),
         ("700k", "", 50_257, ("embedding of 50257 tokens alone takes",)),
         (
+            "100k",
+            "model: {attention: {queries_per_key: 8}}",
+            VOCAB,
+            ("at d_model 128, as `queries_per_key: 8` makes widths multiples of 128)",),
+        ),
+        (
             "1M",
             "space: {depth: [2, 3]}",
             VOCAB,

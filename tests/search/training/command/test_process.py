@@ -85,6 +85,16 @@ def test_every_argument_and_folder_reaches_the_command_as_it_was_written(tmp_pat
     assert [path.name for path in folder.iterdir()] == [], "nothing was run"
 
 
+def test_a_long_log_keeps_its_two_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fathom.search.training.command.process.KEPT_BYTES", 20)
+    text_of(started("print('first'); print('x' * 200); print('last')"))
+    log = Path("log").read_text()
+    assert log.startswith("first\nxxx")
+    assert log.endswith("xxx\nlast\n")
+    assert "[fathom: 172 bytes left out]" in log
+    assert len(log) < 100
+
+
 def test_a_command_that_is_silent_yields_empty_lines() -> None:
     process = started("import time; time.sleep(1.5); print('late')")
     lines = list(process.lines(0.2))

@@ -1,7 +1,10 @@
 """A trial that a command trains: its reports, pauses and failures."""
 
+import json
 import math
+import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,8 +27,10 @@ from tests.support.training import SHAPE, record_of
 TOKENS_PER_STEP = 4 * 32
 
 
-def study(*more: str, every: int = 10, others: str = "") -> StudyConfig:
-    words = [sys.executable, trainer.__file__]
+def study(
+    *more: str, every: int = 10, others: str = "", program: tuple[str, ...] = (trainer.__file__,)
+) -> StudyConfig:
+    words = [sys.executable, *program]
     words += [f"--{name}={{{name}}}" for name in ("depth", "steps", "folder", "resume", "seed")]
     words += ["--width={d_model}", f"--every={every}", *more]
     return parse(
@@ -35,7 +40,7 @@ objective: {{name: external, vocabulary: 256, context: 32}}
 budgets: [20k]
 tokens: {100 * TOKENS_PER_STEP}
 stopping: {{first_rung: 0.25, eta: 2}}
-train: {{command: {words}, batch_size: 4, {others}}}
+train: {{command: {json.dumps(words)}, batch_size: 4, {others}}}
 """
     )
 
@@ -135,18 +140,39 @@ def test_an_interrupt_of_the_search_ends_the_command_and_is_reported_as_saved(
         ("crash", Outcome.FAILED, "exit status 1: the data are gone"),
         ("memory", Outcome.OUT_OF_MEMORY, "CUDA out of memory"),
         ("early", Outcome.FAILED, "ended at 6,400 of 12,800 tokens"),
-        ("nan", Outcome.DIVERGED, "held-out loss nan after 6,528 tokens"),
+        ("nan", Outcome.DIVERGED, "the held-out loss is nan after 6,528 tokens"),
         ("garbage", Outcome.FAILED, "`loss` must be a number, got 'low'"),
         ("size", Outcome.FAILED, "more than 10% off the budget of 20k"),
         ("silence", Outcome.FAILED, "printed nothing for 2 s"),
+        ("hung", Outcome.FAILED, "printed nothing for 2 s"),
     ],
 )
 def test_each_failure_is_an_outcome_with_its_reason(
     tmp_path: Path, how: str, outcome: Outcome, reason: str
 ) -> None:
+    began = time.monotonic()
     last = last_of(trial_of(study(f"--fail={how}", others="silence: 2"), tmp_path).reports())
     assert last.outcome is outcome
     assert reason in last.reason
+    assert time.monotonic() - began < trial.SAVE_SECONDS / 2, "it has nothing to save"
+
+
+def test_a_first_loss_that_is_a_perplexity_is_asked_about(tmp_path: Path) -> None:
+    last = last_of(trial_of(study("--fail=perplexity", every=1000), tmp_path).reports())
+    assert last.outcome is Outcome.DIVERGED
+    assert "is 200 after 6,528 tokens" in last.reason
+    assert "if it is a perplexity, print its logarithm" in last.reason
+
+
+def test_a_command_without_json_is_told_the_form_and_its_last_line(tmp_path: Path) -> None:
+    plain = study(program=("-c", "print('step 100 val_loss 3.21')"))
+    last = last_of(trial_of(plain, tmp_path).reports())
+    assert "'step 100 val_loss 3.21'" in last.reason
+    assert "`train.parser`" in last.reason
+    form = re.search(r"such as (\{[^}]*\})", last.reason)
+    assert form, "the form that is asked for is one that is read"
+    mended = study(program=("-c", f"print({form[1]!r})"))
+    assert last_of(trial_of(mended, tmp_path / "mended").reports()).outcome is Outcome.FINISHED
 
 
 def test_a_command_that_is_killed_is_a_lost_worker_and_resumed(tmp_path: Path) -> None:
