@@ -2,6 +2,7 @@
 
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.stalls import SeedApart
 from fathom.search.analysis.verdict import Advice, Verdict
 from fathom.search.formatting import format_count
 
@@ -152,6 +153,11 @@ def cause_text(cause: v.Cause) -> str:
             return (
                 f"only the curve says that depth {depth} is best, at {loss:.4f} nats, far below "
                 f"the lowest loss that was measured, {lowest:.4f}"
+            )
+        case SeedApart(depth, seed, loss, others):
+            return (
+                f"seed {seed} of depth {depth} ended at {loss:.4f} nats, far below its other seeds "
+                f"(from {others:.4f}), and the other depths do not say which are wrong"
             )
         case v.NoiseHidesDepth(noise):
             return f"seeds differ by {noise:.4f} nats, which hides the effect of depth"

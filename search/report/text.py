@@ -10,7 +10,7 @@ from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.spent_seconds import spent_seconds
-from fathom.search.analysis.stalls import stalled_by_depth
+from fathom.search.analysis.stalls import stalled_by_depth, too_low
 from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
@@ -184,6 +184,18 @@ def stalled_text(conclusion: Findings) -> str:
         ).items()
     ]
     return f"{joined(parts)} stalled; the answer leaves them out" if parts else ""
+
+
+def too_low_text(conclusion: Findings) -> str:
+    """Returns which seeds ended far too low, by budget and depth; else empty."""
+    parts = [
+        f"seed {record.spec.seed} of depth {record.spec.shape.depth} at"
+        f" {format_count(optimum.budget)} ended at {record.loss:.4f} nats"
+        for optimum in conclusion.optima
+        for record in too_low(conclusion.records_of(optimum.budget))
+    ]
+    far = "far below its other seeds and the curve of the other depths"
+    return f"{joined(parts)}, {far}; the answer leaves it out" if parts else ""
 
 
 def seconds_text(conclusion: Findings) -> str:
