@@ -356,9 +356,7 @@ def law_text(law: Law) -> str:
     if law.leave_one_out_error is not None:
         depth = f"the depth by {_missed(law.leave_one_out_error)}"
         tested = f"Predicting each budget from the others, it misses {depth} on average"
-    spread = "Best depths miss it by no more than their own errors"
-    if law.scatter:
-        spread = f"Beyond their own errors, best depths scatter about it by {_missed(law.scatter)}"
+    spread = f"Beyond their own errors, best depths scatter about it by {_missed(law.scatter)}"
     budgets = f"{law.budgets} budgets from {low} to {high}"
     if law.bounds:
         budgets += f", of which {law.bounds} only say on which side the best depth lies"
