@@ -3,6 +3,7 @@
 from fathom.models.unit import NATS, Unit
 from fathom.search.analysis import verdict as v
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.stalls import SeedApart
 from fathom.search.analysis.verdict import Advice, Verdict
 from fathom.search.formatting import format_count
 
@@ -160,6 +161,11 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
             return (
                 f"only the curve says that depth {depth} is best, at {unit.value(loss):.4f} "
                 f"{unit}, far {beyond} that was measured, {unit.value(lowest):.4f}"
+            )
+        case SeedApart(depth, seed, loss, others):
+            return (
+                f"seed {seed} of depth {depth} ended at {loss:.4f} nats, far below its other seeds "
+                f"(from {others:.4f}), and the other depths do not say which are wrong"
             )
         case v.NoiseHidesDepth(noise):
             apart = f"{unit.difference(noise):.4f} {unit}"

@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+SIDES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+EXPONENTS = tuple((p, q) for p in SIDES for q in SIDES)
+"""Pairs (p, q) that are tried. They make a side of the valley as gentle as a parabola's or as steep
+as a wall: at 20k parameters, one layer was 0.2 nats behind, and two were as good as four."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parabola:

@@ -15,14 +15,17 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fathom.search.analysis.curve_families import Array, DepthPoints, Parabola, PowerCurve, PowerFit
+from fathom.search.analysis.curve_families import (
+    EXPONENTS,
+    Array,
+    DepthPoints,
+    Parabola,
+    PowerCurve,
+    PowerFit,
+)
 from fathom.search.analysis.depth_estimates import DepthEstimates
 
 Flags = NDArray[np.bool_]
-SIDES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-EXPONENTS = tuple((p, q) for p in SIDES for q in SIDES)
-"""Pairs (p, q) that are tried. They make a side of the valley as gentle as a parabola's or as steep
-as a wall: at 20k parameters, one layer was 0.2 nats behind, and two were as good as four."""
 CURVE_ERROR = 0.15
 """A loss may differ from the curve by this share of its height above the best, beyond one standard
 error: no family holds far from the best. Chosen with `python -m benchmarks.answers.coverage`: at 0

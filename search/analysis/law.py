@@ -136,20 +136,23 @@ class Law:
         """The predicted depth and width for a number of parameters, whatever the `tokens`.
 
         The interval is for the true best depth of a new budget of this size: the error of the line
-        and the scatter about it. The quantile is the normal one, since the error comes from the
-        optima's own intervals and not from how far they miss the line: of that, three budgets have
-        one degree of freedom (t 12.7). Covered, over 600 studies a case (`coverage` in
-        `tests/search/analysis/test_law.py`, 3 and 5 budgets): 95 to 98 % where the law holds
-        exactly; 78 to 86 % where budgets scatter about it as widely as they err, too widely for so
-        few to tell. That another law may be true is not in it: `WeighedLaws.predict` is what people
-        are told.
+        and the scatter about it. That another law may be true is not in it: `WeighedLaws.predict`
+        is what people are told.
 
         Raises:
             ValueError: when the law has no depth of at least 1 there.
         """
+        return predict_by(*self._fitted, params, self.params_range, law=self.name)
+
+    def depth_at(self, params: float) -> tuple[float, float]:
+        """The depth at a size, possibly below 1, and the variance of the ln of a new budget's best
+        depth there."""
+        return _depth_at(*self._fitted, np.array([params], dtype=np.float64))
+
+    @property
+    def _fitted(self) -> tuple[Form, LawFit]:
         fit = LawFit(np.array([self.a, self.b]), np.array(self.covariance), self.scatter)
-        form = partial(depth_and_slopes, self.name)
-        return predict_by(form, fit, params, self.params_range, law=self.name)
+        return partial(depth_and_slopes, self.name), fit
 
 
 def predict_by(
@@ -163,11 +166,10 @@ def predict_by(
     """
     check_params(params)
     at = np.array([params] if tokens is None else [[params, tokens]])
-    depths, slopes = form(fit.constants, at)
-    variance = float(slopes[0] @ fit.covariance @ slopes[0]) + fit.scatter**2
+    depth, variance = _depth_at(form, fit, at)
     factor = exp(min(700.0, NORMAL_95 * sqrt(variance)))
     words = f"the {law}" if tokens else f"the fitted {law} law"
-    depth = checked_depth(float(depths[0]), params, words)
+    checked_depth(depth, params, words)
     low, high = params_range
     return Prediction(
         params=params,
@@ -178,6 +180,12 @@ def predict_by(
         extrapolated=not low <= params <= high,
         tokens=tokens,
     )
+
+
+def _depth_at(form: Form, fit: LawFit, at: Array) -> tuple[float, float]:
+    """The depth of a law at one size, and the variance of the ln of a new budget's best depth."""
+    depths, slopes = form(fit.constants, at)
+    return float(depths[0]), float(slopes[0] @ fit.covariance @ slopes[0]) + fit.scatter**2
 
 
 def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Array]:
@@ -215,12 +223,18 @@ def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
     Best is the lowest leave-one-out error; a law that stands or falls with one budget comes last.
     The logarithmic law is left out where depth does not grow, or grows like size.
     """
+    return tuple(laws_with_evidence(optima))
+
+
+def laws_with_evidence(optima: Sequence[Optimum]) -> dict[Law, float]:
+    """The laws of `fit_laws` in their order, each with its log evidence."""
     points = law_points(optima)
     if points is None:
-        return ()
-    laws = [_law(name, fit, points) for name in (LOGARITHMIC, POWER) if (fit := _fit(name, points))]
-    laws.sort(key=lambda law: inf if (error := law.leave_one_out_error) is None else error)
-    return tuple(laws)
+        return {}
+    fits = {name: fit for name in (LOGARITHMIC, POWER) if (fit := _fit(name, points))}
+    laws = {_law(name, fit, points): fit.log_evidence for name, fit in fits.items()}
+    best_first = sorted(laws, key=lambda law: inf if (e := law.leave_one_out_error) is None else e)
+    return {law: laws[law] for law in best_first}
 
 
 def law_points(optima: Sequence[Optimum]) -> SizedDepths | None:

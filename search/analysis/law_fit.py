@@ -5,8 +5,9 @@ most) there. A bound enters by the probability of that side (Tobin 1958). Where 
 this is weighted least squares. The likelihood of a law that is a line in ln depth has one summit.
 
 Each budget's best depth misses the law by the error of the optimum, which is known, and by a
-scatter of its own, which is not, since no law is exact: the scatter is what the misses of measured
-depths show beyond the errors (Paule & Mandel), nothing when they show no more.
+scatter of its own, which is not, since no law is exact. Three to five budgets hardly measure it, so
+every law takes the same scatters for possible (`SCATTERS`), each by how well it explains the
+misses of measured depths.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +15,9 @@ from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, logsumexp
 
-from fathom.search.analysis.depth_estimates import Array, excess_variance
+from fathom.search.analysis.depth_estimates import Array
 from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.verdict import Kind
 
@@ -24,6 +25,12 @@ Form = Callable[[Array, Array], tuple[Array, Array]]
 """Constants (k,) and sizes (n,), or sizes and tokens (n, 2) -> depths (n,), and the slopes of their
 ln in the constants, (n, k). Depths are NaN for constants that the law can't have."""
 
+SCATTERS = {
+    0.0: 0.34, 0.02: 0.11, 0.04: 0.11, 0.07: 0.11, 0.1: 0.11, 0.15: 0.11, 0.25: 0.1, 0.5: 0.01,
+}  # fmt: skip
+"""Standard deviation of best depths about a law, in ln depth and beyond their errors -> its prior
+probability. Chosen on planted laws; others are reported (`python -m
+benchmarks.answers.law_scatter`)."""
 SETTLED = 1e-9
 """Change of ln depth below which a fit has converged."""
 MOST_STEPS = 100
@@ -115,6 +122,9 @@ class LawFit:
     constants: Array
     covariance: Array
     scatter: float
+    log_evidence: float = 0.0
+    """Log-likelihood of the points with the constants integrated out, all depths at the fitted
+    sizes being as likely beforehand; up to a constant that all laws of these points share."""
 
 
 def sized_depths(optima: Sequence[Located]) -> SizedDepths:
@@ -153,25 +163,40 @@ def _at_ends(optimum: Located) -> tuple[bool, bool]:
 
 
 def fit_form(form: Form, points: SizedDepths, start: Array) -> LawFit | None:
-    """The most likely constants of a law, from a start; None where no fit converges."""
-    measured = points.side == 0
+    """The constants of a law, from a start, and the scatter about it: means over `SCATTERS`, each
+    weighed by its evidence. None where no fit converges."""
+    fits: list[LawFit] = []
+    for scatter in SCATTERS:
+        if fit := _fit_with(scatter, form, points, fits[-1].constants if fits else start):
+            fits.append(fit)
+    if not fits:
+        return None
+    evidence = np.array([fit.log_evidence + log(SCATTERS[fit.scatter]) for fit in fits])
+    shares = np.exp(evidence - logsumexp(evidence))
+    each = np.array([fit.constants for fit in fits])
+    constants = shares @ each
+    between = (each - constants).T * shares @ (each - constants)
+    within = np.einsum("s,skl->kl", shares, np.array([fit.covariance for fit in fits]))
+    variance = shares @ np.array([fit.scatter for fit in fits]) ** 2
+    return LawFit(constants, within + between, sqrt(variance), float(logsumexp(evidence)))
 
-    def misses(variance: float) -> tuple[Array, Array] | None:
-        weighed = points.scattered(variance)
-        constants = most_likely(form, weighed, start)
-        if constants is None:
-            return None
-        missed = weighed.misses(np.log(form(constants, points.params)[0])) / weighed.error
-        return missed[measured], weighed.error[measured]
 
-    variance = excess_variance(misses, int(measured.sum()) - len(start))
-    weighed = points.scattered(variance)
+def _fit_with(scatter: float, form: Form, points: SizedDepths, start: Array) -> LawFit | None:
+    """The most likely constants of a law about which budgets scatter by so much ln depth; None
+    where no fit converges, or the constants do not move all depths apart."""
+    weighed = points.scattered(scatter**2)
     constants = most_likely(form, weighed, start)
     if constants is None:
         return None
+    depth, slopes = form(constants, points.params)
     design = weighted_slopes(form, constants, weighed)
-    covariance = np.asarray(np.linalg.pinv(design.T @ design), dtype=np.float64)
-    return LawFit(constants, covariance, sqrt(variance))
+    information = design.T @ design
+    (free, at_sizes), (sure, known) = map(np.linalg.slogdet, (slopes.T @ slopes, information))
+    if not (free > 0 and sure > 0):
+        return None
+    likely = -weighed.unlikelihood(np.log(depth)) - np.log(weighed.measured.error).sum()
+    covariance = np.asarray(np.linalg.pinv(information), dtype=np.float64)
+    return LawFit(constants, covariance, scatter, float(likely + (at_sizes - known) / 2))
 
 
 def weighted_slopes(form: Form, constants: Array, points: SizedDepths) -> Array:

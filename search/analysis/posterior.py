@@ -18,8 +18,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fathom.search.analysis.curve_families import Array, DepthPoints, PowerFit
-from fathom.search.analysis.curve_fit import EXPONENTS
+from fathom.search.analysis.curve_families import EXPONENTS, Array, DepthPoints, PowerFit
 from fathom.search.analysis.noise import SMALLEST_NOISE, USUAL_NOISE, Repeats
 
 ROUGHNESS = {0.0: 0.82, 0.003: 0.06, 0.008: 0.06, 0.02: 0.05, 0.1: 0.01}

@@ -14,6 +14,7 @@ from fathom.models.spend import Coin
 from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.curve_fit import points_of
 from fathom.search.analysis.depth_estimates import DepthEstimates
+from fathom.search.analysis.stalls import SeedApart, find_stalls
 from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_WIDTH = 0.005
@@ -229,6 +230,7 @@ Insufficient = (
     | FewRuns
     | UnknownSettings
     | BelowMeasured
+    | SeedApart
     | NoiseHidesDepth
     | RatioHidesDepth
     | BetweenTested
@@ -379,6 +381,8 @@ def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: L
     and by how smoothly the losses go with depth.
     """
     verdict = _judged(records, estimates, location)
+    if verdict.kind is not Kind.EDGE and (apart := _deciding_seed(records, estimates)):
+        return Verdict(Kind.INSUFFICIENT, apart, Seeds(max(FEWEST_SEEDS, apart.seeds + 1)))
     if estimates.repeats.degrees_of_freedom or verdict.kind is Kind.EDGE:
         return verdict
     return Verdict(Kind.INSUFFICIENT, NoiseUnknown(), Seeds(FEWEST_SEEDS))
@@ -421,6 +425,15 @@ def _judged(
     if location.answer_cost > PLATEAU_WIDTH:
         return Verdict(Kind.INSUFFICIENT, _cost_of(location), remedy)
     return Verdict(Kind.IDENTIFIED, NarrowInterval(location.interval, (tested[0], tested[-1])))
+
+
+def _deciding_seed(records: Sequence[TrialRecord], estimates: DepthEstimates) -> SeedApart | None:
+    """The seed far below the others of its shape by which alone its depth is about the best."""
+    for apart in find_stalls(records).undecided:
+        rivals = [estimate.loss for estimate in estimates.depths if estimate.depth != apart.depth]
+        if apart.loss < min(rivals) + PLATEAU_WIDTH < apart.others:
+            return apart
+    return None
 
 
 def too_few_depths(estimates: DepthEstimates) -> Verdict:

@@ -9,24 +9,18 @@ planted studies, that of the mixture in 95 to 98 % (a smaller run of it is in
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from math import exp, sqrt
+from math import exp, log, sqrt
 
-import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import ndtr, softmax
 
-from fathom.search.analysis.depth_estimates import Array
 from fathom.search.analysis.law import (
     Law,
     Prediction,
     check_params,
     checked_depth,
-    depth_and_slopes,
-    fit_laws,
-    law_points,
+    laws_with_evidence,
 )
-from fathom.search.analysis.law_fit import SizedDepths, weighted_slopes
 from fathom.search.analysis.optimum import Optimum
 
 TAILS = 0.025, 0.5, 0.975
@@ -69,7 +63,6 @@ def law_words(name: str) -> str:
 class WeighedLaws:
     """The laws of depth that fit the budgets of a study, with their probabilities."""
 
-    points: SizedDepths
     laws: tuple[Law, ...]
     """At least one, the one that predicts left-out budgets best first."""
     weights: dict[str, float]
@@ -87,9 +80,10 @@ class WeighedLaws:
 
     def at(self, params: float) -> tuple[WeighedLaw, ...]:
         """Each law with what it says of the best depth at a size."""
+        found = ((law, *law.depth_at(params)) for law in self.laws)
         return tuple(
-            WeighedLaw(law, self.weights[law.name], *_predicted(law, self.points, params))
-            for law in self.laws
+            WeighedLaw(law, self.weights[law.name], log(depth), variance)
+            for law, depth, variance in found
         )
 
     def predict(self, params: float, tokens: float | None = None) -> Prediction:
@@ -115,35 +109,12 @@ class WeighedLaws:
 def weigh_laws(optima: Sequence[Optimum]) -> WeighedLaws | None:
     """The laws that fit the optima of the budgets; None where none does, for example with fewer
     than three usable budgets."""
-    points, laws = law_points(optima), fit_laws(optima)
-    if points is None or not laws:
+    evidence = laws_with_evidence(optima)
+    if not evidence:
         return None
-    likely = np.array([_log_likelihood(law, points) for law in laws])
-    odds = np.exp(likely - likely.max())
-    shares = (odds / odds.sum()).tolist()
-    weights = {law.name: share for law, share in zip(laws, shares, strict=True)}
-    return WeighedLaws(points, laws, weights)
-
-
-def _log_likelihood(law: Law, points: SizedDepths) -> float:
-    """Log-likelihood of a fitted law. Each law has as many constants, so that none is penalised."""
-    scattered = points.scattered(law.scatter**2)
-    depths, _ = depth_and_slopes(law.name, _constants(law), points.params)
-    measured = scattered.error[points.side == 0]
-    return -scattered.unlikelihood(np.log(depths)) - float(np.log(measured).sum())
-
-
-def _predicted(law: Law, points: SizedDepths, params: float) -> tuple[float, float]:
-    """Mean and variance of ln depth at a size, by a law whose points have these errors."""
-    form = partial(depth_and_slopes, law.name)
-    design = weighted_slopes(form, _constants(law), points.scattered(law.scatter**2))
-    depth, slopes = form(_constants(law), np.array([params], dtype=np.float64))
-    of_line = float(slopes[0] @ np.linalg.pinv(design.T @ design) @ slopes[0])
-    return float(np.log(depth[0])), of_line + law.scatter**2
-
-
-def _constants(law: Law) -> Array:
-    return np.array([law.a, law.b])
+    shares = softmax(list(evidence.values())).tolist()
+    weights = {law.name: share for law, share in zip(evidence, shares, strict=True)}
+    return WeighedLaws(tuple(evidence), weights)
 
 
 def _quantile(laws: Sequence[WeighedLaw], share: float) -> float:

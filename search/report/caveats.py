@@ -19,6 +19,7 @@ from fathom.search.report.text import (
     null_law_text,
     seconds_text,
     stalled_text,
+    too_low_text,
     untrained_text,
 )
 from fathom.search.words import both_ends, plateau_width
@@ -38,6 +39,8 @@ def unsupported(conclusion: Findings) -> list[str]:
         sentences.append(f"Weight decay: that depths rank alike at another one; {repeated}.")
     if stalled := stalled_text(conclusion):
         sentences.append(f"Stalls: how often a training on these data stalls; {stalled}.")
+    if low := too_low_text(conclusion):
+        sentences.append(f"Too low: why {low}.")
     if seconds := seconds_text(conclusion):
         sentences.append(
             f"Seconds: the best depth at equal seconds on another device or load; {seconds}."

@@ -11,7 +11,7 @@ from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.spent_seconds import spent_seconds
-from fathom.search.analysis.stalls import stalled_by_depth
+from fathom.search.analysis.stalls import stalled_by_depth, too_low
 from fathom.search.analysis.token_law import TokenLaw
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
@@ -187,6 +187,18 @@ def stalled_text(conclusion: Findings) -> str:
     return f"{joined(parts)} stalled; the answer leaves them out" if parts else ""
 
 
+def too_low_text(conclusion: Findings) -> str:
+    """Returns which seeds ended far too low, by budget and depth; else empty."""
+    parts = [
+        f"seed {record.spec.seed} of depth {record.spec.shape.depth} at"
+        f" {format_count(optimum.budget)} ended at {record.loss:.4f} nats"
+        for optimum in conclusion.optima
+        for record in too_low(conclusion.records_of(optimum.budget))
+    ]
+    far = "far below its other seeds and the curve of the other depths"
+    return f"{joined(parts)}, {far}; the answer leaves it out" if parts else ""
+
+
 def seconds_text(conclusion: Findings) -> str:
     """Returns where trials spent the seconds that a study gives, and how far they were off; empty
     for another study."""
@@ -352,9 +364,7 @@ def law_text(law: Law) -> str:
     if law.leave_one_out_error is not None:
         depth = f"the depth by {_missed(law.leave_one_out_error)}"
         tested = f"Predicting each budget from the others, it misses {depth} on average"
-    spread = "Best depths miss it by no more than their own errors"
-    if law.scatter:
-        spread = f"Beyond their own errors, best depths scatter about it by {_missed(law.scatter)}"
+    spread = f"Beyond their own errors, best depths scatter about it by {_missed(law.scatter)}"
     budgets = f"{law.budgets} budgets from {low} to {high}"
     if law.bounds:
         budgets += f", of which {law.bounds} only say on which side the best depth lies"

@@ -292,7 +292,7 @@ class TrainedDepths:
     def _counting(self, depth: int) -> int:
         """Number of trainings of a depth at nearly the usual ratio that did not stall."""
         shape = self._first(depth).shape
-        kept = (record for record in self._done if record.spec.trial not in self._stalls.stalled)
+        kept = (record for record in self._done if record.spec.trial not in self._stalls.left_out)
         return sum(record.spec.shape == shape for record in kept)
 
     def _first(self, depth: int) -> Choice:

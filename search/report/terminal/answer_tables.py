@@ -37,6 +37,7 @@ from fathom.search.report.text import (
     seconds_text,
     short_interval,
     stalled_text,
+    too_low_text,
     unfinished_text,
     untrained_text,
 )
@@ -101,6 +102,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         print_text(f"Weight decay: {repeated}", console)
     if stalled := stalled_text(conclusion):
         print_text(f"Stalls: {stalled}", console)
+    if low := too_low_text(conclusion):
+        print_text(f"Too low: {low}", console)
     _print_law(conclusion, console)
 
 

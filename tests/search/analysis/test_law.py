@@ -74,7 +74,7 @@ def coverage(*, budgets: int, scatter: float, at: float, deepest: int = 1000) ->
     """Share of studies in which the power law's interval holds the best depth of a new budget."""
     generator = np.random.default_rng(0)
     covered = []
-    for _ in range(150):
+    for _ in range(60):
         optima = []
         errors = generator.uniform(0.05, 0.15, budgets)
         for n, error in zip(BUDGETS[:budgets], errors, strict=True):
@@ -99,9 +99,9 @@ def test_intervals_cover_where_the_largest_budgets_are_cut_at_the_deepest(deepes
     assert coverage(budgets=5, scatter=0.0, at=3e8, deepest=deepest) >= 0.90
 
 
-def test_intervals_fall_short_when_budgets_scatter_as_widely_as_they_err() -> None:
-    """Five budgets can't always tell scatter from errors; the report says so."""
-    assert 0.75 <= coverage(budgets=5, scatter=0.1, at=3e8) <= 0.97
+def test_intervals_cover_where_budgets_scatter_as_widely_as_they_err() -> None:
+    """Five budgets can't always tell scatter from errors, so it has a prior."""
+    assert coverage(budgets=5, scatter=0.1, at=3e8) >= 0.88
 
 
 def test_scatter_beyond_the_errors_is_found_and_counts_once_more_for_a_new_budget() -> None:
@@ -110,19 +110,16 @@ def test_scatter_beyond_the_errors_is_found_and_counts_once_more_for_a_new_budge
         replace(optimum(n, 0.05 * n**0.33 * exp(bump)), curve_minimum_interval=(9.8, 10.2))
         for n, bump in zip(BUDGETS, bumps, strict=True)
     )
-    # Misses of 0.3 with three of five free: 0.3 * sqrt(5 / 3), less what the line takes up.
-    assert law.scatter == pytest.approx(0.37, abs=0.03)
+    # Misses of 0.3 with three of five free: 0.3 * sqrt(5 / 3), and the prior has rather less.
+    assert law.scatter == pytest.approx(0.37, abs=0.1)
     low, high = law.predict(3e6).interval or (1, 1)
     assert log(high / low) > 2 * 1.96 * law.scatter
 
 
-def test_budgets_that_a_law_meets_leave_no_scatter_and_the_normal_quantile() -> None:
-    power = power_law(on_law(3))
+def test_budgets_that_a_law_meets_leave_room_for_scatter() -> None:
     error = log(1 / 0.9**2) / 3.92
-    at = exp(np.mean(np.log(BUDGETS[:3])))
-    low, high = power.predict(at).interval or (1, 1)
-    assert power.scatter == 0
-    assert log(high / low) == pytest.approx(2 * 1.96 * error / 3**0.5, rel=1e-6)
+    three, five = power_law(on_law(3)), power_law(on_law(5))
+    assert error / 3 < five.scatter < three.scatter < 1.5 * error
 
 
 def test_intervals_widen_away_from_the_fitted_sizes() -> None:
@@ -140,7 +137,7 @@ def test_an_edge_bounds_its_best_depth_from_one_side() -> None:
     power = power_law([*good, deep])
     assert (power.budgets, power.bounds, power.degrees_of_freedom) == (4, 1, 1)
     assert power.b == pytest.approx(0.33, abs=0.01)
-    assert power.leave_one_out_error == pytest.approx(0, abs=0.01), "on its right side, no miss"
+    assert power.leave_one_out_error == pytest.approx(0, abs=0.02), "on its right side, no miss"
     deeper = edge(BUDGETS[3], 32.0, (1, 32))
     steeper = power_law([*good, deeper])
     assert steeper.predict(BUDGETS[3]).depth > 1.5 * power.predict(BUDGETS[3]).depth

@@ -1,7 +1,7 @@
 """Laws with one constant are found, and tested as the fitted laws are: `null_laws.py`."""
 
 from dataclasses import replace
-from math import exp, log
+from math import exp, hypot, log
 
 import pytest
 
@@ -84,9 +84,10 @@ def test_a_bound_counts_on_its_wrong_side_only() -> None:
 
 def test_the_interval_of_a_constant_is_that_of_a_mean() -> None:
     same = named(fit_null_laws([optimum(n, 6.0) for n in BUDGETS]))["same depth"]
-    error = log(1 / 0.9**2) / 3.92 / len(BUDGETS) ** 0.5
+    error = hypot(log(1 / 0.9**2) / 3.92, same.scatter) / len(BUDGETS) ** 0.5
     assert same.error == pytest.approx(error)
-    ends = (6 * exp(-1.96 * error), 6 * exp(1.96 * error))
+    new = hypot(error, same.scatter)
+    ends = (6 * exp(-1.96 * new), 6 * exp(1.96 * new))
     assert same.predict(1e9).interval == pytest.approx(ends)
 
 

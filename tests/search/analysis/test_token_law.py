@@ -40,7 +40,7 @@ def test_a_planted_law_is_found_with_what_it_was_fitted_to() -> None:
     assert law.params_range == (BUDGETS[0], BUDGETS[2])
     assert (law.tokens_range, law.ratio_range) == ((1_500_000, 240_000_000), (5, 80))
     assert law.leave_one_out_error == pytest.approx(0, abs=1e-6)
-    assert law.scatter == 0
+    assert law.scatter < 0.05, "half of an error"
 
 
 def test_a_prediction_is_extrapolated_outside_sizes_tokens_or_tokens_a_parameter() -> None:
@@ -87,11 +87,12 @@ def test_an_unsettled_answer_does_not_count_and_an_edge_bounds() -> None:
 def test_errors_that_a_budget_has_once_make_sizes_less_certain_but_not_the_drift() -> None:
     law = fitted(token_ladder())
     sizes = np.log(BUDGETS[:3])
-    once = 0.1 / np.sqrt(np.sum((sizes - sizes.mean()) ** 2))
+    error = np.hypot(0.1, law.scatter)
+    once = error / np.sqrt(np.sum((sizes - sizes.mean()) ** 2))
 
     assert law.covariance[1][1] ** 0.5 >= once
     ratios = np.log(RATIOS)
-    independent = 0.1 / np.sqrt(3 * np.sum((ratios - ratios.mean()) ** 2))
+    independent = error / np.sqrt(3 * np.sum((ratios - ratios.mean()) ** 2))
     low, high = law.drift_interval
     assert high - low == pytest.approx(3.92 * independent, rel=0.01)
 

@@ -212,7 +212,6 @@ def test_the_laws_are_reported_with_their_test_and_their_scatter(optima: Optima)
 
     assert "fitted to 3 budgets from 300k to 3M" in law_text(law)
     assert "Predicting each budget from the others, it misses the depth by" in law_text(law)
-    assert "no more than their own errors" in law_text(replace(law, scatter=0.0))
     assert "by a factor of 1.11" in law_text(replace(law, scatter=0.1))
     assert "it can't be fitted" in law_text(replace(law, leave_one_out_error=None))
     assert "of which 1 only say on which side" in law_text(replace(law, bounds=1))
