@@ -129,7 +129,7 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
             )
         case v.FlatInterval((low, high), difference, answer, shallowest):
             return (
-                f"any depth of the 95 % interval, {low} to {high}, may be the best, and none of "
+                f"any depth from {low} to {high} may be the best, and none of "
                 f"them is worse than the best by more than {unit.difference(difference):.3f} "
                 f"{unit} (95 %); {_to_train(answer, shallowest)}"
             )

@@ -44,13 +44,15 @@ class DepthStanding:
 
 
 def not_ruled_out(optimum: Optimum) -> tuple[int, ...]:
-    """Returns the answer and the depths of the plateau that finished, ascending.
+    """Returns the answer, and the depths that finished of the plateau and of those that may be the
+    best in the interval, ascending.
 
-    The plateau reads depths off a curve; one that never finished has no loss to show.
+    The posterior reads depths off a curve; one that never finished has no loss to show.
     """
     finished = {estimate.depth for estimate in optimum.depths}
     answer = {optimum.optimal_depth} if optimum.optimal_depth else set[int]()
-    return tuple(sorted(answer.union(finished.intersection(optimum.plateau))))
+    likely = {depth for depth, _ in optimum.probabilities if is_inside(depth, optimum)}
+    return tuple(sorted(answer.union(finished.intersection(likely.union(optimum.plateau)))))
 
 
 def is_inside(depth: int, optimum: Optimum) -> bool:

@@ -31,6 +31,7 @@ from fathom.search.analysis.verdict import (
     Location,
     TheseDepths,
     Verdict,
+    between_tested,
     judge,
     too_few_depths,
 )
@@ -354,6 +355,7 @@ def _locate(points: DepthPoints, posterior: Posterior, possible: NDArray[np.int6
     shallow, deep = (float(np.isclose(posterior.lowest, end).mean()) for end in ends)
     near = possible[np.isin(possible, plateau)]
     answer = posterior.cheapest(near if near.size else possible)
+    tested = points.depths.tolist()
     return Location(
         depth=depth,
         answer=answer,
@@ -362,13 +364,13 @@ def _locate(points: DepthPoints, posterior: Posterior, possible: NDArray[np.int6
         plateau=plateau,
         shallow_share=shallow,
         deep_share=deep,
-        difference=posterior.worst(plateau[0], plateau[-1]),
-        interval_difference=posterior.worst(*interval),
+        difference=posterior.worst(*between_tested(plateau, tested)),
+        interval_difference=posterior.worst(*between_tested(interval, tested)),
         chance_of_cost=posterior.chance_of_cost(depth, PLATEAU_WIDTH),
         answer_cost=posterior.mean_loss(answer) - posterior.mean_loss(depth),
         chance_for_answer=posterior.chance_of_cost(answer, PLATEAU_WIDTH),
         rivals=posterior.rivals(answer, PLATEAU_WIDTH),
-        tested=points.depths.tolist(),
+        tested=tested,
     )
 
 

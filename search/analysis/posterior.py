@@ -21,14 +21,26 @@ from scipy.special import logsumexp
 from fathom.search.analysis.curve_families import EXPONENTS, Array, DepthPoints, PowerFit
 from fathom.search.analysis.noise import SMALLEST_NOISE, USUAL_NOISE, Repeats
 
-ROUGHNESS = {0.0: 0.82, 0.003: 0.06, 0.008: 0.06, 0.02: 0.05, 0.1: 0.01}
-"""Standard deviation of the deviation from the curve, nats -> its prior probability. Chosen on
-planted worlds (`python -m benchmarks.answers.coverage`); others of the same kinds are reported."""
+ROUGHNESS = {
+    (0.0, 0.05): 0.55,
+    (0.002, 0.05): 0.15,
+    (0.006, 0.05): 0.06,
+    (0.0, 0.3): 0.14,
+    (0.004, 0.3): 0.06,
+    (0.012, 0.3): 0.04,
+}
+"""Standard deviation of the deviation from the curve, nats: of its rough part, and of its smooth
+part as a share of the height above the best -> prior probability. Whole ladders on real text show
+a rough part of at most 0.002 and a share of 0.05 to 0.4; the rest was chosen on planted worlds."""
 REACH = 0.4
-"""Distance in ln depth over which the correlation of two deviations falls to 1/e."""
-FAR_MISFIT = 0.05
-"""Misfit of a depth as a share of its height above the best, beyond one standard error: no family
-of curves holds far from the best."""
+"""Distance in ln depth over which the correlation of two rough deviations falls to 1/e."""
+FAR_REACH = 1.0
+"""The same of two smooth deviations."""
+LOW = 0.005
+"""Height above the best, nats, over which heights between tested depths are geometric means: far
+up, a side of a curve is a power of depth."""
+OWN = 0.5
+"""Share of the variance of a rough deviation that no other depth has in common."""
 NOISES = np.linspace(-2.5, 2.5, 9)
 """Noises that are tried: in standard deviations of their ln, by the prior and the repeats."""
 RIVALS = 3
@@ -92,8 +104,11 @@ class Posterior:
 
     def cheapest(self, depths: NDArray[np.int64]) -> int:
         """The depth with the lowest expected regret among these depths of the range."""
-        expected = self.regrets[:, self.at(depths)].mean(axis=0)
-        return int(depths[expected.argmin()])
+        return int(depths[self.expected_cost(depths).argmin()])
+
+    def expected_cost(self, depths: "int | NDArray[np.int64]") -> Any:
+        """Expected nats that depths of the range cost against the best."""
+        return self.regrets[:, self.at(depths)].mean(axis=0)
 
     def chance_of_cost(self, depth: int, nats: float) -> float:
         """Probability that a depth of the range costs more than so many nats against the best."""
@@ -140,9 +155,8 @@ class _Setting:
 
     @cached_property
     def errors(self) -> Array:
-        """A root of the covariance of seeds and misfit in the losses, (points, points), nats."""
-        misfit = FAR_MISFIT * self.points.height(1)
-        return _root(self.points.covariance_for(self.noise) + np.diag(misfit**2))
+        """A root of the covariance of the errors of the losses, (points, points), nats."""
+        return _root(self.points.covariance_for(self.noise))
 
     @cached_property
     def white(self) -> Array:
@@ -202,16 +216,27 @@ def _settings(points: DepthPoints, repeats: Repeats) -> tuple[list[_Setting], Ar
     """Every roughness with every noise, and the probability of each with each pair of exponents,
     (settings * pairs,)."""
     whole = np.arange(points.depths[0], points.depths[-1] + 1)
-    x = np.log(whole)
-    deviations = _root(np.exp(-np.abs(x - x[:, None]) / REACH))
+    roughnesses = [(_deviations(points, *sizes), log(p)) for sizes, p in ROUGHNESS.items()]
     settings, logs = [], []
     for noise, log_noise in _noises(repeats):
-        for roughness, prior in ROUGHNESS.items():
-            setting = _Setting(points, noise, whole, roughness * deviations)
+        for deviations, log_prior in roughnesses:
+            setting = _Setting(points, noise, whole, deviations)
             settings.append(setting)
-            logs.append(setting.log_likelihoods() + log_noise + log(prior))
+            logs.append(setting.log_likelihoods() + log_noise + log_prior)
     weights = np.concatenate(logs)
     return settings, np.exp(weights - logsumexp(weights))
+
+
+def _deviations(points: DepthPoints, rough: float, share: float) -> Array:
+    """A root of the covariance of the deviations of the whole depths, (depths, depths), nats: those
+    of a rough part, and of a smooth one that is a share of the height above the best."""
+    x = np.log(np.arange(points.depths[0], points.depths[-1] + 1))
+    apart = np.abs(x - x[:, None])
+    logs = np.interp(x, np.log(points.depths), np.log(points.height(1) + LOW))
+    height = np.exp(logs) - LOW
+    alike = (1 - OWN) * np.exp(-apart / REACH) + OWN * np.eye(len(x))
+    smooth = np.outer(height, height) * np.exp(-apart / FAR_REACH)
+    return _root(rough**2 * alike + share**2 * smooth)
 
 
 def _noises(repeats: Repeats) -> Iterator[tuple[float, float]]:

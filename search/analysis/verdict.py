@@ -81,7 +81,7 @@ class FlatRange:
     """The depths of the plateau differ by next to nothing."""
 
     plateau: tuple[int, int]
-    """The shallowest and the deepest depth of the plateau."""
+    """The outermost tested depths of the plateau."""
     difference: float
     """Nats by which the worst depth of the plateau may be worse than the best (95 %)."""
     answer: int
@@ -95,8 +95,9 @@ class FlatInterval:
     """No depth of the interval can be named as the best, but none is much worse than the best."""
 
     interval: tuple[int, int]
+    """Its outermost tested depths."""
     difference: float
-    """Nats by which the worst depth of the interval may be worse than the best (95 %)."""
+    """Nats by which the worst depth between these may be worse than the best (95 %)."""
     answer: int
     """The finished depth that is expected to cost least."""
     shallowest: int
@@ -359,9 +360,10 @@ class Location:
     """Probability that the loss falls on to the shallow end of the tested range."""
     deep_share: float
     difference: float
-    """Nats by which the worst depth of the plateau may be worse than the best (95 %)."""
+    """Nats by which the worst depth between tested ones of the plateau may be worse than the best
+    (95 %)."""
     interval_difference: float
-    """Nats by which the worst depth of the interval may be worse than the best (95 %)."""
+    """The same of the interval."""
     chance_of_cost: float
     """Probability that `depth` costs more than `PLATEAU_WIDTH` against the best."""
     answer_cost: float
@@ -393,28 +395,36 @@ def _judged(
 ) -> Verdict:
     """The verdict where the noise is known, or as usual.
 
-    Flat comes before edge, because the ends of a flat range win by chance.
+    Flat comes before edge, because the ends of a flat range win by chance. A range of less than a
+    factor `TOO_WIDE` is too short to be called flat.
     """
     tested, plateau, least = location.tested, location.plateau, records[0].spec.shape.least_depth
-    level = _log2_span(plateau) / _log2_span(tested)
+    level = _log2_span(plateau) / _log2_span(tested) if is_broad(tested) else 0.0
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
         flat = FlatRange(
-            (plateau[0], plateau[-1]), location.difference, location.answer, location.shallowest
+            between_tested(plateau, tested),
+            location.difference,
+            location.answer,
+            location.shallowest,
         )
         return _flat_or_noisy(estimates, flat)
-    low, high = location.interval
-    whole = location.interval == (tested[0], tested[-1])
-    cut = [] if whole else open_ends(location.interval, tested, least)
+    wide, whole = is_broad(location.interval), location.interval == (tested[0], tested[-1])
+    little = location.interval_difference <= HIDDEN and location.chance_of_cost <= CHANCE_OF_COST
+    cut = [] if wide and (whole or little) else open_ends(location.interval, tested, least)
     ends = {location.depth, *cut}
-    if tested[0] in ends or (tested[0] > least and location.shallow_share >= EDGE_SHARE):
+    falls_on = tested[0] > least and location.shallow_share >= EDGE_SHARE
+    if location.depth != tested[-1] and (tested[0] in ends or falls_on):
         return _edge_below(records, tested[0], least)
     if tested[-1] in ends or location.deep_share >= EDGE_SHARE:
         return _edge_above(records, tested[-1])
-    if whole or high >= TOO_WIDE * low or location.chance_of_cost > CHANCE_OF_COST:
+    if wide or location.chance_of_cost > CHANCE_OF_COST:
         if location.interval_difference > HIDDEN:
             return _may_cost_more(estimates, location)
         flat_interval = FlatInterval(
-            location.interval, location.interval_difference, location.answer, location.shallowest
+            between_tested(location.interval, tested),
+            location.interval_difference,
+            location.answer,
+            location.shallowest,
         )
         return Verdict(Kind.PLATEAU, flat_interval)
     below, above = _around(location)
@@ -440,6 +450,18 @@ def too_few_depths(estimates: DepthEstimates) -> Verdict:
     """Returns the verdict on a budget with fewer than three finished depths."""
     depths = tuple(estimate.depth for estimate in estimates.depths)
     return Verdict(Kind.INSUFFICIENT, TooFewDepths(depths), Advice.MORE_DEPTHS)
+
+
+def between_tested(depths: Sequence[int], tested: Sequence[int]) -> tuple[int, int]:
+    """The outermost tested depths of a range, beyond which little is known of it; the ends of the
+    range where none of it was tested."""
+    inside = [depth for depth in tested if depths[0] <= depth <= depths[-1]] or depths
+    return inside[0], inside[-1]
+
+
+def is_broad(depths: Sequence[int]) -> bool:
+    """True if the ends of a range of depths are too far apart for a depth to be identified."""
+    return depths[-1] >= TOO_WIDE * depths[0]
 
 
 def open_ends(interval: tuple[int, int], tested: Sequence[int], least: int) -> list[int]:

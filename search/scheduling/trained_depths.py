@@ -21,11 +21,12 @@ from fathom.search.analysis.rates import Bracket, Factor, brackets
 from fathom.search.analysis.stalls import find_stalls
 from fathom.search.analysis.verdict import (
     CHANCE_OF_COST,
-    PLATEAU_WIDTH,
     BetweenTested,
     FlatInterval,
+    FlatRange,
     Kind,
     TheseDepths,
+    is_broad,
 )
 from fathom.search.records import UNSCALED, Outcome, TrialRecord
 from fathom.search.scheduling.telling import (
@@ -49,6 +50,9 @@ SPACING = 1.2
 """A depth that encloses the best one is at least this factor beyond the trained ones."""
 REPEATS = 1
 """Repeats that are trained before anything else, so that the noise between seeds is measured."""
+NEXT_TO_NOTHING = 0.002
+"""Nats that the answer is expected to cost against the best depth up to which nothing more is
+trained where the interval is broad and flat."""
 OTHER_RATES = 1.5
 """Factor between the best rates, or decays, of the outermost depths from which on those between
 are bracketed as well."""
@@ -206,7 +210,7 @@ class TrainedDepths:
         expected to tell much, but the answer is insufficient: another seed of the depths in
         question."""
         optimum, posterior = self.answer
-        if posterior is None or not isinstance(optimum, Located) or _settled(optimum):
+        if posterior is None or not isinstance(optimum, Located) or _settled(optimum, posterior):
             return ()
         again = [d for d in sorted(self._possible) if self._seeds(d) < self._confirm.seeds]
         new = self._untrained(posterior, optimum) if self._room() else []
@@ -263,7 +267,7 @@ class TrainedDepths:
         optimum, posterior = self.answer
         if posterior is None or not isinstance(optimum, Located):
             return ()
-        settled, best = _settled(optimum), min(self.losses.values())
+        settled, best = _settled(optimum, posterior), min(self.losses.values())
         for depth in sorted(self.losses, key=lambda depth: self.losses[depth]):
             if self._seeds(depth) >= self._confirm.seeds:
                 continue
@@ -335,14 +339,15 @@ def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
     }
 
 
-def _settled(optimum: Located) -> bool:
-    """True where no training is worth it: no depth is worse than others, or the best depth is known
-    closely and is not likely to cost more than others."""
+def _settled(optimum: Located, posterior: Posterior) -> bool:
+    """True where no training is worth it: no depth is worse than others, or on broad flat ground
+    the answer is expected to cost next to nothing, or the best depth is known closely and is not
+    likely to cost more than others."""
     cause = optimum.verdict.cause
-    if isinstance(cause, FlatInterval):
-        return cause.difference <= PLATEAU_WIDTH
-    if optimum.kind is Kind.PLATEAU:
+    if isinstance(cause, FlatRange):
         return True
+    if isinstance(cause, FlatInterval) and is_broad(optimum.interval):
+        return bool(posterior.expected_cost(optimum.optimal_depth) <= NEXT_TO_NOTHING)
     if isinstance(cause, BetweenTested):
         return False
     return not is_wide(optimum) and optimum.chance_of_cost <= CHANCE_OF_COST

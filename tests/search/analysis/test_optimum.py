@@ -264,6 +264,25 @@ def test_two_depths_that_may_each_be_the_best_are_named_with_their_probabilities
     assert 0.9 < sum(shares) <= 1
 
 
+def valley(depth: float) -> float:
+    """Within 0.002 nats of the best from 2.5 to 20 layers, and a wall on either side."""
+    off = abs(log(depth / 7)) / (log(8) / 2)
+    return 0.002 * min(1.0, off**2) + 0.2 * max(0.0, off - 1)
+
+
+def test_a_flat_valley_between_walls_is_a_plateau_whose_depth_costs_little() -> None:
+    found = located(confirmed(valley, depths=(1, 2, 3, 5, 7, 10, 20, 32)))
+    assert found.kind is Kind.PLATEAU
+    assert found.chance_of_cost < 0.3
+    assert 3 <= found.optimal_depth <= 20
+
+
+def test_a_plateau_is_not_told_from_depths_that_are_close_together() -> None:
+    found = located(confirmed(deeper_is_better(0.02), depths=(12, 14, 16), noise=0.003))
+    assert found.kind is Kind.EDGE
+    assert found.verdict.cause == BestAtEnd(16, deeper=True)
+
+
 def test_records_of_two_budgets_or_none_are_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match=r"got budgets \[300000, 1000000, 3000000\]"):
         find_optimum(simulated_study(), seed=0)
@@ -281,6 +300,7 @@ def test_records_of_two_budgets_or_none_are_refused_in_one_line() -> None:
         ((1, 3), 0.02, Kind.PLATEAU),
         ((6, 8), 0.02, Kind.EDGE),
         ((2, 8), 0.1, Kind.EDGE),
+        ((2, 8), 0.02, Kind.PLATEAU),
         ((1, 8), 0.02, Kind.PLATEAU),
         ((1, 8), 0.1, Kind.INSUFFICIENT),
     ],

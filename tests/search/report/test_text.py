@@ -117,7 +117,7 @@ def test_data_that_repeat_at_one_weight_decay_are_a_doubt_until_others_were_brac
 
 
 def test_depths_that_cannot_be_told_from_the_best_are_named(optima: Optima) -> None:
-    flat = replace(optima[1], optimal_depth=5, plateau=(3, 4, 5, 6, 8))
+    flat = replace(optima[1], optimal_depth=5, plateau=(3, 4, 5, 6, 8), probabilities=())
 
     assert (
         "1M: that depth 5 is better by 0.005 nats than depths 3-4, 6; they can't be told apart."
@@ -125,6 +125,9 @@ def test_depths_that_cannot_be_told_from_the_best_are_named(optima: Optima) -> N
     assert (
         "1M: that depth 5 is better by 0.005 nats than depth 6; they can't be told apart."
     ) in limits_of(replace(flat, plateau=(5, 6)))
+    assert (
+        "1M: that depth 5 is better by 0.005 nats than depths 4, 6; they can't be told apart."
+    ) in limits_of(replace(flat, plateau=(5, 6), probabilities=((5, 0.9), (4, 0.1))))
     assert limits_of(replace(flat, optimal_depth=4, interval=(3, 5), plateau=(4,))) == []
 
 
