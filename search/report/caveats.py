@@ -26,6 +26,13 @@ from fathom.search.words import both_ends
 FACTOR_WORTH_A_WARNING = 1.25
 """Factor in depth from which on two families disagree, or a law misses a left-out budget."""
 
+OF_THE_TRAININGS = {
+    "Weight decay": (decay_text, "that depths rank alike at another one"),
+    "Stalls": (stalled_text, "how often a training on these data stalls"),
+    "Seconds": (seconds_text, "the best depth at equal seconds on another device or load"),
+}
+"""What the trainings of all budgets have in common -> its text, and what it leaves open."""
+
 
 def unsupported(conclusion: Findings) -> list[str]:
     """Returns sentences; each completes "these data do not show ..."."""
@@ -34,14 +41,11 @@ def unsupported(conclusion: Findings) -> list[str]:
         for optimum in conclusion.optima
         for limit in (*_answer_limits(optimum), *_trial_limits(optimum, conclusion))
     ]
-    if repeated := decay_text(conclusion):
-        sentences.append(f"Weight decay: that depths rank alike at another one; {repeated}.")
-    if stalled := stalled_text(conclusion):
-        sentences.append(f"Stalls: how often a training on these data stalls; {stalled}.")
-    if seconds := seconds_text(conclusion):
-        sentences.append(
-            f"Seconds: the best depth at equal seconds on another device or load; {seconds}."
-        )
+    sentences += [
+        f"{name}: {limit}; {found}."
+        for name, (say, limit) in OF_THE_TRAININGS.items()
+        if (found := say(conclusion))
+    ]
     return [*sentences, *_law_limits(conclusion)]
 
 
