@@ -27,6 +27,14 @@ from fathom.search.words import both_ends, plateau_width
 FACTOR_WORTH_A_WARNING = 1.25
 """Factor in depth from which on two families disagree, or a law misses a left-out budget."""
 
+OF_THE_TRAININGS = {
+    "Weight decay": (decay_text, "that depths rank alike at another one"),
+    "Stalls": (stalled_text, "how often a training on these data stalls"),
+    "Too low": (too_low_text, "why a loss is so low"),
+    "Seconds": (seconds_text, "the best depth at equal seconds on another device or load"),
+}
+"""What the trainings of all budgets have in common -> its text, and what it leaves open."""
+
 
 def unsupported(conclusion: Findings) -> list[str]:
     """Returns sentences; each completes "these data do not show ..."."""
@@ -35,16 +43,11 @@ def unsupported(conclusion: Findings) -> list[str]:
         for optimum in conclusion.optima
         for limit in (*_answer_limits(optimum), *_trial_limits(optimum, conclusion))
     ]
-    if repeated := decay_text(conclusion):
-        sentences.append(f"Weight decay: that depths rank alike at another one; {repeated}.")
-    if stalled := stalled_text(conclusion):
-        sentences.append(f"Stalls: how often a training on these data stalls; {stalled}.")
-    if low := too_low_text(conclusion):
-        sentences.append(f"Too low: why {low}.")
-    if seconds := seconds_text(conclusion):
-        sentences.append(
-            f"Seconds: the best depth at equal seconds on another device or load; {seconds}."
-        )
+    sentences += [
+        f"{name}: {limit}; {found}."
+        for name, (say, limit) in OF_THE_TRAININGS.items()
+        if (found := say(conclusion))
+    ]
     return [*sentences, *_law_limits(conclusion)]
 
 

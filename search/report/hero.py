@@ -6,7 +6,7 @@ from fathom.search.analysis.definitions import depth_standings, not_ruled_out
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings, shape_row
-from fathom.search.formatting import exact_count, format_count
+from fathom.search.formatting import format_count
 from fathom.search.report import text
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import FigureData, page_figure
@@ -53,12 +53,12 @@ def next_commands(conclusion: Conclusion) -> dict[str, Any] | None:
     chosen = text.to_train(conclusion)
     if chosen is None:
         return None
-    which = f"best.yaml --params {exact_count(chosen.budget)}"
+    train, export = text.next_steps(conclusion, "best.yaml")
     return {
         "budget": f"{format_count(chosen.budget)} {chosen.count.unit}",
         "shape": text.shape_text(chosen.shape) if chosen.shape else "",
-        "train": f"fathom train {which}",
-        "export": f"fathom export {which} --format hf",
+        "train": train,
+        "export": f"{export} --format hf",
         "yaml": "\n".join(
             f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}"
             for name, value in shape_row(chosen.shape).items()

@@ -100,6 +100,11 @@ def page(
         latencies,
         extent=f"{trials}; losses are {conclusion.config.objective.loss_unit}",
         steps=next_commands(conclusion),
+        offered=[
+            f"{format_count(optimum.budget)}: {offered}"
+            for optimum in conclusion.optima
+            if (offered := text.offered_text(conclusion, optimum))
+        ],
         provenance=provenance(conclusion),
         settings=dump(settings),
         of_study=True,
@@ -118,6 +123,7 @@ def analysis_page(analysis: Analysis, charts: Sequence[Chart]) -> str:
         charts,
         extent=f"{text.counted(analysis.runs, 'run')} of a table",
         steps=None,
+        offered=(),
         provenance=analysis_facts(analysis),
         settings="",
         of_study=False,

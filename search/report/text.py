@@ -18,6 +18,7 @@ from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import (
     exact_count,
     format_count,
+    format_seconds,
     ranges,
     rounded_count,
     shell_command,
@@ -218,6 +219,23 @@ def seconds_text(conclusion: Findings) -> str:
     )
     where = joined(devices) if devices else "a device without a name"
     return f"{spent[0][1].asked:g} s of training steps on {where}; {'; '.join(off)}"
+
+
+def offered_text(conclusion: Findings, optimum: Optimum, noise: float | None = None) -> str:
+    """Returns what to train next for an open answer, with what it costs and brings; empty where
+    nothing is offered. `noise` between seeds, nats, is measured unless it is stated."""
+    parts = []
+    for offer in conclusion.offers(optimum, noise):
+        choice, costs = offer.training, offer.costs(optimum)
+        shown = [
+            f"depth {choice.shape.depth}, d_model {choice.shape.d_model:,}, seed {choice.seed}",
+            *(f"rate x{scale:g}" for scale in [choice.rate_scale] if scale != 1),
+            *(f"decay x{scale:g}" for scale in [choice.decay_scale] if scale != 1),
+            *(f"{rounded_count(tokens)} tokens" for tokens in [costs.tokens] if tokens),
+            *(f"about {format_seconds(seconds)}" for seconds in [costs.seconds] if seconds),
+        ]
+        parts.append(f"{', '.join(shown)}; it {offer.brings}")
+    return f"next to train: {'; '.join(parts)}" if parts else ""
 
 
 def next_steps(conclusion: Findings, source: str, horizon: str | None = None) -> list[str]:

@@ -14,7 +14,6 @@ from fathom.search.report.charts.cost import loss_against_flops, loss_against_st
 from fathom.search.report.charts.depth import loss_against_depth, metric_against_depth
 from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.paper_figures import save_static, save_strip
-from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.token_time import loss_against_token_time
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.charts.units import in_unit
@@ -94,10 +93,7 @@ def make_charts(
     Charts of trials over tokens, time and operations need trials that Fathom has trained.
     """
     timed = {each.budget: each for each in latencies if each.is_current}
-    charts = [
-        depth_against_budget(conclusion.optima, conclusion.laws),
-        loss_against_size(conclusion.optima, conclusion.papers.crossings),
-    ]
+    charts = [depth_against_budget(conclusion.optima, conclusion.laws)]
     for optimum in conclusion.optima:
         records = conclusion.records_of(optimum.budget)
         charts += [

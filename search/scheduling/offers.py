@@ -1,9 +1,15 @@
 """The one list of what comes next for a budget: the search trains it, and programs are told it."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import log
+from statistics import median
 
+from fathom.models.shape import Shape
+from fathom.models.spend import OTHER_COINS, Coin
 from fathom.search.analysis import verdict as v
+from fathom.search.analysis.compute_law import training_flops
 from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.records import UNSCALED, TrialRecord, in_order_of_names
 from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
@@ -24,9 +30,21 @@ NOISE = "says how far seeds differ, without which depth can't be told from noise
 AGAIN = "narrows what the best depth may be"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingCosts:
+    """What a training costs; None where it is not known."""
+
+    tokens: int | None
+    flops: float | None
+    """Exact for a study; for a table, six for each parameter and token."""
+    seconds: float | None
+    """As long as finished trainings of the nearest depth took, in the median; else what all
+    trainings spend."""
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A training that comes next, and what it is expected to bring."""
+    """A training that comes next, what it is expected to bring, and what it costs."""
 
     training: Choice
     trained: TrainedDepths
@@ -54,9 +72,46 @@ class Offer:
         assert isinstance(optimum, Located), "it has a posterior"
         return doubt_left(posterior, doubt_of(posterior, optimum), choice.shape.depth)
 
+    def costs(self, optimum: Optimum) -> TrainingCosts:
+        """What it costs for the answer to which it is offered."""
+        shape, spend = self.training.shape, optimum.spend
+        tokens = _tokens(shape, optimum, self.trained.records)
+        if type(shape) is not Shape or spend.coin is Coin.FLOPS:  # a table's knows its size alone
+            flops = training_flops(replace(optimum, shape=None))
+        else:
+            flops = None if tokens is None else shape.train_flops_per_token * tokens
+        return TrainingCosts(
+            tokens=tokens if spend.coin else None,
+            flops=flops,
+            seconds=_seconds(shape, optimum, self.trained.records),
+        )
+
     @property
     def _is_scaled(self) -> bool:
         return (self.training.rate_scale, self.training.decay_scale) != UNSCALED
+
+
+def _tokens(shape: Shape, optimum: Optimum, records: Sequence[TrialRecord]) -> int | None:
+    """What a training of a shape takes; None where it trains for seconds, untimed."""
+    spend = optimum.spend
+    if spend.coin not in OTHER_COINS:
+        return optimum.tokens
+    if spend.coin.of_a_token:
+        return round(spend.amount / spend.coin.of_a_token(shape))
+    specs = (record.spec for record in records)
+    return next((spec.horizon_tokens for spec in specs if spec.shape == shape), None)
+
+
+def _seconds(shape: Shape, optimum: Optimum, records: Sequence[TrialRecord]) -> float | None:
+    took = defaultdict(list)
+    for record in records:
+        if record.loss is not None:
+            took[record.spec.shape.depth].append(record.train_seconds)
+    near = min(took, key=lambda depth: abs(log(depth / shape.depth)), default=None)
+    if near:
+        seconds = median(took[near])
+        return seconds if seconds > 0 else None  # a table's are not a number
+    return optimum.spend.amount if optimum.spend.coin is Coin.SECONDS else None
 
 
 def offers(

@@ -146,7 +146,7 @@ class Follower:
     def put(self, item: Conclusion | DataSet) -> None:
         """Queues an item that the run folder's files do not hold."""
         is_conclusion = isinstance(item, Conclusion)
-        self._concluded |= is_conclusion
+        self._concluded |= isinstance(item, Conclusion) and not item.unfinished
         self._wait_for({CONCLUSION if is_conclusion else DATA: item})
 
     def close(

@@ -40,7 +40,11 @@ MODE = "?workflowType=machine_learning"
 UNDER_WAY = (
     "Search under way; the answer will stand here. The study file is `config.yaml` in Artifacts."
 )
-"""Description of a study that has no answer yet."""
+BROKEN_OFF = (
+    "Search interrupted before it had an answer; the command that began it resumes it. The study "
+    "file is `config.yaml` in Artifacts."
+)
+"""Descriptions of a study that has no answer yet."""
 
 FIGURES, ANSWER = "figures", "answer"
 """Folder of the figures, and the one with loss against depth of every budget."""
@@ -115,7 +119,7 @@ def artifact(path: Path) -> str:
 def budget_name(optimum: Optimum) -> str:
     """Returns the name of a concluded budget's run, for example `1M → depth 6`."""
     label = format_count(optimum.budget)
-    if not optimum.kind.decided:
+    if not optimum.kind.settled:
         return f"{label} → {optimum.kind}"
     return f"{label} → depth {optimum.optimal_depth}"
 
@@ -133,7 +137,7 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
         "stopping": _audit_result(optimum, audits),
         NOTE: fitted(
             [
-                f"# {answer(optimum)}",
+                f"**{answer(optimum)}**",  # as a heading of two lines it would cover itself
                 reason,
                 _shape(optimum),
                 "\n".join(f"- {head}: {fact}" for head, fact in certainty(optimum).items()),

@@ -75,6 +75,7 @@ class StudyRuns:
         # MLflow lets no parameter change; a resumed study may have other resources, say.
         settings = metrics.study_params(config_text).items()
         run.write(params={key: value for key, value in settings if key not in run.params})
+        self._say_without_answer(pages.UNDER_WAY)
         self._log_text(run.id, config_text, "config.yaml")
         self._write_views(views.answers_view())
 
@@ -87,7 +88,8 @@ class StudyRuns:
     def write_trial(self, record: TrialRecord) -> None:
         """Writes those parts of a trial that its MLflow run lacks."""
         spec, node = record.spec, f"trial/{record.spec.trial}"
-        self._last_end = max(self._last_end, record.ended or 0.0)
+        last = record.curve[-1].time if record.curve else 0.0
+        self._last_end = max(self._last_end, record.ended or last)
         run = self._known.get(node)
         if run is not None and _is_complete(run, record):
             return
@@ -146,8 +148,11 @@ class StudyRuns:
             self._log_file(study.id, path, name.rpartition("/")[0] or None)
 
     def end(self, *, concluded: bool) -> None:
-        """Ends every open run, a concluded one when its last trial ended; an interrupted one opens
-        again when the study is resumed."""
+        """Ends every open run: now where a search was interrupted, else when its last trial ended;
+        an interrupted one opens again when the study is resumed."""
+        if not concluded and STUDY_NODE in self._known:
+            self._say_without_answer(pages.BROKEN_OFF)
+        now = self._study.searching and not concluded
         for node, run in self._known.items():
             if run.status != "RUNNING":
                 continue
@@ -155,7 +160,16 @@ class StudyRuns:
             if is_trial:
                 run.write(tags={"outcome": INTERRUPTED, pages.NOTE: f"**{INTERRUPTED}**"})
             done = concluded and not is_trial
-            run.end("FINISHED" if done else "KILLED", self._last_end if done else None)
+            run.end("FINISHED" if done else "KILLED", None if now else self._last_end or None)
+
+    def _say_without_answer(self, state: str) -> None:
+        """Describes the study, and an experiment of its own, as long as neither has an answer."""
+        without, experiment = (pages.UNDER_WAY, pages.BROKEN_OFF), self._experiment
+        if self.study_run.tags.get(pages.NOTE) in without:
+            self.study_run.write(tags={pages.NOTE: state})
+        tags = self._client.get_experiment(experiment).tags
+        if STUDY_TAG in tags and tags.get(pages.NOTE) in without:
+            self._client.set_experiment_tag(experiment, pages.NOTE, state)
 
     def _log_text(self, run: str, text: str, name: str) -> None:
         with TemporaryDirectory() as home:

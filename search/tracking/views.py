@@ -13,6 +13,17 @@ from fathom.search.formatting import format_count
 TAG = "mlflow.sharedViewState."
 """Beginning of the tag of a shared view."""
 SECTION = "loss-against-depth"
+LOSS_AGAINST_DEPTH = {
+    "type": "SCATTER",
+    "uuid": "depth",
+    "metricSectionId": SECTION,
+    "deleted": False,
+    "isGenerated": False,
+    "xaxis": {"key": "depth", "type": "PARAM"},
+    "yaxis": {"key": "final_loss", "type": "METRIC"},
+    "runsCountToCompare": 1000,
+}
+"""The chart of all trials, as MLflow has charts."""
 ALL_TRIALS = "fathom-trials"
 """Name of the view of all trials."""
 EVERYTHING = {
@@ -75,38 +86,25 @@ def list_address(experiment: str, name: str = ANSWERS) -> str:
 def _view(search: str) -> dict[str, Any]:
     return EVERYTHING | {
         "searchFilter": search,
-        "orderByKey": "attributes.start_time",
-        "orderByAsc": False,
+        # By time, MLflow would add the run of a budget to its trials.
+        "orderByKey": "metrics.`final_loss`",
+        "orderByAsc": True,
         "hideEmptyCharts": False,
-        # In groups, for else trials stay folded into the runs of their budgets, and out of charts.
         "groupBy": {
             "aggregateFunction": "average",
             "groupByKeys": [{"mode": "param", "groupByData": "budget"}],
         },
         "useGroupedValuesInCharts": False,
-        "compareRunCharts": [_scatter("depth"), _scatter("params_non_embedding")],
+        "compareRunCharts": [LOSS_AGAINST_DEPTH],
         "compareRunSections": [
             {
                 "uuid": SECTION,
                 "name": "Loss against depth",
-                "columns": 2,
+                "columns": 1,
                 "display": True,
                 "isReordered": False,
                 "deleted": False,
                 "isGenerated": False,
             }
         ],
-    }
-
-
-def _scatter(param: str) -> dict[str, Any]:
-    return {
-        "type": "SCATTER",
-        "uuid": param,
-        "metricSectionId": SECTION,
-        "deleted": False,
-        "isGenerated": False,
-        "xaxis": {"key": param, "type": "PARAM"},
-        "yaxis": {"key": "final_loss", "type": "METRIC"},
-        "runsCountToCompare": 1000,
     }

@@ -8,15 +8,17 @@ from pathlib import Path
 import optuna
 from optuna.trial import FrozenTrial
 
-from benchmarks.simulate.driver import Loss, SimulatedWorkers, new_scheduler
+from benchmarks.simulate.driver import Loss, PlantedLosses, SimulatedWorkers, new_scheduler
 from benchmarks.simulate.study import TWO_BUDGETS
+from benchmarks.worlds.planted import World, deeper_is_better
 from fathom.search.records import TrialSpec
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.file.study_file import parse
+from fathom.search.study.file.study_file import dump, parse
 from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import expand_budgets
 
 MACHINE = Machine(slots=2, speed=Speed(1e10), description="two slots")
 
@@ -62,3 +64,27 @@ class Simulation(SimulatedWorkers):
     ) -> None:  # fmt: skip
         seconds = random.Random(seed).random
         super().__init__(search, loss, slots, seconds, set(running))
+
+
+KINDS = ("whole", "edge", "unfinished", "insufficient")
+"""A search that has ended, one whose deepest depths are best, one that was stopped on its way, and
+one with too few trials."""
+
+
+def search_of_kind(kind: str, path: Path) -> Scheduler:
+    """A search of one of the `KINDS`, with its run folder; the study has its name."""
+    config = study(study=kind)
+    if kind == "insufficient":
+        confirm = config.confirm.model_copy(update={"depths": 2})
+        config = config.model_copy(update={"trials": 2, "confirm": confirm})
+    search = scheduler(config, path)
+    search.folder.config.write_text(dump(search.config))
+    loss: Loss = best_at_four
+    if kind == "edge":
+        worlds = {
+            budget: World(curve=deeper_is_better(), budget=budget.params, noise=0.003)
+            for budget in expand_budgets(config)
+        }
+        loss = PlantedLosses(config, worlds)
+    Simulation(search, loss).run(**({"events": 130} if kind == "unfinished" else {}))
+    return search

@@ -22,22 +22,19 @@ from fathom.search.report.analysed import (
     size_lines,
     token_law_lines,
 )
-from fathom.search.report.caveats import unsupported
+from fathom.search.report.caveats import OF_THE_TRAININGS, unsupported
 from fathom.search.report.other_depths import other_depths
 from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.picture import DepthPicture, pictures
 from fathom.search.report.terminal.tables import empty_table, print_text, print_whole
 from fathom.search.report.text import (
     answer_row,
-    decay_text,
     finding,
     law_formula,
     layers_text,
     null_law_text,
-    seconds_text,
+    offered_text,
     short_interval,
-    stalled_text,
-    too_low_text,
     unfinished_text,
     untrained_text,
 )
@@ -94,16 +91,13 @@ def print_answers(conclusion: Findings, console: Console) -> None:
             console.print(f"{label}: {untrained}", highlight=False)
         if costs := other_depths(conclusion, optimum):
             console.print(f"{label}, {costs}", highlight=False)
-    if seconds := seconds_text(conclusion):
-        print_text(f"Seconds: {seconds}", console)
+        if offered := offered_text(conclusion, optimum):
+            print_text(f"{label}: {offered}", console)
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
-    if repeated := decay_text(conclusion):
-        print_text(f"Weight decay: {repeated}", console)
-    if stalled := stalled_text(conclusion):
-        print_text(f"Stalls: {stalled}", console)
-    if low := too_low_text(conclusion):
-        print_text(f"Too low: {low}", console)
+    for name, (say, _) in OF_THE_TRAININGS.items():
+        if found := say(conclusion):
+            print_text(f"{name}: {found}", console)
     _print_law(conclusion, console)
 
 
@@ -219,11 +213,13 @@ def _print_table(analysis: Analysis, console: Console) -> None:
         row = [*([part] * len(first)), *(cells[name] or "-" for name in names)]
         table.add_row(*row, noise_text(found, optimum, analysis.noise))
     console.print(table)
-    _print_reasons(pairs, console)
+    _print_reasons(pairs, console, analysis.noise)
 
 
-def _print_reasons(pairs: Sequence[tuple[Findings, Optimum]], console: Console) -> None:
-    """Prints the reason of each verdict once, and what other depths cost."""
+def _print_reasons(
+    pairs: Sequence[tuple[Findings, Optimum]], console: Console, noise: float | None
+) -> None:
+    """Prints the reason of each verdict once, what other depths cost, and what to train next."""
     named = [
         _label(optimum, many=len(pairs) > 1) + (f" of {found.part_text}" if found.part else "")
         for found, optimum in pairs
@@ -236,6 +232,8 @@ def _print_reasons(pairs: Sequence[tuple[Findings, Optimum]], console: Console) 
     for name, (found, optimum) in zip(named, pairs, strict=True):
         if costs := other_depths(found, optimum):
             print_text(f"{name}, {costs}", console)
+        if offered := offered_text(found, optimum, noise):
+            print_text(f"{name}: {offered}", console)
 
 
 def _label(optimum: Optimum, *, many: bool) -> str:

@@ -29,48 +29,27 @@ from fathom.search.contract.studies import study_reply
 from fathom.search.export.best import best_yaml, read_best, select
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
-from fathom.search.report.card import card_text
-from fathom.search.report.data import tables
-from fathom.search.report.page import page as page_of
-from fathom.search.report.sounding import sounding
-from fathom.search.report.terminal.answer_tables import optimum_cells, print_answers
+from fathom.search.report.terminal.answer_tables import optimum_cells
 from fathom.search.report.text import answer, depth_text, interval
-from fathom.search.report.writer import make_charts, write_report
+from fathom.search.report.writer import write_report
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.file.study_file import dump
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.runs import one_run
 from fathom.search.tracking.metrics import budget_metrics
-from fathom.search.tracking.pages import NOTE, budget_tags
+from fathom.search.tracking.pages import budget_tags
 from fathom.search.tracking.publishing import RunResult
 from tests.support.contract import printed_values
-from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.dry_run import KINDS, Simulation, scheduler, search_of_kind, study
 from tests.support.reporting import printed, rows, visible
 from tests.support.simulated import confirm
 
 BUDGET = 20_000
 
 
-@pytest.fixture(params=["whole", "edge", "unfinished", "insufficient"])
+@pytest.fixture(params=KINDS)
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Scheduler:
-    """A run that has ended, one whose deepest depths are best, one that was stopped on its way, and
-    one with too few trials."""
-    config = study(study=request.param)
-    if request.param == "insufficient":
-        confirm = config.confirm.model_copy(update={"depths": 2})
-        config = config.model_copy(update={"trials": 2, "confirm": confirm})
-    search = scheduler(config, tmp_path)
-    search.folder.config.write_text(dump(search.config))
-    if request.param == "unfinished":
-        Simulation(search).run(events=40)
-    elif request.param == "edge":
-        budgets = expand_budgets(config)
-        deeper = {b: World(curve=deeper_is_better(), budget=b.params, noise=0.003) for b in budgets}
-        Simulation(search, PlantedLosses(config, deeper)).run()
-    else:
-        Simulation(search).run()
-    return search
+    return search_of_kind(request.param, tmp_path)
 
 
 def concluded(run: Scheduler) -> Conclusion:
@@ -152,60 +131,6 @@ def test_six_places_tell_one_answer(run: Scheduler) -> None:
         assert optimum.kind.value in page
     kinds = {optimum.kind for optimum in conclusion.optima}
     assert run.config.study != "insufficient" or kinds == {Kind.INSUFFICIENT}
-
-
-PRICE = re.compile(r"(?<!= )[+-]\d+\.\d{4}(?!\d)")
-"""A price in nats, or an end of its interval, as people read it."""
-
-
-def test_a_loss_and_a_price_are_the_same_wherever_they_are_shown(run: Scheduler) -> None:
-    conclusion = concluded(run)
-    html = page_of(conclusion, make_charts(conclusion))
-    measured = re.sub(r'<section id="at-any-size".*?</section>', "", html, flags=re.DOTALL)
-    reply = study_reply("report", [RunResult(run.folder, conclusion)])
-    answers = _with_trials(printed_values(reply)["answers"])
-    sounded = sounding(conclusion)
-    texts = {
-        "page": visible(measured),
-        "slider": "".join(
-            f"{each.nats} "
-            for stop in (sounded.stops if sounded else ())
-            for each in stop.depths
-            if stop.basis.startswith("measured")
-        ),
-        "card": card_text(conclusion),
-        "terminal": printed(partial(print_answers, conclusion)),
-        "MLflow": "".join(budget_tags(optimum, ())[NOTE] for optimum in conclusion.optima),
-    }
-    costs = [cost for told in answers for cost in told["costs"]]
-    known = {f"{nats:+.4f}" for c in costs for nats in (c["nats"], *c["nats_interval"])}
-    shown = {place: set(PRICE.findall(text)) for place, text in texts.items()}
-    assert not {place: odd for place, found in shown.items() if (odd := found - known)}
-    if run.config.study in ("whole", "edge"):
-        assert all(shown.values()), "every place has a price"
-
-    best = yaml.safe_load(best_yaml(conclusion))["best"]
-    exported = {entry["budget"]: entry for entry in best}
-    found_rows = tables(conclusion)
-    optima = {row["budget"]: row for row in found_rows["optima"]}
-    for optimum, told in zip(conclusion.optima, answers, strict=True):
-        prices = {cost["depth"]: cost for cost in told["costs"]}
-        budget, found = optimum.budget, told["answer"] or {"loss": None}
-        loss = "" if found["loss"] is None else f"{found['loss']:.4f}"
-        assert optimum_cells(optimum)["loss (nats)"] == loss
-        assert all(loss in text for place, text in texts.items() if place in ("page", "card"))
-        assert optima[budget]["loss_nats"] == found["loss"]
-        assert budget_metrics(optimum).get("loss", 0) == pytest.approx(found["loss"] or 0, 1e-5)
-        for row in (row for row in found_rows.get("depths", ()) if row["budget"] == budget):
-            price = prices.get(row["depth"], {"nats": None, "nats_interval": (None, None)})
-            assert row["cost_nats"] == price["nats"]
-            assert (row["cost_low_nats"], row["cost_high_nats"]) == tuple(price["nats_interval"])
-            if price["nats"] is not None:
-                assert row["expected_loss_nats"] == found["loss"] + price["nats"]
-        if optimum.shape:
-            assert exported[budget]["loss"] == found["loss"]
-            others = {row["depth"]: row.get("nats") for row in exported[budget]["other_depths"]}
-            assert all(nats == round(prices[d]["nats"], 6) for d, nats in others.items() if nats)
 
 
 CURVES: dict[str, Curve] = {

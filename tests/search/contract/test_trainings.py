@@ -67,6 +67,16 @@ def test_two_depths_ask_for_a_third_beyond_the_better_one(tmp_path: Path) -> Non
     assert training["shape"]["d_model"] == pytest.approx((PARAMS / 12 / 16) ** 0.5, rel=0.05)
 
 
+def test_the_terminal_names_the_training_that_programs_are_told(tmp_path: Path) -> None:
+    [training] = answered(tmp_path, (4, 8))["next"]
+    done = here("analyse", tmp_path / "runs.csv")
+
+    shape, brings = training["shape"], training["brings"]["text"]
+    named = f"depth {shape['depth']}, d_model {shape['d_model']}, seed {training['seed']}"
+    said = f"next to train: {named}, 200M tokens; it {brings}"
+    assert said in " ".join(done.stdout.split())
+
+
 def test_an_edge_asks_for_a_depth_beyond_it(tmp_path: Path) -> None:
     answer = answered(tmp_path, (1, 2, 4), seeds=3)
 

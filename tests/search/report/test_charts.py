@@ -13,7 +13,6 @@ from PIL import Image
 
 from fathom.models.unit import UNITS, Unit
 from fathom.search.analysis.law import fit_laws
-from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.analysis.verdict import Kind
 from fathom.search.report import page as page_module
 from fathom.search.report.charts.chart import (
@@ -40,7 +39,6 @@ from fathom.search.report.charts.depth import loss_against_depth
 from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.page_figures import STEPS, FigureData, page_figure
 from fathom.search.report.charts.paper_figures import save_static
-from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.trials import apart, describe
 from fathom.search.report.charts.units import in_unit
 from fathom.search.report.writer import make_charts
@@ -78,26 +76,6 @@ def test_loss_against_depth_shows_each_trial_once(study: Records, charts: dict[s
     assert sorted(text for text in shown if text in names) == sorted(r.spec.trial for r in of_these)
     inside = [y for mark in points for y in mark.y]
     assert all(chart.y.low <= y <= chart.y.high for y in inside), "none is cut off"
-
-
-def test_crossings_lie_on_the_lines_of_their_depths(study: Records, optima: Optima) -> None:
-    crossings = find_paper_findings(study, seed=0).crossings
-    assert crossings is not None
-    pair = replace(crossings.pairs[0], neighbours=True, params=BUDGETS[0], interval=BUDGETS[:2])
-
-    chart = loss_against_size(optima, replace(crossings, pairs=(pair,)))
-
-    assert chart is not None
-    lines = {int(mark.name): mark for mark in chart.marks if isinstance(mark, Line)}
-    for optimum in optima:
-        best = min(estimate.loss for estimate in optimum.depths)
-        for estimate in optimum.depths:
-            if line := lines.get(estimate.depth):
-                assert line.y[line.x.index(optimum.budget)] == estimate.loss - best
-    star = chart.marks[-1]
-    assert isinstance(star, Points)
-    assert (star.x, star.y) == ((BUDGETS[0],), (lines[pair.shallow].y[0],))
-    assert loss_against_size(optima[:1], None) is None
 
 
 def test_rungs_are_marked_on_the_learning_curves(charts: dict[str, Chart]) -> None:

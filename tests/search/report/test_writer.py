@@ -142,7 +142,7 @@ def test_figures_for_papers_are_pictures_of_something(run_folder: Path) -> None:
     keys = {path.stem for path in (run_folder / "figures").glob("*.png")}
 
     assert "answer" in keys, "the picture to share"
-    assert len(keys) == 1 + 3 + 4 * len(BUDGETS)
+    assert len(keys) == 1 + 2 + 4 * len(BUDGETS)
     for key in keys:
         with Image.open(run_folder / "figures" / f"{key}.png") as image:
             assert image.width > 800

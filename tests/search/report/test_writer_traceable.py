@@ -141,7 +141,7 @@ def test_deleting_records_removes_their_budget_and_no_other(
     gone = {key for key in whole if key.endswith("-1000000")}
     assert len(gone) == 4
     assert fewer.keys() == whole.keys() - gone
-    for key in fewer.keys() - {"depth-against-budget", "loss-against-size", "sounding"}:
+    for key in fewer.keys() - {"depth-against-budget", "sounding"}:
         assert fewer[key] == whole[key], f"{key} speaks of its own budget alone"
         for kind in ("png", "svg"):
             same = (without_one / "figures" / f"{key}.{kind}").read_bytes()

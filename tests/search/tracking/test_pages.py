@@ -20,8 +20,10 @@ def test_a_description_keeps_whole_sections_only() -> None:
 def test_a_run_is_named_by_its_depth_only_if_the_verdict_has_decided_on_one() -> None:
     found = optimum(budget=1_000_000)
     unsure = replace(found, verdict=verdict(Kind.INSUFFICIENT))
+    beyond = replace(found, verdict=verdict(Kind.EDGE))
     assert pages.budget_name(found) == f"1M → depth {found.optimal_depth}"
     assert pages.budget_name(unsure) == "1M → insufficient"
+    assert pages.budget_name(beyond) == "1M → edge"
     assert pages.experiment_note([unsure], "#/runs/one", "1").startswith("1M → insufficient: [")
 
 

@@ -239,6 +239,31 @@ def test_a_study_that_is_concluded_again_ends_when_its_last_trial_did(place: Pla
     assert {run.info.end_time for run in place.runs()} == {round((STARTED + 60) * 1000)}
 
 
+def test_an_interrupted_study_says_so_until_it_is_resumed(place: Place) -> None:
+    def said() -> set[str]:
+        experiment = MlflowClient(place.uri).get_experiment_by_name("demo")
+        assert experiment
+        return {place.find("demo").data.tags[pages.NOTE], experiment.tags[pages.NOTE]}
+
+    place.writer().write_study(CONFIG)
+    assert said() == {pages.UNDER_WAY}
+    writer = place.writer()
+    writer.write_trial(trial(outcome=None))
+    writer.end(concluded=False)
+    assert said() == {pages.BROKEN_OFF}
+    ends = {run.info.run_name: run.info.end_time for run in place.runs()}
+    assert ends["demo"] == round((STARTED + 5) * 1000), (
+        "of its last evaluation: none is trained now"
+    )
+    place.writer().write_study(CONFIG)
+    assert said() == {pages.UNDER_WAY}
+    place.writer().write_conclusion(answers())
+    writer = place.writer()
+    writer.write_study(CONFIG)
+    writer.end(concluded=False)
+    assert not said() & {pages.UNDER_WAY, pages.BROKEN_OFF}, "it has an answer"
+
+
 def test_mlflow_takes_the_answers_of_many_budgets(place: Place) -> None:
     many = [optimum(budget=1_000_000 * (n + 1)) for n in range(150)]
     place.writer().write_summary(answers(*many, laws=(LAW,)))
