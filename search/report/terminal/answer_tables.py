@@ -136,7 +136,8 @@ def print_papers(papers: PaperFindings, console: Console) -> None:
 
 def optimum_cells(optimum: Optimum) -> dict[str, str | Text]:
     """Returns the cells of a budget by heading, short enough for 80 columns together."""
-    return answer_row(optimum) | {
+    return {
+        **answer_row(optimum),
         "tokens": rounded_count(optimum.tokens),
         optimum.spend.coin: rounded_count(optimum.spend.amount),
         "95 % interval": short_interval(optimum),

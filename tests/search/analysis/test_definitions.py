@@ -68,13 +68,14 @@ def places(run: Scheduler, conclusion: Conclusion) -> Iterator[dict[str, dict[st
     plain = printed_values(study_reply("report", [RunResult(run.folder, conclusion)]))["answers"]
     for optimum, values in zip(conclusion.optima, _with_trials(plain), strict=True):
         size, row = format_count(optimum.budget), csv[str(optimum.budget)]
-        cells, tags = optimum_cells(optimum), budget_tags(optimum, ())
+        cells = {name: str(text) for name, text in optimum_cells(optimum).items()}
+        tags = budget_tags(optimum, ())
         state = states[optimum.budget]
         [line] = re.findall(rf"^ *{size} .*$", status, re.MULTILINE)
         yield {
             "terminal": {
                 "depth": cells["depth"],
-                "verdict": re.sub(r"\[.*?\]", "", cells["verdict"]),
+                "verdict": cells["verdict"],
                 "not ruled out": cells["not ruled out"],
                 "stopped": _stopped(cells["trials"]),
             },
@@ -179,7 +180,7 @@ def depths_told(
         "answer": optimum.optimal_depth,
         "shape": optimum.shape.depth if optimum.shape else None,
         "headline": int(line[1]) if line else None,
-        "terminal": int(optimum_cells(optimum)["depth"] or 0) or None,
+        "terminal": int(str(optimum_cells(optimum)["depth"]) or 0) or None,
         "tag": int(tags["optimal_depth"] or 0) or None,
         "metric": metrics.get("optimal_depth"),
         "metric of the shape": metrics.get("depth"),
