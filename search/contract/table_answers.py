@@ -4,7 +4,14 @@ from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import laws_json
 from fathom.search.contract.answers import answer_of, background_of
 from fathom.search.contract.questions import asked_horizon
-from fathom.search.contract.reply import AskedQuestion, Background, ReadTable, Reply, StatedAnswer
+from fathom.search.contract.reply import (
+    AskedQuestion,
+    Background,
+    ReadTable,
+    Reply,
+    StatedAnswer,
+    StatedImportance,
+)
 from fathom.search.tables.analysis import Analysis
 
 
@@ -32,6 +39,12 @@ def table_of(analysis: Analysis) -> ReadTable:
         runs=analysis.runs,
         columns=dict(analysis.columns),
         stated_noise=analysis.noise,
+        importances=tuple(
+            StatedImportance(
+                setting=it.setting, nats=it.nats, best=it.best, best_depths=dict(it.best_depths)
+            )
+            for it in analysis.importances
+        ),
     )
 
 
