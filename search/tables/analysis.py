@@ -245,11 +245,12 @@ def _search_answers(
 ) -> tuple[tuple[TableFindings, ...], tuple[str, ...], tuple[Importance, ...]]:
     """The answers of a table whose settings were drawn, what was decided, and how much each
     setting matters at the first size."""
+    sizes: Sequence[int | None] = sorted(set(question.budgets)) or [None]
     answers = [
         answer_search(
             drawn, count=count, coin=runs.coin, label=label, width=question.width, size=size
         )
-        for size in sorted(set(question.budgets)) or [None]
+        for size in sizes
     ]
     findings = TableFindings(
         table=label,

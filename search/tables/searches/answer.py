@@ -20,7 +20,8 @@ from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, Trial
 from fathom.search.tables.runs import Run
 from fathom.search.tables.searches.axes import DEPTH, SIZE, Drawn
 from fathom.search.tables.searches.importance import Importance, importances
-from fathom.search.tables.searches.tuning import Array, Tuned, tune
+from fathom.search.tables.searches.surface import Array
+from fathom.search.tables.searches.tuning import Tuned, tune
 from fathom.search.tables.sizes import sized_shape
 
 SEED = 0

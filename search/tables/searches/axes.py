@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import exp, log, nan
 
 import numpy as np
@@ -106,7 +107,8 @@ class Drawn:
         tried = self.rows[self.losses <= np.quantile(self.losses, LOW), axis]
         known = tried[~np.isnan(tried)]
         if len(np.unique(known)) > GRID:
-            grid = np.linspace(*np.quantile(known, INSIDE), GRID)
+            low, high = np.quantile(known, INSIDE).tolist()
+            grid = np.linspace(low, high, GRID)
         else:
             grid = np.unique(known)
         return np.append(grid, nan) if np.isnan(tried).any() else grid
@@ -133,7 +135,7 @@ def drawn_settings(runs: Runs, count: Count) -> Drawn | None:
     }  # fmt: skip
     if runs.coin:
         columns[TOKENS] = lambda run: f"{run.tokens[-1]:g}"
-    columns |= {name: lambda run, name=name: value_of(run, name) for name in varied}
+    columns |= {name: partial(value_of, name=name) for name in varied}
     axes = [a for name, value in columns.items() if (a := _axis(name, [*map(value, ended)]))]
     rows = np.array([[axis.place(columns[axis.name](run)) for axis in axes] for run in ended])
     return Drawn(

@@ -1,6 +1,5 @@
 """How much each setting of a table of a search matters, and on which the best depth depends."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,7 +63,7 @@ def _best_depths(
     axis = tuned.drawn.axes[place]
     values = tuned.drawn.rows[:, place]
     values = values[~np.isnan(values)]
-    tried: Sequence[float] = np.unique(values) if axis.categories else np.quantile(values, ENDS)
+    tried: Array = np.unique(values) if axis.categories else np.quantile(values, ENDS)
     stacked = []
     for value in tried:
         points = tuned.points.copy()

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fathom.search.analysis.posterior import REACH
 
 Array = NDArray[np.float64]
+Depths = NDArray[np.float64] | NDArray[np.int64]
 
 DEGREES = 4
 """Highest power of a setting's effect."""
@@ -95,7 +96,7 @@ class Terms:
             found.append(np.column_stack([powers, lacking]))
         return found
 
-    def groups(self, points: Array, depths: Array) -> Iterator[tuple[str, Array]]:
+    def groups(self, points: Array, depths: Depths) -> Iterator[tuple[str, Array]]:
         """Yields the kind and the columns of each group of terms at points, whose depths are in
         layers."""
         yield "mean", np.ones((len(points), 1))
@@ -131,17 +132,17 @@ class Surface:
     freedom: float
     """Degrees of freedom of `noise`."""
 
-    def design(self, points: Array, depths: Array) -> Array:
+    def design(self, points: Array, depths: Depths) -> Array:
         """The terms at points, (points, terms)."""
         return np.concatenate([columns for _, columns in self.terms.groups(points, depths)], axis=1)
 
-    def expected(self, points: Array, depths: Array) -> Array:
+    def expected(self, points: Array, depths: Depths) -> Array:
         """Expected loss at points, on the scale of `warp`, (points,)."""
         found: Array = self.design(points, depths) @ self.mean
         return found
 
     def draws(
-        self, points: Array, depths: Array, number: int, generator: np.random.Generator
+        self, points: Array, depths: Depths, number: int, generator: np.random.Generator
     ) -> Array:
         """Draws of the loss at points, (number, points), nats."""
         design = self.design(points, depths)
@@ -150,7 +151,7 @@ class Surface:
         return self.warp.back(design @ self.mean + normal @ (design @ self.root).T)
 
 
-def fit_surface(terms: Terms, points: Array, depths: Array, losses: Array) -> Surface:
+def fit_surface(terms: Terms, points: Array, depths: Depths, losses: Array) -> Surface:
     """The model of finite losses, nats, at points whose depths are in layers."""
     lowest = float(losses.min())
     warp = Warp(lowest, BEND * max(float(np.median(losses)) - lowest, 1e-3))
@@ -198,7 +199,8 @@ def _fit(
         second = np.add.reduceat(mean**2 + np.diag(covariance), starts)
         variances = (second + WORTH * usual) / (sizes + WORTH)
     used = len(mean) - float((np.diag(covariance) / each).sum())
-    return mean, np.linalg.cholesky(covariance), sqrt(noise[0]), max(len(values) - used, 1.0)
+    root: Array = np.asarray(np.linalg.cholesky(covariance))
+    return mean, root, sqrt(noise[0]), max(len(values) - used, 1.0)
 
 
 def _coefficients(
@@ -206,5 +208,5 @@ def _coefficients(
 ) -> tuple[Array, Array]:
     """Mean and covariance of the coefficients, by the precision of each value."""
     weighed = design * precisions[:, None]
-    covariance = np.linalg.inv(design.T @ weighed + np.diag(1 / variances))
+    covariance: Array = np.asarray(np.linalg.inv(design.T @ weighed + np.diag(1 / variances)))
     return covariance @ (weighed.T @ values), covariance

@@ -39,7 +39,8 @@ class Tuned:
         starts = self.drawn.rows[np.argsort(expected, kind="stable")[:STARTS]]
         found = [self._descend(np.tile(start, (len(self.depths), 1))) for start in starts]
         best = np.argmin([self._expected(points) for points in found], axis=0)
-        return np.stack(found)[best, np.arange(len(self.depths))]
+        points: Array = np.stack(found)[best, np.arange(len(self.depths))]
+        return points
 
     def moved(self, points: Array) -> Array:
         """Points for each of the depths with that depth, and a size that its runs show."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks.answers.public_search import kinds_of_shuffled, read_rows, shuffled
-from tests.search.tables.test_searches import drawn
+from tests.support.drawn_tables import drawn
 
 TRIAL = "DEPTH,ASPECT_RATIO,HEAD_DIM,val_bpb,MATRIX_LR\n8,64,128,1.0,0.04\n10,60,64,2.0,0.02\n"
 
