@@ -43,6 +43,8 @@ plateau."""
 MOST_FALL = 0.25
 """Share of the range of the measured losses by which the expected loss may lie below the lowest:
 twice that of a parabola through three depths as far apart, of which two are equally low."""
+ENOUGH_DEPTHS = 3
+"""Depths from which on a curve can be fitted."""
 MENTIONED = 0.01
 """Smallest probability of being the best at which a depth is listed with it."""
 
@@ -263,6 +265,17 @@ def find_with_posterior(
     return _with_tokens_of_shape(optimum, records), posterior
 
 
+def optimum_of(
+    records: Sequence[TrialRecord], estimates: DepthEstimates, posterior: Posterior
+) -> Optimum:
+    """Returns the optimum by a posterior from elsewhere, such as a model of many settings, with
+    its estimates of the depths; `records` has one trial for each of these, of one budget."""
+    points = posterior.points
+    if len(points.depths) < ENOUGH_DEPTHS:
+        return _not_located(records, estimates)
+    return _located(records, estimates, points, posterior, trained=False)
+
+
 def _below_measured(optimum: Located) -> BelowMeasured | None:
     """The cause of a verdict that the expected loss lies further below the lowest measured one than
     a curve through the depths has any right to; None if it does not."""
@@ -314,7 +327,7 @@ def _points(records: Sequence[TrialRecord], estimates: DepthEstimates) -> DepthP
     """The finished depths, and those beyond them that forecasts rule out; None with fewer than
     three finished ones."""
     measured, joint = points_of(estimates), fit_joint_curve(records, estimates)
-    if joint is None or len(measured.depths) < 3:
+    if joint is None or len(measured.depths) < ENOUGH_DEPTHS:
         return None
     return with_ruled_out_ends(measured, joint)
 

@@ -59,6 +59,9 @@ class Findings(ABC):
     """Command that resumes the unfinished budgets."""
     part: Mapping[str, str] = field(default_factory=dict)
     """Column -> its value in the runs of these findings, if a table is answered in parts."""
+    searched: bool = False
+    """True for a table whose settings were drawn: a model of all of them compares the depths, and
+    the noise of an optimum is what it leaves unexplained."""
 
     @property
     @abstractmethod

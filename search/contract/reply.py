@@ -364,6 +364,21 @@ class RunProgress(Part):
     time_left_seconds: Interval | None
 
 
+class StatedImportance(Part):
+    """How much a setting matters in a table of a search that drew its settings."""
+
+    setting: str
+    """The table's name of the column, or `depth`, `size` or `learning_rate`."""
+    nats: float
+    """What the values that were tried cost on average where all other settings are at their best,
+    against the best of them."""
+    best: str
+    """The value that is expected to be best."""
+    best_depths: dict[str, int]
+    """Two values of the setting -> the best depth at each; empty where the best depth does not
+    depend on the setting, as far as the runs show."""
+
+
 class ReadTable(Part):
     """What was read of a table."""
 
@@ -372,6 +387,8 @@ class ReadTable(Part):
     columns: dict[str, str]
     """Our name -> the table's own; empty for a run folder."""
     stated_noise: float | None
+    importances: tuple[StatedImportance, ...] = ()
+    """The most important setting first; empty unless the settings were drawn."""
 
 
 class PlannedRung(Part):

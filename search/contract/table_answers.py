@@ -13,6 +13,7 @@ from fathom.search.contract.reply import (
     Reply,
     SizeCost,
     StatedAnswer,
+    StatedImportance,
     StatedSize,
 )
 from fathom.search.report.analysed import size_reason
@@ -44,6 +45,12 @@ def table_of(analysis: Analysis) -> ReadTable:
         runs=analysis.runs,
         columns=dict(analysis.columns),
         stated_noise=analysis.noise,
+        importances=tuple(
+            StatedImportance(
+                setting=it.setting, nats=it.nats, best=it.best, best_depths=dict(it.best_depths)
+            )
+            for it in analysis.importances
+        ),
     )
 
 

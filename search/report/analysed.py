@@ -38,6 +38,8 @@ def noise_text(found: Findings, optimum: Optimum, stated: float | None) -> str:
     """The noise between seeds of an answer, and where it is from."""
     if stated is not None:
         return f"{stated:.4f} stated"
+    if found.searched:
+        return f"{optimum.noise:.4f} unexplained"
     freedom = seed_noise(found.records_of(optimum.budget)).degrees_of_freedom
     return f"{optimum.unit.difference(optimum.noise):.4f} " + ("measured" if freedom else "assumed")
 

@@ -103,7 +103,7 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
     finished = [record for record in records if record.outcome is Outcome.FINISHED]
     repeats = seed_noise(finished)
     known = repeats.degrees_of_freedom
-    if finished and known < KNOWN_NOISE:
+    if finished and known < KNOWN_NOISE and not conclusion.searched:
         measured = f"only {counted(known, 'repeated trial')}" if known else "no repeated trial"
         source = "assumed" if optimum.noise == repeats.likely_noise else "stated"
         unit = optimum.unit

@@ -48,6 +48,9 @@ from fathom.search.tables.losses import (
 )
 from fathom.search.tables.read import OpenTable
 from fathom.search.tables.runs import NothingAsked, Run, Runs, TableError
+from fathom.search.tables.searches.answer import answer_search
+from fathom.search.tables.searches.axes import Drawn, drawn_settings
+from fathom.search.tables.searches.importance import Importance
 from fathom.search.tables.selecting import ended_rows, rows_where, their_name
 from fathom.search.tables.settings import settings_of, to_read, with_whole_batches
 from fathom.search.tables.sizes import WIDTH, runs_near, size_classes
@@ -108,6 +111,11 @@ class TableQuestion:
     """Columns each of whose values has answers of its own."""
 
     @property
+    def said(self) -> bool:
+        """True if the question says what is done about settings or which horizon is asked for."""
+        return bool(self.best_of or self.by or self.horizons)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the question names."""
         return (*self.best_of, *self.where, *self.by)
@@ -149,7 +157,7 @@ class TableFindings(Findings):
     def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
         """What a search with default settings and these runs would train next at their rates;
         `noise` is in the table's unit."""
-        if self.best_size or not may_gain(optimum):
+        if self.best_size or self.searched or not may_gain(optimum):
             return ()
         noise = noise and noise * optimum.unit.nats
         records = self.records_of(optimum.budget)
@@ -189,6 +197,8 @@ class Analysis:
     """One for each horizon that was asked for."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Column -> the value of the rows that were used, as asked for."""
+    importances: tuple[Importance, ...] = ()
+    """How much each setting matters, the most first, if the table is of a search of settings."""
 
     @property
     def optima(self) -> tuple[Optimum, ...]:
@@ -234,10 +244,17 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         runs = plausible(runs, loss, table.label, unit, said=said)
     runs = in_nats(runs, unit)
     count = budget_count(question, columns, table.label)
-    findings, decided = _answers(
-        _Asked(runs=runs, question=question, count=count, label=table.label,
-               columns=columns.taken, part={}, unit=unit)
-    )  # fmt: skip
+    drawn = None if question.said else drawn_settings(runs, count)
+    importances: tuple[Importance, ...] = ()
+    if drawn is None:
+        findings, decided = _answers(
+            _Asked(runs=runs, question=question, count=count, label=table.label,
+                   columns=columns.taken, part={}, unit=unit)
+        )  # fmt: skip
+    else:
+        findings, decided, importances = _search_answers(
+            drawn, runs, question, count, table.label, unit
+        )
     return Analysis(
         label=table.label,
         rows=cells.rows,
@@ -259,7 +276,31 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         noise=question.noise,
         findings=findings,
         held=dict(question.where),
+        importances=importances,
     )
+
+
+def _search_answers(
+    drawn: Drawn, runs: Runs, question: TableQuestion, count: Count, label: str, unit: Unit
+) -> tuple[tuple[TableFindings, ...], tuple[str, ...], tuple[Importance, ...]]:
+    """The answers of a table whose settings were drawn, what was decided, and how much each
+    setting matters at the first size."""
+    sizes: Sequence[int | None] = sorted(set(question.budgets)) or [None]
+    answers = [
+        answer_search(
+            drawn, count=count, coin=runs.coin, label=label, width=question.width, size=size
+        )
+        for size in sizes
+    ]
+    findings = TableFindings(
+        table=label,
+        counted=count,
+        searched=True,
+        records=tuple(record for answer in answers for record in answer.records),
+        optima=tuple(replace(answer.optimum, unit=unit) for answer in answers),
+    )
+    notes = dict.fromkeys(note for answer in answers for note in answer.notes)
+    return (findings,), tuple(notes), answers[0].importances
 
 
 def _named(question: TableQuestion, table: OpenTable, columns: Columns) -> TableQuestion:

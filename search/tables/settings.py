@@ -22,7 +22,7 @@ def _words_in(*texts: str) -> frozenset[str]:
 
 
 SETTINGS = _words_in(
-    "batch bs bsz lr rate decay wd warmup warm context ctx seq sequence seqlen window",
+    "batch bs bsz lr rate decay wd warmup warm warmdown context ctx seq sequence seqlen window",
     "block_size heads head nhead nheads kv dropout drop optimizer optim optimiser sched",
     "schedule scheduler beta beta1 beta2 betas momentum eps epsilon clip clipping grad_clip",
     "init std sigma data dataset datasets corpus mix mixture subset tokenizer tokeniser vocab",
@@ -184,7 +184,8 @@ def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
             left |= {name} if len(texts.values) > 1 and not of_shape else set()
             continue
         pattern = _pattern(texts.codes)
-        found |= {name} if name in asked or pattern not in seen else set()
+        own = 2 * len(texts.values) > len(texts.codes)  # such as drawn numbers, which are all alike
+        found |= {name} if name in asked or own or pattern not in seen else set()
         seen.add(pattern)
     return Settings(
         names=tuple(name for name in cells.texts if name in found),
