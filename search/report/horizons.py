@@ -18,9 +18,8 @@ from fathom.search.report.data import save_tables
 from fathom.search.report.page import drawn_sounding, environment
 from fathom.search.report.sounding import sounding
 from fathom.search.report.writer import drafted
-from fathom.search.study.file.study_file import changed, dump
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.planning.horizons import horizon_name, horizon_words
 
 
@@ -94,7 +93,6 @@ def horizons_page(
         if (sounded := sounding(answer, key=f"sounding-{horizon_name(answer.config)}"))
     ]
     links = {horizon_words(answer.config): link.format(answer.title) for answer in answers}
-    settings = changed(config, {"tracking": TrackingConfig()})
     return (
         environment()
         .get_template("horizons.html")
@@ -107,7 +105,7 @@ def horizons_page(
             soundings=soundings,
             accent=ACCENT,
             law=law_sentence(answers, law),
-            settings=dump(settings),
+            settings=dump(config, exclude={"tracking"}),
             hues=palette([*charts, *(each["said"].chart for each in soundings)]),
             symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
             data=data.encoded,

@@ -45,8 +45,7 @@ from fathom.search.report.other_depths import compute_note, cost_cells, cost_not
 from fathom.search.report.papers import metrics_values, papers_values
 from fathom.search.report.sounding import SoundingValues, sounding
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.study.file.study_file import changed, dump
-from fathom.search.study.keys.groups import TrackingConfig
+from fathom.search.study.file.study_file import dump
 from fathom.search.tables.analysis import Analysis
 from fathom.search.version import MLFLOW, installed_version, own_version
 from fathom.search.words import NOT_RULED_OUT
@@ -92,8 +91,6 @@ def page(
 ) -> str:
     """Returns the HTML of the whole page, readable without a network."""
     trials = text.counted(len(conclusion.records), "trial")
-    # Without the addresses of its stores.
-    settings = changed(conclusion.config, {"tracking": TrackingConfig()})
     return _render(
         conclusion,
         charts,
@@ -106,7 +103,7 @@ def page(
             if (offered := text.offered_text(conclusion, optimum))
         ],
         provenance=provenance(conclusion),
-        settings=dump(settings),
+        settings=dump(conclusion.config, exclude={"tracking"}),  # the addresses of its stores
         of_study=True,
         live=live,
         card=card_text(conclusion) if conclusion.optima else "",

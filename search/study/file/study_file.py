@@ -1,6 +1,6 @@
 """A study file, read: from YAML to the frozen value `StudyConfig`, and back."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -74,9 +74,10 @@ def _study_of(source: Source) -> StudyConfig:
         raise ConfigError(*source.messages(explain(error, StudyConfig))) from error
 
 
-def dump(config: StudyConfig) -> str:
-    """The resolved study as YAML; `parse` reads it back to the same value."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+def dump(config: StudyConfig, exclude: Set[str] = frozenset()) -> str:
+    """The resolved study as YAML, without the keys in `exclude`; `parse` reads it back to the same
+    value."""
+    return yaml.safe_dump(config.model_dump(mode="json", exclude={*exclude}), sort_keys=False)
 
 
 def changed(config: StudyConfig, changes: Mapping[str, object]) -> StudyConfig:

@@ -122,4 +122,7 @@ def test_a_seed_that_ended_too_low_is_named_with_the_answer() -> None:
     optima = find_optima(records, seed=0)
     found = Conclusion(config=CONFIG, records=tuple(records), optima=optima)
     assert too_low_text(found).startswith("seed 1 of depth 3 at 1M ended at 1.3000 nats, far below")
-    assert any(limit.startswith("Too low: why seed 1 of depth 3") for limit in unsupported(found))
+    assert any(
+        limit.startswith("Too low: why a loss is so low; seed 1 of depth 3")
+        for limit in unsupported(found)
+    )
