@@ -408,16 +408,17 @@ def _judged(
             location.shallowest,
         )
         return _flat_or_noisy(estimates, flat)
-    wide, whole = is_broad(location.interval), location.interval == (tested[0], tested[-1])
+    wide, all_tested = is_broad(location.interval), (tested[0], tested[-1])
+    spans = location.interval == all_tested and (wide or location.depth not in all_tested)
     little = location.interval_difference <= HIDDEN and location.chance_of_cost <= CHANCE_OF_COST
-    cut = [] if wide and (whole or little) else open_ends(location.interval, tested, least)
+    cut = [] if spans or (wide and little) else open_ends(location.interval, tested, least)
     ends = {location.depth, *cut}
     falls_on = tested[0] > least and location.shallow_share >= EDGE_SHARE
     if location.depth != tested[-1] and (tested[0] in ends or falls_on):
         return _edge_below(records, tested[0], least)
     if tested[-1] in ends or location.deep_share >= EDGE_SHARE:
         return _edge_above(records, tested[-1])
-    if wide or location.chance_of_cost > CHANCE_OF_COST:
+    if wide or spans or location.chance_of_cost > CHANCE_OF_COST:
         if location.interval_difference > HIDDEN:
             return _may_cost_more(estimates, location)
         flat_interval = FlatInterval(
