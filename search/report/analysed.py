@@ -68,7 +68,7 @@ def size_reason(found: BestSize) -> str:
             return f"the interval ends inside the sizes that were trained, {low} to {high}"
         case v.FlatRange() | v.FlatInterval():
             ends = " to ".join(map(format_count, found.plateau or ()))
-            return f"sizes {ends} can't be told apart by {plateau_width(found.unit)}"
+            return f"sizes {ends} differ by less than {plateau_width(found.unit)}"
         case v.BestAtEnd(_, larger):
             side = f"larger than the largest, {high}" if larger else f"smaller than all, {low}"
             return f"the best may be {side}; add sizes beyond it"

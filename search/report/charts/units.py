@@ -11,8 +11,7 @@ def in_unit(chart: Chart | None, unit: Unit) -> Chart | None:
     if chart is None or unit == NATS:
         return chart
     low, high = sorted(_values((chart.y.low, chart.y.high), unit))
-    label = chart.y.label.replace(NATS.label, unit.label)
-    y = replace(chart.y, label=label, low=low, high=high, ticks=linear_ticks(low, high))
+    y = replace(chart.y, label=unit.label, low=low, high=high, ticks=linear_ticks(low, high))
     return replace(chart, y=y, marks=tuple(_mark(mark, unit) for mark in chart.marks))
 
 
