@@ -49,7 +49,7 @@ def test_nothing_is_cut_or_wider_than_a_window(chromium: Browser, width: int, sc
     assert chromium.ask(f"{root}.scrollWidth - {root}.clientWidth") <= 0
     assert chromium.ask(CUT) == []
     figures = chromium.ask("document.querySelectorAll('.plot svg[role=img]').length")
-    assert figures == 3 + 5 * len(BUDGETS)
+    assert figures == 2 + 5 * len(BUDGETS)
     lowest = "Math.min(...[...document.querySelectorAll('.plot > svg')].map((s) => s.clientHeight))"
     assert chromium.ask(lowest) >= 100
     assert chromium.errors == []
@@ -135,7 +135,7 @@ def test_every_figure_has_a_table_of_its_values_when_it_is_unfolded(chromium: Br
         figure.querySelectorAll(".values tbody tr").length,
         figure.querySelector(".values thead").textContent])"""
     found = chromium.ask(rows)
-    assert len(found) == 2 + 4 * len(BUDGETS)
+    assert len(found) == 1 + 4 * len(BUDGETS)
     assert all(points < lines for points, lines, _ in found), "points, and corners of lines"
     assert {head for *_, head in found} >= {"markofdepthloss", "markoftokensloss"}
     row = f"#loss-against-depth-{BUDGETS[0]} .values tr:nth-child(2)"
