@@ -170,7 +170,7 @@ def optuna_study(folder: Path, name: str = "depths", *, upwards: bool = False) -
         sampler=optuna.samplers.GridSampler(grid, seed=0),
         direction="maximize" if upwards else "minimize",
     )
-    _optimise(study)
+    _optimise(study, sign=-1 if upwards else 1)
     return study
 
 
@@ -189,7 +189,7 @@ def optuna_two(folder: Path) -> None:
 
 
 def optuna_upwards(folder: Path) -> None:
-    """A study that maximises."""
+    """A study that maximises the losses with their signs turned."""
     optuna_study(folder, upwards=True)
 
 
@@ -306,7 +306,7 @@ def _scalars(writer: SummaryWriter, run: LoggedTraining, train: str, validation:
         writer.add_scalar(validation, loss, step)
 
 
-def _optimise(study: optuna.Study) -> None:
+def _optimise(study: optuna.Study, sign: int = 1) -> None:
     known = {(run.depth, run.seed): run for run in trainings()}
 
     def loss(trial: optuna.Trial) -> float:
@@ -314,7 +314,7 @@ def _optimise(study: optuna.Study) -> None:
         run = known[depth, trial.suggest_categorical("seed", range(SEEDS))]
         trial.set_user_attr("n_params", PARAMS)
         for step, value in zip(STEPS, run.losses, strict=True):
-            trial.report(value, step)
-        return run.losses[-1]
+            trial.report(sign * value, step)
+        return sign * run.losses[-1]
 
     study.optimize(loss, len(known))
