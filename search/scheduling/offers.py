@@ -132,9 +132,9 @@ def offers(
 
 def may_gain(optimum: Optimum) -> bool:
     """True if a training of the same question may settle an answer that is open."""
-    verdict, settled = optimum.verdict, (v.Kind.IDENTIFIED, v.Kind.PLATEAU)
+    verdict = optimum.verdict
     hopeless = isinstance(verdict.cause, WITHOUT_HELP) or isinstance(verdict.remedy, v.NoRemedy)
-    return bool(optimum.depths) and optimum.kind not in settled and not hopeless
+    return bool(optimum.depths) and not optimum.kind.settled and not hopeless
 
 
 def asked_depths(optimum: Optimum) -> tuple[int, ...]:
