@@ -7,7 +7,7 @@ from math import log
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a loss, or a quantity to maximise, is measured in."""
+    """A unit of losses, or a quantity to maximise as a unit of its own."""
 
     name: str = "nats"
     nats: float = 1.0

@@ -104,7 +104,7 @@ def _reply(result: "StudyResult", *, as_json: bool, exit_verdict: bool) -> None:
 
 
 def _no_trial_finished(run: "RunResult") -> str:
-    """What the trials of a run died of, and the way out."""
+    """A sentence with the outcomes of the trials, their commonest reason and a remedy."""
     from fathom.search.formatting import printable, shell_command
 
     records = run.conclusion.records

@@ -159,7 +159,7 @@ class StatedVerdict(Part):
 
 
 class SizeCost(Part):
-    """What a size costs instead of the best one, in the unit of its answer."""
+    """The loss of a size minus that of the best size, in the unit of the answer."""
 
     size: int
     cost: float
@@ -365,7 +365,7 @@ class RunProgress(Part):
 
 
 class StatedImportance(Part):
-    """How much a setting matters in a table of a search that drew its settings."""
+    """The importance of a setting in a table of a search that drew its settings."""
 
     setting: str
     """The table's name of the column, or `depth`, `size` or `learning_rate`."""

@@ -32,7 +32,7 @@ AGAIN = "narrows what the best depth may be"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCosts:
-    """What a training costs; None where it is not known."""
+    """Tokens, FLOPs and seconds of a training; None for each that is not known."""
 
     tokens: int | None
     flops: float | None
@@ -73,7 +73,7 @@ class Offer:
         return doubt_left(posterior, doubt_of(posterior, optimum), choice.shape.depth)
 
     def costs(self, optimum: Optimum) -> TrainingCosts:
-        """What it costs for the answer to which it is offered."""
+        """The costs of this training at the spend of the answer that it is offered for."""
         shape, spend = self.training.shape, optimum.spend
         tokens = _tokens(shape, optimum, self.trained.records)
         if type(shape) is not Shape or spend.coin is Coin.FLOPS:  # a table's knows its size alone
@@ -92,7 +92,7 @@ class Offer:
 
 
 def _tokens(shape: Shape, optimum: Optimum, records: Sequence[TrialRecord]) -> int | None:
-    """What a training of a shape takes; None where it trains for seconds, untimed."""
+    """Tokens of a training of a shape; None where it spends seconds and was never timed."""
     spend = optimum.spend
     if spend.coin not in OTHER_COINS:
         return optimum.tokens
@@ -103,6 +103,7 @@ def _tokens(shape: Shape, optimum: Optimum, records: Sequence[TrialRecord]) -> i
 
 
 def _seconds(shape: Shape, optimum: Optimum, records: Sequence[TrialRecord]) -> float | None:
+    """Seconds of a training of a shape, as in `TrainingCosts`."""
     took = defaultdict(list)
     for record in records:
         if record.loss is not None:

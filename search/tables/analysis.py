@@ -444,7 +444,7 @@ def _answers(asked: _Asked) -> _Answers:
 
 
 def _coin_held(asked: _Asked) -> Coin | None:
-    """What models of any size are compared at an equal amount of; None for models of one size."""
+    """The coin of which models of any size have spent as much; None for models of one size."""
     question = asked.question
     if question.at or question.budgets or question.horizons:
         return question.at

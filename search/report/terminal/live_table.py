@@ -217,7 +217,7 @@ def _running_line(record: TrialRecord, *, sparks: bool) -> str:
 
 
 def _silence(record: TrialRecord) -> str:
-    """For how long a running trial has shown no loss, once it is long; empty before."""
+    """The time since the last loss of a running trial, as text; empty while it is short."""
     last = record.curve[-1].time if record.curve else record.started
     quiet = time.time() - last
     return f"; no loss for {format_seconds(quiet)}" if quiet > SILENT_SECONDS else ""

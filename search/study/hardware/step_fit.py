@@ -1,4 +1,4 @@
-"""How a training step fits into the memory of a device, as a value."""
+"""The fit of a training step into the memory of a device, as a value."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from fathom.search.formatting import format_bytes
 
 @dataclass(frozen=True, slots=True)
 class StepFit:
-    """How a training step fits into memory."""
+    """Micro-batches, recomputing and sharding with which a training step fits into memory."""
 
     micro_batches: int
     """Equal parts of the batch that go through the model one after another."""

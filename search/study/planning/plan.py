@@ -128,8 +128,8 @@ def vocab_size_of(objective: ObjectiveConfig) -> int:
 
 
 def carried(objective: ObjectiveConfig) -> str:
-    """How data that an objective names come to the head of a cluster of `ray up`; empty elsewhere,
-    and where they are there."""
+    """A remedy for data that are missing on the head of a cluster of `ray up`; empty elsewhere, and
+    where the data are there."""
     place = os.path.expanduser(objective.place)
     is_path = place != objective.name and (os.sep in place or os.path.splitext(place)[1])
     head = os.path.expanduser(CLUSTER_FILES[0])

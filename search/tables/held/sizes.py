@@ -77,7 +77,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldAnswer:
-    """What runs show at one amount."""
+    """The best size, and the best depth, at one amount of a coin."""
 
     size: BestSize
     depth: Optimum | None
