@@ -45,7 +45,7 @@ from fathom.search.study.preflight import check_ready, check_trusted, check_trus
 from fathom.search.study.runs import one_run
 from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.columns import parse_maps
-from fathom.search.tables.read import rows_of
+from fathom.search.tables.open_table import rows_of
 
 __all__ = ["DepthSampler", "ShapeSpace", "Study", "analyse", "load", "run", "run_horizons"]
 

@@ -21,8 +21,8 @@ from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.verdict import Kind
 from fathom.search.tables.analysis import TableQuestion, analyse_table
-from fathom.search.tables.read import rows_of
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import rows_of
 
 Row = dict[str, Any]
 

@@ -33,7 +33,7 @@ from benchmarks.worlds.kinds import KINDS, planted
 from benchmarks.worlds.known import Known, known_budgets
 from fathom.models.shape import Count
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.sizes import WIDTH
 
 OURS = {"ours": ""}

@@ -31,7 +31,7 @@ from fathom.search.formatting import format_count
 from fathom.search.scheduling.halving import TOO_CLOSE
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.sizes import WIDTH, size_classes, size_slope
 
 FIRST_RUNGS = (0.0625, 0.09, 0.125, 0.16, 0.2)

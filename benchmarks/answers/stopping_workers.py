@@ -30,7 +30,7 @@ from benchmarks.simulate.arrivals import LAST_RUNG, OurHalving, Races, rungs_of
 from benchmarks.worlds.curve_tables import read_runs, size_class
 from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.study.planning.virtual_time import Closing, Draw, Promotion, VirtualJob
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.sizes import WIDTH, size_classes
 
 WORKERS = (2, 8, 32, 128)

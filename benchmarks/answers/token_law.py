@@ -29,10 +29,11 @@ from fathom.search.formatting import format_count, rounded_count
 from fathom.search.tables.analysis import TableQuestion, find_answers
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import choose_columns
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.grouping import group_runs
 from fathom.search.tables.horizons import Horizon
 from fathom.search.tables.read import open_text
-from fathom.search.tables.runs import Runs, TableError
+from fathom.search.tables.runs import Runs
 
 SIZES = (3_000_000, 10_000_000, 30_000_000)
 RATIOS = (5.0, 20.0, 80.0)

@@ -11,7 +11,7 @@ from fathom.search.tables.folders.logged import Keep, Logged, keeper, table_of
 from fathom.search.tables.folders.run_tables import read_tables
 from fathom.search.tables.folders.settings_files import Parse, SettingsFiles
 from fathom.search.tables.folders.text_logs import read_logs
-from fathom.search.tables.read import OpenTable
+from fathom.search.tables.open_table import OpenTable
 from fathom.search.tables.wandb_chart import PAGE
 
 WANDB = ".wandb"

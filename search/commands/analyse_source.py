@@ -23,7 +23,8 @@ from fathom.search.tables.folders.logged import keeper, table_of
 from fathom.search.tables.horizons import Horizon, parse_horizons
 from fathom.search.tables.layouts.markdown import from_markdown
 from fathom.search.tables.layouts.nested import unfolded
-from fathom.search.tables.read import KINDS, OpenTable, open_text, rows_of
+from fathom.search.tables.open_table import KINDS, OpenTable, rows_of
+from fathom.search.tables.read import open_text
 from fathom.search.tables.selecting import parse_where
 from fathom.search.tables.wandb_address import is_wandb
 from fathom.search.tables.wandb_chart import as_runs

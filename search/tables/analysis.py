@@ -34,6 +34,7 @@ from fathom.search.tables.cells import EXPLODED, read_cells
 from fathom.search.tables.choosing import swept_notes
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
 from fathom.search.tables.counted import CountedRuns, count_runs, layers_note, unknown_settings
+from fathom.search.tables.errors import NothingAsked, TableError
 from fathom.search.tables.grouping import group_runs
 from fathom.search.tables.held.sizes import BestSize, Held, held_answers, held_coin
 from fathom.search.tables.horizons import Horizon
@@ -46,8 +47,8 @@ from fathom.search.tables.losses import (
     unit_of,
     unit_to_maximise,
 )
-from fathom.search.tables.read import OpenTable
-from fathom.search.tables.runs import NothingAsked, Run, Runs, TableError
+from fathom.search.tables.open_table import OpenTable
+from fathom.search.tables.runs import Run, Runs
 from fathom.search.tables.searches.answer import answer_search
 from fathom.search.tables.searches.axes import Drawn, drawn_settings
 from fathom.search.tables.searches.importance import Importance

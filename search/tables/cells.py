@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count, printable
 from fathom.search.tables.columns import SCALED, Columns, as_argument
-from fathom.search.tables.read import MOST_ROWS, OpenTable
-from fathom.search.tables.runs import Array, TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import MOST_ROWS, OpenTable
+from fathom.search.tables.runs import Array
 
 Value = TypeVar("Value", bool, float)
 

@@ -9,7 +9,7 @@ from math import inf
 from fathom.models.unit import NAMES as UNIT_NAMES
 from fathom.models.unit import unit_in
 from fathom.search.formatting import printable
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
 
 UNIT_WORDS = " ".join(UNIT_NAMES.values()).split()
 HELD_OUT = ("val", "valid", "validation", "eval", "final_val", "best_val", "final_eval", "dev")

@@ -11,7 +11,8 @@ from fathom.models.shape import Count
 from fathom.models.spend import Spend
 from fathom.search.analysis.verdict import FewRuns, UnknownSettings
 from fathom.search.formatting import format_count, ranges, rounded_count, spend_text
-from fathom.search.tables.runs import Run, TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.runs import Run
 from fathom.search.tables.trials import loss_at
 
 MOST = 0.5

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from fathom.models.spend import Coin
 from fathom.search.tables.cells import Cells, Texts
 from fathom.search.tables.counted import check_repeats
-from fathom.search.tables.runs import NO_TIME, Array, Run, Runs, TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.runs import NO_TIME, Array, Run, Runs
 
 IDENTITY = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "seed")
 """Columns of which a run has one value."""

@@ -9,9 +9,10 @@ from fathom.objectives.keys import parse_count
 from fathom.search.analysis.ladder_check import LadderRung
 from fathom.search.formatting import printable
 from fathom.search.tables.columns import Columns, choose_columns
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.model_config import config_rung
-from fathom.search.tables.read import OpenTable, open_text
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.open_table import OpenTable
+from fathom.search.tables.read import open_text
 
 SIZES: Mapping[Count, str] = {
     Count.TOTAL: "params_total",

@@ -12,7 +12,8 @@ from fathom.search.formatting import printable, ranges
 from fathom.search.tables.cells import Cells
 from fathom.search.tables.choosing import EndedRun, measured_noise
 from fathom.search.tables.columns import NO_LOSS, as_argument, plain_name
-from fathom.search.tables.runs import Run, Runs, TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.runs import Run, Runs
 from fathom.search.words import plateau_width
 
 A_GUESS = 12.5

@@ -10,7 +10,7 @@ from fathom.models.options import Positions
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.ladder_check import LadderRung
 from fathom.search.formatting import printable
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.search.formatting import format_count, printable
-from fathom.search.tables.read import MOST_ROWS, OpenTable, readable, readable_rows
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import MOST_ROWS, OpenTable, readable, readable_rows
 
 ROWS_AT_ONCE = 64
 """Rows that are unpacked together: a value that a file holds once may stand in each of them."""

@@ -5,53 +5,35 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from io import BufferedIOBase, RawIOBase
 from itertools import chain, dropwhile, takewhile
 from pathlib import Path
-from typing import Any
 
 from fathom.objectives.files import GZIP
 from fathom.search.formatting import printable
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.layouts.objects import rows_in
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.open_table import (
+    KINDS,
+    OpenTable,
+    Row,
+    flat_names,
+    readable,
+    readable_rows,
+    rows_of,
+)
 
 JSON = (".jsonl", ".ndjson", ".json")
 MARKDOWN, BAR = (".md", ".markdown"), "|"
-MOST_ROWS = 10_000_000
-"""Rows of a table, or lines with numbers of logs."""
 LONGEST_LINE = 1 << 26
 """Characters of a line, and of JSON that is read as a whole."""
 FIRST_BYTES = 1 << 16
 """Bytes in which the first line must end, and no byte 0 may be."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
 SEPARATORS = (",", "\t", ";", "|")
-KINDS = "a CSV or TSV file (also .gz), JSON (.json, .jsonl), Markdown (.md) or parquet"
-
-
-Row = tuple[int, Sequence[object]]
-"""Number of a line, from 1, and a value for each column."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTable:
-    """The columns of a table, and its rows."""
-
-    label: str
-    """What to call it in a message."""
-    names: list[str]
-    rows: Iterator[Row]
-    """The rows, which can be read once."""
-    results: frozenset[str] = frozenset()
-    """Columns that are known to be what a training gave, not a setting of it."""
-    notes: tuple[str, ...] = ()
-    """What was left out, as sentences without a full stop."""
-    maximised: str = ""
-    """Column of which more is known to be better."""
-    lacking: Mapping[str, str] = field(default_factory=dict)
-    """Our name of a column, or `size` -> the end of a message that the table lacks it."""
 
 
 @contextmanager
@@ -72,44 +54,6 @@ def open_text(path: Path) -> Iterator[OpenTable]:
                 is_markdown, lines = path.suffix.lower() in MARKDOWN, _lines(text)
                 table = _open_csv(_first_table(lines) if is_markdown else lines, label)
         yield replace(table, rows=readable_rows(table.rows, label))
-
-
-def readable_rows(rows: Iterable[Row], label: str) -> Iterator[Row]:
-    """The rows, which a library reads from a file as they are asked for.
-
-    Raises:
-        TableError: when the file can't be read to its end.
-    """
-    with readable(label):
-        yield from rows
-
-
-@contextmanager
-def readable(label: str) -> Iterator[None]:
-    """Context in which a library reads a file: whatever it raises becomes one line, but for errors
-    that are one, and those of the machine.
-
-    Raises:
-        TableError: when the file can't be read.
-    """
-    try:
-        yield
-    except TableError:
-        raise
-    except Exception as error:
-        if getattr(error, "errno", None) is not None:
-            raise
-        reason = printable(str(error) or type(error).__name__)[:160]
-        raise TableError(
-            f"{label} must be {KINDS}, got a file that can't be read as one: {reason}"
-        ) from None
-
-
-def rows_of(label: str, rows: Sequence[dict[str, Any]]) -> OpenTable:
-    """A table from rows with values by name, which need not all have the same names."""
-    names = list(dict.fromkeys(chain.from_iterable(rows)))
-    values = ([row.get(name) for name in names] for row in rows)
-    return OpenTable(label, names, enumerate(values, 1))
 
 
 def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
@@ -214,15 +158,3 @@ def _value(line: str) -> object:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
-
-
-def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:
-    """The row with values of objects in it by names such as `config.depth`."""
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        flat |= (
-            flat_names(value, f"{head}{name}.")
-            if isinstance(value, dict)
-            else {f"{head}{name}": value}
-        )
-    return flat

@@ -15,14 +15,6 @@ NO_TIME = 1.0
 """Tokens of a final loss in a table that says none."""
 
 
-class TableError(ValueError):
-    """A table that can't be read: one line with the rule, the value and the remedy."""
-
-
-class NothingAsked(TableError):
-    """A table, or a part of it, that has nothing of what is asked."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One learning curve."""

@@ -11,7 +11,7 @@ from fathom.search.analysis.depth_estimates import Array
 from fathom.search.formatting import printable
 from fathom.search.tables.cells import Cells, form
 from fathom.search.tables.columns import listed, plain_name
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
 
 STATES = ("state", "status", "run_state", "run_status")
 """Names of columns that say if a run ended."""

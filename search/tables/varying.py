@@ -9,7 +9,8 @@ from fathom.search.analysis.verdict import Confounded
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
 from fathom.search.tables.cells import Texts
 from fathom.search.tables.columns import as_argument
-from fathom.search.tables.runs import Run, TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.runs import Run
 from fathom.search.tables.settings import is_head, is_regime
 
 CLOSE = 1.25

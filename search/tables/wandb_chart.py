@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from fathom.search.tables.folders.logged import STEP, Logged, LoggedRun, Series, table_of
 from fathom.search.tables.folders.names import settings_in
-from fathom.search.tables.read import OpenTable
+from fathom.search.tables.open_table import OpenTable
 
 AXIS = "Step"
 SEPARATOR = " - "

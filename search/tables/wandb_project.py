@@ -12,7 +12,7 @@ import wandb.errors
 from fathom.search.formatting import printable
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.tables.folders.logged import Keep, Logged, LoggedRun, Series
-from fathom.search.tables.read import flat_names
+from fathom.search.tables.open_table import flat_names
 from fathom.search.tables.wandb_address import ADDRESS
 
 SECONDS = 60

@@ -16,8 +16,8 @@ from fathom.objectives.errors import nearest
 from fathom.search.formatting import printable
 from fathom.search.study import store_uri
 from fathom.search.tables.columns import choose_columns
-from fathom.search.tables.read import OpenTable, rows_of
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import OpenTable, rows_of
 from fathom.search.tracking import store
 from fathom.search.tracking.artifacts import strange_store
 

@@ -17,6 +17,7 @@ from tensorboard.util.tensor_util import make_ndarray
 
 from fathom.search.formatting import printable
 from fathom.search.tables.columns import listed, meaning
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders.finding import Found
 from fathom.search.tables.folders.lines import SPLITS
 from fathom.search.tables.folders.logged import (
@@ -30,8 +31,7 @@ from fathom.search.tables.folders.logged import (
 )
 from fathom.search.tables.folders.names import settings_in
 from fathom.search.tables.folders.settings_files import LARGEST, LONGEST, SettingsFiles
-from fathom.search.tables.read import flat_names
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.open_table import flat_names
 
 NUMBERS = {types.DT_FLOAT, types.DT_DOUBLE, types.DT_HALF, types.DT_INT32, types.DT_INT64}
 """Types of tensors that a scalar may have."""

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from fathom.objectives.files import matches
 from fathom.search.formatting import format_count, printable
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
 
 EVENTS = "tfevents"
 """Part of the name of every event file of TensorBoard."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from fathom.search.formatting import printable
 from fathom.search.tables.columns import NO_LOSS, SCALED, meaning, plain_name
-from fathom.search.tables.read import flat_names
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import flat_names
 
 Pairs = Sequence[tuple[str, object]]
 """Names with their values, in the order of the line."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from fathom.search.formatting import printable
 from fathom.search.tables.columns import NO_LOSS, choose_columns, listed, meaning, plain_name
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.grouping import IDENTITY
-from fathom.search.tables.read import OpenTable
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.open_table import OpenTable
 
 RUN, STEP = "run", "step"
 LOGS = "logs"

@@ -10,7 +10,7 @@ from typing import Any
 from fathom.objectives.files import open_regular
 from fathom.search.formatting import printable
 from fathom.search.tables.columns import listed
-from fathom.search.tables.read import flat_names
+from fathom.search.tables.open_table import flat_names
 
 NAMES = (
     *("config.json", "args.json", "params.json", "hparams.json", "config.yaml", "config.yml"),

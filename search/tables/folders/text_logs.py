@@ -13,6 +13,7 @@ from types import FrameType
 from fathom.objectives.files import GZIP, open_regular
 from fathom.search.formatting import format_count, printable
 from fathom.search.tables.columns import listed
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders.finding import Found, stem
 from fathom.search.tables.folders.lines import (
     EXAMPLE,
@@ -31,8 +32,7 @@ from fathom.search.tables.folders.logged import (
 )
 from fathom.search.tables.folders.names import settings_in
 from fathom.search.tables.folders.settings_files import SettingsFiles
-from fathom.search.tables.read import MOST_ROWS
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.open_table import MOST_ROWS
 
 LONGEST_LINE = 1 << 16
 """Characters of a line; what a longer one has is not read."""

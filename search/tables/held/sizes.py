@@ -21,8 +21,9 @@ from fathom.search.records import TrialRecord
 from fathom.search.tables.choosing import EndedRun, measured_noise
 from fathom.search.tables.columns import as_argument
 from fathom.search.tables.counted import unknown_settings
+from fathom.search.tables.errors import NothingAsked, TableError
 from fathom.search.tables.grouping import held_levels
-from fathom.search.tables.runs import NO_TIME, Array, NothingAsked, Run, TableError
+from fathom.search.tables.runs import NO_TIME, Array, Run
 from fathom.search.tables.trials import full_horizon, loss_at, table_budget
 from fathom.search.tables.varying import CLOSE_TOKENS, value_of, varies
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
-from fathom.search.tables.read import OpenTable
+from fathom.search.tables.open_table import OpenTable
 
 RULE = re.compile(r"\s*:?-+:?\s*")
 """A cell of the line below the names."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fathom.search.tables.columns import choose_columns, meaning
-from fathom.search.tables.read import OpenTable, flat_names
+from fathom.search.tables.open_table import OpenTable, flat_names
 
 PEEKED = 1000
 """Rows among which such a cell is looked for."""

@@ -10,7 +10,7 @@ from benchmarks.worlds.curve_tables import COLUMNS, corrected, read_runs, size_c
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.run_folder import RunFolder
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.sizes import size_slope
 from tests.support.curves import run, write
 from tests.support.simulated import simulated_study

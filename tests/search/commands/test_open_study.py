@@ -10,7 +10,7 @@ from fathom.search.commands.open_study import open_study
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import load
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
-from fathom.search.tables.read import rows_of
+from fathom.search.tables.open_table import rows_of
 from tests.support.tables import planted_loss
 
 

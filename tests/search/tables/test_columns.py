@@ -3,7 +3,7 @@
 import pytest
 
 from fathom.search.tables.columns import choose_columns, parse_maps
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import pytest
 from fathom.models.spend import Coin
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import choose_columns
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.grouping import group_runs
-from fathom.search.tables.read import rows_of
-from fathom.search.tables.runs import Runs, TableError
+from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.runs import Runs
 
 
 def grouped(**columns: list[object]) -> Runs:

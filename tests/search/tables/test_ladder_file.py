@@ -7,8 +7,8 @@ import pytest
 
 from fathom.models.shape import Count
 from fathom.search.analysis.ladder_check import LadderRung
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.ladder_file import read_ladder
-from fathom.search.tables.runs import TableError
 
 PYTHIA = """name,n_layer,hidden_size,params (M),tokens
 410m,24,1024,405.3,300B

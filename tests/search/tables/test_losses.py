@@ -11,8 +11,8 @@ from fathom.search.contract.table_answers import table_reply
 from fathom.search.report.other_depths import other_depths
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.columns import choose_columns
-from fathom.search.tables.read import rows_of
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import rows_of
 from tests.support.tables import DEPTHS, planted_loss
 
 ASKED = TableQuestion()

@@ -9,8 +9,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from fathom.models.shape import Count
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.model_config import FAMILIES, config_rung
-from fathom.search.tables.runs import TableError
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "vocab_size": 97}
 GROUPED = {**SIZES, "intermediate_size": 100, "num_key_value_heads": 2, "pad_token_id": 0}

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from fathom.search.tables import parquet, read
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.parquet import open_parquet
 from fathom.search.tables.read import open_text
-from fathom.search.tables.runs import TableError
 
 ROWS = [["4", "10M", "3.1"], ["8", "10M", "3.0"]]
 

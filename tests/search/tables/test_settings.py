@@ -4,7 +4,7 @@ import pytest
 
 from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import choose_columns
-from fathom.search.tables.read import rows_of
+from fathom.search.tables.open_table import rows_of
 from fathom.search.tables.settings import (
     ColumnRole,
     role_of,

@@ -7,8 +7,9 @@ import pytest
 
 from fathom.search.analysis.verdict import Confounded, Kind
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
-from fathom.search.tables.read import open_text, rows_of
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.read import open_text
 from fathom.search.words import table_reason
 from tests.support.places import SHARED_DATA
 from tests.support.tables import BEST, DEPTHS, planted_loss

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fathom.search.tables.read import OpenTable
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import OpenTable
 from fathom.search.tables.wandb_chart import as_runs
 
 

@@ -9,11 +9,11 @@ import torch
 from tensorboardX import SummaryWriter as OtherWriter
 from torch.utils.tensorboard import SummaryWriter
 
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders.events import read_events
 from fathom.search.tables.folders.finding import find_files
 from fathom.search.tables.folders.logged import Logged, LoggedRun, keeper
 from fathom.search.tables.folders.settings_files import SettingsFiles
-from fathom.search.tables.runs import TableError
 
 
 def read(folder: Path) -> Logged:

@@ -4,9 +4,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders import finding
 from fathom.search.tables.folders.finding import find_files, is_pattern, stem
-from fathom.search.tables.runs import TableError
 
 
 def made(root: Path, *names: str) -> None:

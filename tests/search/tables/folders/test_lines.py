@@ -2,8 +2,8 @@
 
 import pytest
 
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders.lines import common_pairs, pattern_pairs
-from fathom.search.tables.runs import TableError
 
 
 @pytest.mark.parametrize(

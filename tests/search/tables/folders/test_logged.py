@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders.logged import (
     LOGS,
     Logged,
@@ -13,7 +14,6 @@ from fathom.search.tables.folders.logged import (
     lacking,
     table_of,
 )
-from fathom.search.tables.runs import TableError
 
 SHAPE = {"depth": "8", "d_model": "64"}
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders import text_logs
 from fathom.search.tables.folders.finding import find_files
 from fathom.search.tables.folders.logged import Logged, keeper
 from fathom.search.tables.folders.settings_files import SettingsFiles
 from fathom.search.tables.folders.text_logs import LONGEST_LINE, read_logs
-from fathom.search.tables.runs import TableError
 
 
 def read(folder: Path, *patterns: str, asked: Sequence[str] = ()) -> Logged:

@@ -12,8 +12,8 @@ from fathom.search.analysis.verdict import Kind
 from fathom.search.contract.table_answers import table_reply
 from fathom.search.report.analysed import size_lines
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
-from fathom.search.tables.read import rows_of
-from fathom.search.tables.runs import TableError
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import rows_of
 
 Row = dict[str, object]
 ASKED = TableQuestion()

@@ -1,0 +1,86 @@
+"""A table as names and rows of values, however its file has it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from fathom.search.formatting import printable
+from fathom.search.tables.errors import TableError
+
+MOST_ROWS = 10_000_000
+"""Rows of a table, or lines with numbers of logs."""
+KINDS = "a CSV or TSV file (also .gz), JSON (.json, .jsonl), Markdown (.md) or parquet"
+
+Row = tuple[int, Sequence[object]]
+"""Number of a line, from 1, and a value for each column."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTable:
+    """The columns of a table, and its rows."""
+
+    label: str
+    """What to call it in a message."""
+    names: list[str]
+    rows: Iterator[Row]
+    """The rows, which can be read once."""
+    results: frozenset[str] = frozenset()
+    """Columns that are known to be what a training gave, not a setting of it."""
+    notes: tuple[str, ...] = ()
+    """What was left out, as sentences without a full stop."""
+    maximised: str = ""
+    """Column of which more is known to be better."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """Our name of a column, or `size` -> the end of a message that the table lacks it."""
+
+
+def readable_rows(rows: Iterable[Row], label: str) -> Iterator[Row]:
+    """The rows, which a library reads from a file as they are asked for.
+
+    Raises:
+        TableError: when the file can't be read to its end.
+    """
+    with readable(label):
+        yield from rows
+
+
+@contextmanager
+def readable(label: str) -> Iterator[None]:
+    """Context in which a library reads a file: whatever it raises becomes one line, but for errors
+    that are one, and those of the machine.
+
+    Raises:
+        TableError: when the file can't be read.
+    """
+    try:
+        yield
+    except TableError:
+        raise
+    except Exception as error:
+        if getattr(error, "errno", None) is not None:
+            raise
+        reason = printable(str(error) or type(error).__name__)[:160]
+        raise TableError(
+            f"{label} must be {KINDS}, got a file that can't be read as one: {reason}"
+        ) from None
+
+
+def rows_of(label: str, rows: Sequence[dict[str, Any]]) -> OpenTable:
+    """A table from rows with values by name, which need not all have the same names."""
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
+    values = ([row.get(name) for name in names] for row in rows)
+    return OpenTable(label, names, enumerate(values, 1))
+
+
+def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:
+    """The row with values of objects in it by names such as `config.depth`."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        flat |= (
+            flat_names(value, f"{head}{name}.")
+            if isinstance(value, dict)
+            else {f"{head}{name}": value}
+        )
+    return flat
