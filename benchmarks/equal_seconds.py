@@ -8,10 +8,10 @@ import argparse
 from pathlib import Path
 
 from benchmarks.printed_table import PrintedTable, add_json_option
-from fathom.search.analysis.spent_seconds import spent_seconds
+from fathom.search.analysis.spending.spent_seconds import spent_seconds
 from fathom.search.api import load
 from fathom.search.formatting import format_count, spend_text
-from fathom.search.report import text
+from fathom.search.report.words import text
 
 COLUMNS = ("budget", "each trains for", "depth", "95 % interval", "verdict")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.formatting import format_count
-from fathom.search.report.text import interval
+from fathom.search.report.words.text import interval
 from fathom.search.study.planning.horizons import horizon_words
-from fathom.search.tracking.publishing import StudyResult, study_result
+from fathom.search.tracking.writing.publishing import StudyResult, study_result
 
 
 def main() -> None:

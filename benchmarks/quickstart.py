@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks import pages
 from benchmarks.answers import agreement
 from benchmarks.printed_table import figure, write_result
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.formatting import format_count
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.file.study_file import load

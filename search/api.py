@@ -11,9 +11,9 @@ import pandas as pd
 
 from fathom.models.shape import Count, Shape
 from fathom.objectives.keys import parse_count
-from fathom.search.analysis.law import Law, Prediction
-from fathom.search.analysis.optimum import Optimum
-from fathom.search.commands.analyse_source import answer_source, question_of
+from fathom.search.analysing.source import answer_source, question_of
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.laws.law import Law, Prediction
 from fathom.search.commands.export_folder import export_folder
 from fathom.search.commands.train_best import train_best
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
@@ -23,11 +23,11 @@ from fathom.search.export.best import BestShape, best_yaml, shape_to_train
 from fathom.search.formatting import format_count
 from fathom.search.pipeline import run_study
 from fathom.search.report.charts.paper_figures import ShownFigure, static
-from fathom.search.report.data import tables
+from fathom.search.report.pages.data import tables
+from fathom.search.report.pages.writer import make_charts
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.terminal.tables import terminal
-from fathom.search.report.text import answer
-from fathom.search.report.writer import make_charts
+from fathom.search.report.words.text import answer
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.scheduling.journal import Past, read_run
 from fathom.search.scheduling.sampling.depth_sampler import DepthSampler
@@ -44,7 +44,7 @@ from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import check_ready, check_trusted, check_trusted_study
 from fathom.search.study.runs import one_run
 from fathom.search.tables.analysis import Analysis, analyse_table
-from fathom.search.tables.columns import parse_maps
+from fathom.search.tables.columns.columns import parse_maps
 from fathom.search.tables.open_table import rows_of
 
 __all__ = ["DepthSampler", "ShapeSpace", "Study", "analyse", "load", "run", "run_horizons"]

@@ -16,7 +16,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fathom.objectives.durable import sync_folder
+from fathom.objectives.files.durable import sync_folder
 from fathom.search.record_json import DAMAGE, DamagedFileError, parse_line, problem_of
 
 T = TypeVar("T")

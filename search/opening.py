@@ -21,8 +21,8 @@ from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan, with_step_times
 from fathom.search.study.preflight import Cap, ReadyRun
-from fathom.search.tracking.data_set import data_set
-from fathom.search.tracking.messages import DataSet, TrackedStudy
+from fathom.search.tracking.stores.messages import DataSet, TrackedStudy
+from fathom.search.tracking.writing.data_set import data_set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

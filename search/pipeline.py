@@ -36,8 +36,8 @@ from fathom.search.study.hardware.step_times import freeze_steps
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.horizons import horizon_words
 from fathom.search.study.preflight import ReadyRun, ReadyStudy
-from fathom.search.tracking.publishing import RunResult, StudyResult, publish, publish_study
-from fathom.search.tracking.tracker import Tracker
+from fathom.search.tracking.writing.publishing import RunResult, StudyResult, publish, publish_study
+from fathom.search.tracking.writing.tracker import Tracker
 
 
 def run_study(

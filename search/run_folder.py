@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.objectives.durable import make_folder, put_in_place
+from fathom.objectives.files.durable import make_folder, put_in_place
 from fathom.search.formatting import shell_command
 from fathom.search.json_lines import read_as
 from fathom.search.record_json import from_json

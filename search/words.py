@@ -1,10 +1,10 @@
 """The reason of a verdict and its remedy in words: for a study, and for a table of runs."""
 
 from fathom.models.unit import NATS, Unit
-from fathom.search.analysis import verdict as v
-from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.stalls import SeedApart
-from fathom.search.analysis.verdict import Advice, Verdict
+from fathom.search.analysis.answer import verdict as v
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.answer.verdict import Advice, Verdict
+from fathom.search.analysis.losses.stalls import SeedApart
 from fathom.search.formatting import format_count
 
 STUDY = {

@@ -147,7 +147,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for place in ("pipeline", "tracking.publishing"):
         monkeypatch.setattr(f"fathom.search.{place}.Tracker", Nowhere)
-    monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())
+    monkeypatch.setattr("fathom.search.report.pages.writer.make_charts", lambda *_: ())
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from packaging.version import Version
 from typer.main import get_command
 
 from fathom.search.cli import app
-from fathom.search.report.card import CITATION
+from fathom.search.report.pages.card import CITATION
 from tests.support.command_line import run
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT

@@ -18,10 +18,10 @@ from benchmarks.answers.token_law import RATIOS, SIZES, answers
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.worlds.laws import LawWorld, draw_world, table_of
 from fathom.models.shape import Count
-from fathom.search.analysis.at_compute import ComputeAnswer, answer_at
-from fathom.search.analysis.loss_law import fit_loss_law, lowest_losses
-from fathom.search.analysis.scaled_shape import flops_per_token
-from fathom.search.analysis.token_law import fit_token_law
+from fathom.search.analysis.laws.loss_law import fit_loss_law, lowest_losses
+from fathom.search.analysis.laws.token_law import fit_token_law
+from fathom.search.analysis.losses.scaled_shape import flops_per_token
+from fathom.search.analysis.spending.at_compute import ComputeAnswer, answer_at
 from fathom.search.tables.analysis import TableQuestion
 
 SEEDS = 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.conclusion.comparison import compare_runs
-from fathom.search.report.comparison import answer_rows, depth_rows
+from fathom.search.report.pages.comparison import answer_rows, depth_rows
 
 
 def main() -> None:

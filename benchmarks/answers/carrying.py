@@ -13,14 +13,14 @@ from typing import Any
 
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.models.parametrization import Scheme
-from fathom.search.commands.check.check import (
+from fathom.search.laboratory.check.check import (
     ONE_STACK,
     AxisCheck,
     CheckResult,
     check_study,
     coordinate_check,
 )
-from fathom.search.commands.check.probe import PROBE, Probe
+from fathom.search.laboratory.check.probe import PROBE, Probe
 from fathom.search.study.file.study_file import load
 from fathom.search.study.keys.config import StudyConfig
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.printed_table import PrintedTable, add_json_option
-from fathom.search.analysis.optimum import Located
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.optimum import Located
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.tables.analysis import TableQuestion, analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of

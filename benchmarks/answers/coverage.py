@@ -29,8 +29,8 @@ from benchmarks.worlds.planted import (
     two_humps,
 )
 from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.optimum import Located, Optimum
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig
 

@@ -24,8 +24,8 @@ from fathom.search.records import derive_seed
 from fathom.search.study.file.study_file import load
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
-from fathom.search.study.planning.near_shapes import nearest_shape
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.near_shapes import nearest_shape
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training

@@ -21,10 +21,10 @@ from numpy.random import Generator
 from benchmarks.answers.coverage import CASES
 from benchmarks.answers.low_seeds import KINDS, ladder
 from benchmarks.printed_table import PrintedTable, add_json_option
-from fathom.search.analysis import law_fit
-from fathom.search.analysis.law import LOGARITHMIC, depth_and_slopes
-from fathom.search.analysis.optimum import Located, find_optimum
-from fathom.search.analysis.weighed_laws import weigh_laws
+from fathom.search.analysis.answer.optimum import Located, find_optimum
+from fathom.search.analysis.laws import law_fit
+from fathom.search.analysis.laws.law import LOGARITHMIC, depth_and_slopes
+from fathom.search.analysis.laws.weighed_laws import weigh_laws
 
 SIZES = (300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)
 BUDGETS = (3, 4, 5)

@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.printed_table import PrintedTable, add_json_option
+from fathom.search.analysis.curve.curve_fit import points_of
+from fathom.search.analysis.curve.posterior import FEWEST, find_posterior
 from fathom.search.analysis.curve_families import DepthPoints
-from fathom.search.analysis.curve_fit import points_of
-from fathom.search.analysis.depth_estimates import estimate_depths
-from fathom.search.analysis.noise import Repeats
-from fathom.search.analysis.posterior import FEWEST, find_posterior
+from fathom.search.analysis.losses.depth_estimates import estimate_depths
+from fathom.search.analysis.losses.noise import Repeats
 from fathom.search.records import TrialRecord, by_budget
 from fathom.search.tables.analysis import TableQuestion, analyse_table
-from fathom.search.tables.horizons import Horizon
-from fathom.search.tables.read import open_text
+from fathom.search.tables.grouped.horizons import Horizon
+from fathom.search.tables.sources.read import open_text
 
 COLUMNS = {"table": "", "depths left out": "", "inside": "", "share": ".2f", "median width": ".4f"}
 

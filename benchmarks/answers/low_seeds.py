@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.answers.coverage import CASES, Planted, nearly_best
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.worlds.planted import finished
-from fathom.search.analysis.optimum import Optimum, find_optimum
-from fathom.search.analysis.stalls import find_stalls
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.optimum import Optimum, find_optimum
+from fathom.search.analysis.answer.verdict import Kind
+from fathom.search.analysis.losses.stalls import find_stalls
 from fathom.search.records import TrialRecord
 
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.printed_table import PrintedTable, add_json_option
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.formatting import ranges
 from fathom.search.tables.analysis import TableQuestion, analyse_table
 from fathom.search.tables.errors import TableError

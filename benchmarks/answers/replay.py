@@ -34,7 +34,7 @@ from benchmarks.worlds.known import Known, known_budgets
 from fathom.models.shape import Count
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.tables.errors import TableError
-from fathom.search.tables.sizes import WIDTH
+from fathom.search.tables.grouped.sizes import WIDTH
 
 OURS = {"ours": ""}
 """Fathom's own entries: name -> YAML added to the study file."""

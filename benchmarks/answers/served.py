@@ -21,11 +21,11 @@ from benchmarks.answers.coverage import CASES, DEEPEST, MISLEADING, Planted
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.study import search_records
 from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import find_with_posterior
-from fathom.search.analysis.serving_choice import Limits
-from fathom.search.analysis.verdict import PLATEAU_WIDTH
-from fathom.search.commands.latency.find import MOST_MEASURED
-from fathom.search.report.latency import BudgetLosses, joined
+from fathom.search.analysis.answer.optimum import find_with_posterior
+from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
+from fathom.search.analysis.spending.serving_choice import Limits
+from fathom.search.laboratory.latency.find import MOST_MEASURED
+from fathom.search.report.words.latency import BudgetLosses, joined
 from fathom.search.serving.time_model import spread, with_modelled
 from fathom.search.serving.values import Duration, Latency, Request, ShapeTimes
 from fathom.search.study.file.study_file import parse

@@ -28,8 +28,8 @@ from fathom.search.formatting import format_count
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.tables.errors import TableError
+from fathom.search.tables.grouped.sizes import runs_near, size_classes, size_slope
 from fathom.search.tables.runs import Run
-from fathom.search.tables.sizes import runs_near, size_classes, size_slope
 
 GRACES = (0.006, 0.011, 0.029, 0.057, 0.11, 0.25)
 """Shares of the horizon before which stock ASHA stops nothing."""

@@ -32,7 +32,7 @@ from fathom.search.scheduling.halving import TOO_CLOSE
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.tables.errors import TableError
-from fathom.search.tables.sizes import WIDTH, size_classes, size_slope
+from fathom.search.tables.grouped.sizes import WIDTH, size_classes, size_slope
 
 FIRST_RUNGS = (0.0625, 0.09, 0.125, 0.16, 0.2)
 ETAS = (2.0, 2.5, 3.0, 4.0)

@@ -31,7 +31,7 @@ from benchmarks.worlds.curve_tables import read_runs, size_class
 from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.study.planning.virtual_time import Closing, Draw, Promotion, VirtualJob
 from fathom.search.tables.errors import TableError
-from fathom.search.tables.sizes import WIDTH, size_classes
+from fathom.search.tables.grouped.sizes import WIDTH, size_classes
 
 WORKERS = (2, 8, 32, 128)
 SLOWEST = 2.0

@@ -21,19 +21,19 @@ import numpy as np
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.worlds.laws import draw_world, table_of
 from fathom.models.shape import Count
-from fathom.search.analysis.law import usable
-from fathom.search.analysis.law_fit import sized_depths
-from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.token_law import TokenLaw, fit_token_law
+from fathom.search.analysis.answer.optimum import Located, Optimum
+from fathom.search.analysis.laws.law import usable
+from fathom.search.analysis.laws.law_fit import sized_depths
+from fathom.search.analysis.laws.token_law import TokenLaw, fit_token_law
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.tables.analysis import TableQuestion, find_answers
-from fathom.search.tables.cells import read_cells
-from fathom.search.tables.columns import choose_columns
+from fathom.search.tables.columns.cells import read_cells
+from fathom.search.tables.columns.columns import choose_columns
 from fathom.search.tables.errors import TableError
-from fathom.search.tables.grouping import group_runs
-from fathom.search.tables.horizons import Horizon
-from fathom.search.tables.read import open_text
+from fathom.search.tables.grouped.grouping import group_runs
+from fathom.search.tables.grouped.horizons import Horizon
 from fathom.search.tables.runs import Runs
+from fathom.search.tables.sources.read import open_text
 
 SIZES = (3_000_000, 10_000_000, 30_000_000)
 RATIOS = (5.0, 20.0, 80.0)

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import exp
 
-from fathom.search.analysis.depth_estimates import estimate_depths
+from fathom.search.analysis.laws.published import LEVINE_A, LEVINE_B
+from fathom.search.analysis.losses.depth_estimates import estimate_depths
 from fathom.search.analysis.papers.crossings import Crossing, find_crossings
-from fathom.search.analysis.published import LEVINE_A, LEVINE_B
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.report.papers import (
+from fathom.search.report.words.papers import (
     crossing_law_text,
 )
 from fathom.search.study.keys.config import StudyConfig

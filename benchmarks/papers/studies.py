@@ -32,7 +32,7 @@ from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
 from fathom.objectives.synthetic.k_hop.keys import HopConfig
 from fathom.search.analysis.papers.required_depth import NAMED, RULES, fit_required_depth
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.papers import (
+from fathom.search.report.words.papers import (
     need_text,
     needs_text,
 )

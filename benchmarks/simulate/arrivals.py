@@ -21,13 +21,13 @@ import numpy as np
 
 from benchmarks.worlds.curve_tables import SizeClass
 from fathom.models.shape import Count
-from fathom.search.analysis.forecast import RungForecast, forecast_ranking
-from fathom.search.analysis.rung_value import rung_value
+from fathom.search.analysis.losses.forecast import RungForecast, forecast_ranking
+from fathom.search.analysis.losses.rung_value import rung_value
 from fathom.search.records import CurvePoint, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import TOO_CLOSE, HalvingRule
 from fathom.search.study.keys.groups import StoppingConfig, StoppingMethod
 from fathom.search.study.planning.virtual_time import VirtualTime, explore
-from fathom.search.tables.sizes import sized_shape
+from fathom.search.tables.grouped.sizes import sized_shape
 
 TOGETHER = 16
 """Virtual workers, as many as a study has by default."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.worlds.planted import World
 from fathom.models.shape import Shape
-from fathom.search.analysis.rung_value import rung_value
+from fathom.search.analysis.losses.rung_value import rung_value
 from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec, derive_seed
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import read_past
@@ -29,7 +29,7 @@ from fathom.search.study.planning.budget import (
     expand_budgets,
     rungs_by_step,
 )
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 
 VOCAB_SIZE = 256
 STEP_SECONDS = 0.01

@@ -19,7 +19,7 @@ from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.cluster.worker import DRAIN_POLL_SECONDS
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.assignment import best_assignment
 from fathom.search.training.saving import trial_log
 from fathom.search.training.saving.trial_log import ReportSchedule

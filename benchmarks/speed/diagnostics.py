@@ -25,9 +25,9 @@ from fathom.search.records import Stage, TrialSpec
 from fathom.search.study.file.study_file import load
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets
-from fathom.search.study.planning.near_shapes import nearest_shape
 from fathom.search.study.planning.plan import vocab_size_of
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.near_shapes import nearest_shape
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.layer_metrics import diagnose, diagnostics_steps
 from fathom.search.training.loop import advance
 from fathom.search.training.state import Training

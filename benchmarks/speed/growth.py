@@ -26,9 +26,9 @@ from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.file.study_file import dump, parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.tracking.messages import TrackedStudy
-from fathom.search.tracking.publishing import report_study
-from fathom.search.tracking.tracker import Tracker
+from fathom.search.tracking.stores.messages import TrackedStudy
+from fathom.search.tracking.writing.publishing import report_study
+from fathom.search.tracking.writing.tracker import Tracker
 
 SMALLEST, LARGEST = 1e6, 1e8
 """Parameters of the first and of the last budget."""

@@ -35,8 +35,8 @@ from fathom.search.record_json import to_json, to_values
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.study_file import dump, parse
-from fathom.search.tracking.messages import TrackedStudy
-from fathom.search.tracking.tracker import Tracker
+from fathom.search.tracking.stores.messages import TrackedStudy
+from fathom.search.tracking.writing.tracker import Tracker
 
 STUDY = """
 study: overhead

@@ -16,8 +16,8 @@ import numpy as np
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.tables.errors import TableError
+from fathom.search.tables.grouped.sizes import SHORT
 from fathom.search.tables.runs import Array, Run
-from fathom.search.tables.sizes import SHORT
 
 COLUMNS = (
     *("d_model", "depth", "params_total", "params_non_embedding"),

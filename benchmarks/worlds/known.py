@@ -16,10 +16,10 @@ from numpy.random import Generator
 from benchmarks.worlds.curve_tables import corrected, size_class
 from benchmarks.worlds.planted import World
 from fathom.models.shape import Count, Shape
-from fathom.search.analysis.verdict import PLATEAU_WIDTH
+from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 from fathom.search.formatting import format_count
+from fathom.search.tables.grouped.sizes import WIDTH, size_classes, size_slope, sized_shape
 from fathom.search.tables.runs import Array, Run
-from fathom.search.tables.sizes import WIDTH, size_classes, size_slope, sized_shape
 
 NOISE = 0.004
 """Nats between seeds, assumed where a table has one: single evaluations of the Gemstones models

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fathom.objectives.download import Download
+from fathom.objectives.files.download import Download
 
 GITHUB = "https://raw.githubusercontent.com"
 COGS = f"{GITHUB}/najoungkim/COGS/165a7b669eade971fa47bf568a2e51925360fed8/data"

@@ -7,9 +7,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
-from fathom.objectives.download import Download, read_download, read_file
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import ARCHIVES
+from fathom.objectives.files.download import Download, read_download, read_file
+from fathom.objectives.files.reading import ARCHIVES
 
 Row = TypeVar("Row")
 

@@ -17,15 +17,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fathom.objectives.download import (
+from fathom.objectives.errors import ObjectiveError, nearest
+from fathom.objectives.files.download import (
     DOWNLOADS,
     cache_folder,
     mirror_file,
     read_download,
     read_file,
 )
-from fathom.objectives.errors import ObjectiveError, nearest
-from fathom.objectives.files import check_bounded, digest_of, matches, open_regular
+from fathom.objectives.files.reading import check_bounded, digest_of, matches, open_regular
 from fathom.objectives.text.encodings import defect_of, utf8_text
 from fathom.objectives.text.folders import NamedFiles, folder_files, named_files, unreadable
 

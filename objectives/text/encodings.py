@@ -5,7 +5,7 @@ import importlib
 import shlex
 from pathlib import Path
 
-from fathom.objectives.files import ARCHIVES
+from fathom.objectives.files.reading import ARCHIVES
 
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",

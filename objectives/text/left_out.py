@@ -9,8 +9,8 @@ from functools import lru_cache
 from glob import glob, has_magic
 from pathlib import Path
 
-from fathom.objectives.download import read_file
-from fathom.objectives.files import GZIP, open_regular
+from fathom.objectives.files.download import read_file
+from fathom.objectives.files.reading import GZIP, open_regular
 from fathom.objectives.text.corpus import CORPORA, corpus_files
 from fathom.objectives.text.encodings import defect_of, is_recoded, utf8_text
 from fathom.objectives.text.folders import unreadable

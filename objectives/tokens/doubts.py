@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import GZIP, open_regular
+from fathom.objectives.files.reading import GZIP, open_regular
 
 PIECES, PIECE_BYTES = 64, 4096
 """Pieces of a file that are looked at, from its start to its end, and bytes of each."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import matches, open_regular
+from fathom.objectives.files.reading import matches, open_regular
 from fathom.objectives.held_out.names import by_split, entries_of, named_apart, split_of
 from fathom.objectives.tokens.doubts import (
     TypeDoubtError,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from fathom.objectives.files import digest_of
+from fathom.objectives.files.reading import digest_of
 from fathom.objectives.next_token import NextToken
 from fathom.objectives.tokens.formats import TokenData
 from fathom.objectives.tokens.keys import TokensConfig

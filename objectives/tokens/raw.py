@@ -6,7 +6,7 @@ from struct import unpack_from
 import numpy as np
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import open_regular
+from fathom.objectives.files.reading import open_regular
 from fathom.objectives.tokens.doubts import refuse_form, refuse_type
 from fathom.objectives.tokens.shards import refuse_others, shard_type
 from fathom.objectives.tokens.stream import Segment

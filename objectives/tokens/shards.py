@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from fathom.objectives.durable import put_in_place
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import open_regular
+from fathom.objectives.files.durable import put_in_place
+from fathom.objectives.files.reading import open_regular
 from fathom.objectives.keys import Group
 from fathom.objectives.tokens.stream import Segment
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import open_regular
+from fathom.objectives.files.reading import open_regular
 
 LARGEST_FILE = 1 << 28
 """Bytes beyond which a file is no tokenizer."""

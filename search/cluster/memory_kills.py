@@ -20,7 +20,7 @@ MOST_KILLS = 3
 ROLES = {
     "ray::": "the worker of a trial",
     "default_worker.py": "a worker that was starting",
-    "fathom.search.tracking.follower": "the process that writes to MLflow",
+    "fathom.search.tracking.writing.follower": "the process that writes to MLflow",
     "": "a process of Ray",
 }
 """Part of a command line -> what the process is; the first that is found counts."""

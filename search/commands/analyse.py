@@ -122,7 +122,7 @@ def analyse(
 
     Nothing is trained, and no GPU is needed. Columns are recognised by their usual names.
     """
-    from fathom.search.commands.analyse_source import answer_source, question_of, write_report_of
+    from fathom.search.analysing.source import answer_source, question_of, write_report_of
 
     asked = question_of(
         count=count, budgets=budgets, width=width, horizons=horizons, several=several,

@@ -106,7 +106,7 @@ def train(
     if not chosen.config.train.command:
         print(next_step(chosen, best, out, params=budget, horizon=horizon, depth=depth))
     if register is not None:
-        from fathom.search.tracking.register import register_model
+        from fathom.search.tracking.writing.register import register_model
 
         uri, weights = default_tracking_uri(runs), out / "weights.pt"
         address = register_model(chosen, weights, register, uri, trust=trust)
@@ -117,7 +117,7 @@ def _check_register(name: str, chosen: "BestShape", runs: Path, *, trust: bool) 
     """Raises `TrackingError` if MLflow's registry can't have the model, or not by this name."""
     from fathom.search.run_folder import default_tracking_uri
     from fathom.search.study.store_uri import check_form, check_model_name
-    from fathom.search.tracking.artifacts import check_store
+    from fathom.search.tracking.stores.artifacts import check_store
 
     config = chosen.config
     foreign = "`train.command`" if config.train.command else config.model.build
@@ -150,7 +150,7 @@ def compare(
     found = compare_runs(runs, horizon)
     place = None
     if report is not None:
-        from fathom.search.report.comparison import write_comparison
+        from fathom.search.report.pages.comparison import write_comparison
 
         place = write_comparison(found, report)
     if as_json:

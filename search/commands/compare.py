@@ -13,7 +13,7 @@ from fathom.search.contract.reply import (
     StudyComparison,
     StudyLoss,
 )
-from fathom.search.report.comparison import notes_of, tables_of
+from fathom.search.report.pages.comparison import notes_of, tables_of
 from fathom.search.report.terminal.tables import empty_table, print_text
 
 

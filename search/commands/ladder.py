@@ -7,21 +7,21 @@ from pathlib import Path
 from rich.console import Console
 
 from fathom.models.shape import Count
-from fathom.search.analysis.ladder_check import (
+from fathom.search.analysis.laws.law import predictions
+from fathom.search.analysis.spending.ladder_check import (
     BEYOND,
     LadderRung,
     bend,
     check_rung,
     ladder_by_law,
 )
-from fathom.search.analysis.law import predictions
 from fathom.search.conclusion.law_at import law_at
 from fathom.search.contract.reply import StatedLadder, StatedRung
 from fathom.search.formatting import rounded_count
 from fathom.search.report.terminal.tables import empty_table, print_text
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.tables.columns import parse_maps
-from fathom.search.tables.ladder_file import SIZES, read_ladder
+from fathom.search.tables.columns.columns import parse_maps
+from fathom.search.tables.grouped.ladder_file import SIZES, read_ladder
 
 HEADS = ("model", "size", "shape", "by law", "95 %", "costs (nats)", "standing", "instead")
 LEAST = ("95 %", "standing")

@@ -15,24 +15,24 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
-from fathom.search.report.latency import kept_latency
-from fathom.search.report.page import Live, page
-from fathom.search.report.text import counted
-from fathom.search.report.writer import make_charts
+from fathom.search.report.pages.page import Live, page
+from fathom.search.report.pages.writer import make_charts
+from fathom.search.report.words.latency import kept_latency
+from fathom.search.report.words.text import counted
 from fathom.search.run_folder import RunFolder, is_in_use
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.runs import runs_of
 from fathom.search.study.store_uri import TrackingError, is_server
-from fathom.search.tracking.artifacts import strange_store
-from fathom.search.tracking.key import REFUSAL, UNSEEN, Key
-from fathom.search.tracking.publishing import study_result
-from fathom.search.tracking.ui import (
+from fathom.search.tracking.stores.artifacts import strange_store
+from fathom.search.tracking.stores.key import REFUSAL, UNSEEN, Key
+from fathom.search.tracking.web.ui import (
     HOST,
     open_ui,
     page_address,
     study_addresses,
     terminated_as_interrupted,
 )
+from fathom.search.tracking.writing.publishing import study_result
 
 REQUEST_SECONDS = 10.0
 """Time in which a browser must have sent its request, and read the answer."""

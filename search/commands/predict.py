@@ -5,17 +5,17 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fathom.search.analysis.law import DepthLaw, Prediction, predictions, usable
-from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE
-from fathom.search.analysis.token_law import TokenLaw
-from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.laws.law import DepthLaw, Prediction, predictions, usable
+from fathom.search.analysis.laws.null_laws import NullLaw, fit_null_laws
+from fathom.search.analysis.laws.published import GPT3, LEVINE, TRILLION_NOTE
+from fathom.search.analysis.laws.token_law import TokenLaw
+from fathom.search.analysis.laws.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.named_law import PUBLISHED, NamedLaw
 from fathom.search.contract.reply import BudgetByLaw, LawTable, PublishedSize, SizeAnswer
 from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table, terminal
-from fathom.search.report.text import (
+from fathom.search.report.words.text import (
     law_text,
     null_laws_text,
     sentence,

@@ -10,15 +10,15 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
-from fathom.search.analysis.optimum import find_optima
+from fathom.search.analysis.answer.optimum import find_optima
 from fathom.search.conclusion.conclude import conclude_run
 from fathom.search.contract.reply import Reply, RunProgress, StatedAnswer
 from fathom.search.contract.studies import study_answers
 from fathom.search.formatting import format_count, format_seconds, shell_command, visible
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
+from fathom.search.report.live.time_left import TimeLeft, time_left_text, told_time_left
 from fathom.search.report.terminal.tables import empty_table, print_whole
-from fathom.search.report.time_left import TimeLeft, time_left_text, told_time_left
 from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
 from fathom.search.scheduling.journal import Past, read_run
 from fathom.search.study.file.errors import ConfigError

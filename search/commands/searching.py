@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fathom.objectives.contract import Objective
-    from fathom.search.commands.ask.question import Question
+    from fathom.search.laboratory.ask.question import Question
     from fathom.search.study.keys.config import StudyConfig
     from fathom.search.study.preflight import Cap, ReadyStudy
-    from fathom.search.tracking.publishing import RunResult, StudyResult
+    from fathom.search.tracking.writing.publishing import RunResult, StudyResult
 
 
 LONGEST_REASON = 300
@@ -273,7 +273,7 @@ def report(
     from fathom.search.contract.studies import study_reply
     from fathom.search.report.terminal.tables import print_text, terminal
     from fathom.search.study.runs import one_run
-    from fathom.search.tracking.publishing import report_study
+    from fathom.search.tracking.writing.publishing import report_study
 
     path = run_folder if horizon is None else one_run(run_folder, horizon).folder.path
     result = report_study(path, trust=trust)
@@ -326,7 +326,7 @@ def _print_card(path: Path, horizon: str | None, out: Path | None) -> None:
     """
     from fathom.search.conclusion.conclude import conclude_run
     from fathom.search.formatting import visible
-    from fathom.search.report.writer import write_card
+    from fathom.search.report.pages.writer import write_card
     from fathom.search.scheduling.journal import read_run
     from fathom.search.study.file.errors import ConfigError
     from fathom.search.study.runs import one_run
@@ -417,7 +417,7 @@ def ask(
         _refuse_beside("--gpu-hours" if flops is None else "--flops", searched)
         _ask_compute(flops, gpu_hours, gpu, law, as_json=as_json, exit_verdict=exit_verdict)
         return
-    from fathom.search.commands.ask.question import question
+    from fathom.search.laboratory.ask.question import question
     from fathom.search.study.file.errors import ConfigError
 
     if params is None or hours is None:
@@ -430,10 +430,10 @@ def ask(
         params=params, tokens=tokens, data=data, tokenizer=tokenizer, hours=hours, gpus=gpus,
         gpu=gpu, count=count,
     )  # fmt: skip
-    from fathom.search.analysis.verdict import Kind
-    from fathom.search.commands.ask.answer import print_answer
-    from fathom.search.commands.ask.chosen_study import prepare_study
+    from fathom.search.analysis.answer.verdict import Kind
     from fathom.search.contract.reply import Reply
+    from fathom.search.laboratory.ask.answer import print_answer
+    from fathom.search.laboratory.ask.chosen_study import prepare_study
     from fathom.search.report.terminal.tables import terminal
 
     console, file = terminal(stderr=as_json), out or Path(f"{asked.name}.yaml")
@@ -460,7 +460,7 @@ def _ask_compute(
     as_json: bool, exit_verdict: bool,
 ) -> None:  # fmt: skip
     """Prints the size, tokens and depth for an amount of compute, or why there is no answer."""
-    from fathom.search.commands.ask import compute
+    from fathom.search.laboratory.ask import compute
     from fathom.search.study.file.errors import ConfigError
 
     option = "--gpu-hours" if flops is None else "--flops"
@@ -498,8 +498,8 @@ def _plan_asked(
     asked: "Question", file: Path, runs: Path, console: "Console", *, as_json: bool
 ) -> None:
     """Writes the study of a question, unless it is there, and prints its plan and what to type."""
-    from fathom.search.commands.ask.chosen_study import prepare_study
     from fathom.search.commands.study_file import plan
+    from fathom.search.laboratory.ask.chosen_study import prepare_study
     from fathom.search.report.terminal.answer_tables import print_next
 
     known = file.exists()

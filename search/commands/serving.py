@@ -45,17 +45,17 @@ def latency(
     Names the best depth and the fastest one that is as good, and writes RUN/latency.json, in which
     budgets that are not asked for keep what they have.
     """
-    from fathom.search.analysis.serving_choice import Limits
-    from fathom.search.commands.latency import output
-    from fathom.search.commands.latency.find import (
+    from fathom.search.analysis.spending.serving_choice import Limits
+    from fathom.search.laboratory.latency import output
+    from fathom.search.laboratory.latency.find import (
         check_decodes,
         find_latency,
         losses_of,
         request_of,
     )
-    from fathom.search.report.latency import joined
     from fathom.search.report.terminal.steps import Steps
     from fathom.search.report.terminal.tables import terminal
+    from fathom.search.report.words.latency import joined
     from fathom.search.serving.latency_file import read_latency, write_latency
     from fathom.search.study.file.options import count_of
     from fathom.search.study.own_records import read_records

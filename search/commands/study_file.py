@@ -36,8 +36,8 @@ def init(
     draft.refuse_place(study, data, force=force)
     left = None
     if runs is not None:
-        from fathom.search.commands.analyse_source import answer_source
-        from fathom.search.commands.open_study import open_study
+        from fathom.search.analysing.open_study import open_study
+        from fathom.search.analysing.source import answer_source
         from fathom.search.tables.analysis import TableQuestion
 
         left = open_study(answer_source(runs, [], TableQuestion(), None))
@@ -68,8 +68,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
-    from fathom.search.commands.plan_tables import print_plans
     from fathom.search.formatting import shell_command
+    from fathom.search.report.terminal.plan_tables import print_plans
     from fathom.search.report.terminal.tables import terminal
     from fathom.search.study.file.study_file import load, placed
     from fathom.search.study.hardware.machine import this_machine
@@ -124,9 +124,9 @@ def check(
     with placed(study, overrides):
         check_own_loop(config)
     console = terminal(stderr=as_json)
-    from fathom.search.commands.check import output
-    from fathom.search.commands.check.check import check_study
-    from fathom.search.commands.check.probe import Probe
+    from fathom.search.laboratory.check import output
+    from fathom.search.laboratory.check.check import check_study
+    from fathom.search.laboratory.check.probe import Probe
     from fathom.search.run_folder import token_cache
     from fathom.search.training.calibrate import measure_speeds
 

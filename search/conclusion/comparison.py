@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fathom.search.analysis.depth_difference import (
+from fathom.search.analysis.answer.depth_difference import (
     DepthDifference,
     DepthRatio,
     common_ratio,
@@ -16,15 +16,15 @@ from fathom.search.analysis.depth_difference import (
     depth_ratio,
     ln_ratios,
 )
-from fathom.search.analysis.depth_estimates import (
+from fathom.search.analysis.answer.optimum import find_with_posterior
+from fathom.search.analysis.curve.posterior import Posterior
+from fathom.search.analysis.losses.depth_estimates import (
     BestLoss,
     LossDifference,
     best_loss,
     estimate_depths,
     loss_difference,
 )
-from fathom.search.analysis.optimum import find_with_posterior
-from fathom.search.analysis.posterior import Posterior
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.formatting import printable
 from fathom.search.scheduling.journal import read_run

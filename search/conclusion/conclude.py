@@ -6,9 +6,9 @@ from functools import cached_property
 
 from fathom.models.shape import Count
 from fathom.objectives.errors import ObjectiveError
-from fathom.search.analysis.optimum import Optimum, find_optima
-from fathom.search.analysis.rates import Factor, brackets
-from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
+from fathom.search.analysis.answer.optimum import Optimum, find_optima
+from fathom.search.analysis.answer.verdict import Advice, Kind, SearchUnfinished, Verdict
+from fathom.search.analysis.losses.rates import Factor, brackets
 from fathom.search.conclusion.findings import Audits, Findings
 from fathom.search.conclusion.open_answers import shapes_of_plan, wider_limits
 from fathom.search.records import TrialRecord, by_budget

@@ -10,13 +10,13 @@ from typing import Any
 
 from fathom.models.shape import Count, Shape
 from fathom.models.spend import OTHER_COINS
-from fathom.search.analysis.compute_law import ComputeLaw, ComputeMultiple, fit_compute_law
-from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.law import Law
-from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.optimum import DepthCost, Located, Optimum
+from fathom.search.analysis.answer.definitions import not_ruled_out
+from fathom.search.analysis.answer.optimum import DepthCost, Located, Optimum
+from fathom.search.analysis.laws.compute_law import ComputeLaw, ComputeMultiple, fit_compute_law
+from fathom.search.analysis.laws.law import Law
+from fathom.search.analysis.laws.null_laws import NullLaw, fit_null_laws
+from fathom.search.analysis.laws.weighed_laws import WeighedLaws, weigh_laws
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
-from fathom.search.analysis.weighed_laws import WeighedLaws, weigh_laws
 from fathom.search.formatting import format_count, printable, spend_text
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit

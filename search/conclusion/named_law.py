@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fathom.models.shape import Count
-from fathom.search.analysis.law import DepthLaw, usable, usual_curvature
-from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.published import LEVINE, Levine2020
-from fathom.search.analysis.weighed_laws import law_words
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.laws.law import DepthLaw, usable, usual_curvature
+from fathom.search.analysis.laws.published import LEVINE, Levine2020
+from fathom.search.analysis.laws.weighed_laws import law_words
 from fathom.search.conclusion.findings import laws_of
 from fathom.search.conclusion.token_laws import PartLaw
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.offers import MANY, asked_depths
 from fathom.search.scheduling.study_limits import study_limits

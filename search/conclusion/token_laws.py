@@ -12,10 +12,10 @@ import numpy as np
 
 from fathom.models.shape import Shape
 from fathom.models.spend import Coin
-from fathom.search.analysis.law import usable
-from fathom.search.analysis.loss_law import LowestLoss, lowest_losses
-from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.token_law import FEWEST_POINTS, TokenLaw, fit_token_law
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.laws.law import usable
+from fathom.search.analysis.laws.loss_law import LowestLoss, lowest_losses
+from fathom.search.analysis.laws.token_law import FEWEST_POINTS, TokenLaw, fit_token_law
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import printable
 from fathom.search.record_json import DAMAGE, from_values, problem_of, to_values

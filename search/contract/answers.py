@@ -5,11 +5,11 @@ from dataclasses import asdict, replace
 from enum import Enum
 
 from fathom.models.unit import NATS, Unit
-from fathom.search.analysis import verdict as v
-from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.depth_estimates import DepthEstimate
-from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.spent_seconds import spent_seconds
+from fathom.search.analysis.answer import verdict as v
+from fathom.search.analysis.answer.definitions import not_ruled_out
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.losses.depth_estimates import DepthEstimate
+from fathom.search.analysis.spending.spent_seconds import spent_seconds
 from fathom.search.conclusion.findings import Findings
 from fathom.search.contract.reply import (
     AskedQuestion,
@@ -29,7 +29,7 @@ from fathom.search.contract.reply import (
 )
 from fathom.search.contract.trainings import next_trainings
 from fathom.search.records import Outcome
-from fathom.search.report.caveats import unsupported
+from fathom.search.report.words.caveats import unsupported
 from fathom.search.words import cause_text
 
 NONE: Mapping[str, str] = {}

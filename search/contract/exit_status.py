@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.contract.reply import StatedAnswer
 
 STATUS = {

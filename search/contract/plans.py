@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fathom.models.spend import OTHER_COINS
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.contract import reply
 from fathom.search.contract.questions import asked_horizon, study_question
 from fathom.search.contract.reply import Plan, Reply, Said, StatedAnswer, StatedVerdict

@@ -5,14 +5,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
-from fathom.search.analysis.at_compute import ComputeAnswer
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.curve_families import Parabola, PowerCurve
-from fathom.search.analysis.ladder_check import LadderRung
-from fathom.search.analysis.law import Law, Prediction
-from fathom.search.analysis.null_laws import NullLaw
+from fathom.search.analysis.laws.law import Law, Prediction
+from fathom.search.analysis.laws.null_laws import NullLaw
 from fathom.search.analysis.papers.findings import PaperFindings
-from fathom.search.analysis.serving_choice import ServingChoice
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.spending.at_compute import ComputeAnswer
+from fathom.search.analysis.spending.ladder_check import LadderRung
+from fathom.search.analysis.spending.serving_choice import ServingChoice
 from fathom.search.cluster.doctor.facts import Finding
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.serving.values import Duration, Request

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from fathom.search.analysis import verdict as v
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer import verdict as v
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.token_laws import laws_json, token_laws_of
 from fathom.search.contract.answers import answer_of, background_of, verdict_of
@@ -17,7 +17,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.tables.analysis import Analysis
-from fathom.search.tracking.publishing import RunResult
+from fathom.search.tracking.writing.publishing import RunResult
 from fathom.search.words import remedy_keys, study_reason, study_remedy
 
 FromRecords = Literal["run", "report", "analyse"]

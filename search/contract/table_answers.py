@@ -16,7 +16,7 @@ from fathom.search.contract.reply import (
     StatedImportance,
     StatedSize,
 )
-from fathom.search.report.analysed import size_reason
+from fathom.search.report.words.analysed import size_reason
 from fathom.search.tables.analysis import Analysis
 
 

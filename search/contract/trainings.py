@@ -1,11 +1,11 @@
 """The next trainings for a question with their sizes and prices, in the form that programs read."""
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.conclusion.findings import Findings
 from fathom.search.contract.reply import Brings, NextTraining, Price, Sizes
 from fathom.search.scheduling.offers import Offer
-from fathom.search.tables.sizes import SizedShape
+from fathom.search.tables.grouped.sizes import SizedShape
 
 
 def next_trainings(

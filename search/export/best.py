@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import optimum_row
 from fathom.search.export.best_text import best_text

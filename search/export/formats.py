@@ -12,8 +12,8 @@ from typing import Protocol
 from fathom.models.options import Normalization
 from fathom.models.shape import Shape
 from fathom.models.sizing.layer_sizes import holding
-from fathom.objectives.durable import put_in_place
 from fathom.objectives.errors import nearest
+from fathom.objectives.files.durable import put_in_place
 from fathom.search.export import hugging_face, litgpt, nanogpt, torchtitan
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.best import BestShape

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
 from fathom.search.records import TrialRecord
 from fathom.search.study.file.errors import ConfigError

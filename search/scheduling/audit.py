@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from fathom.models.spend import Coin
-from fathom.search.analysis.verdict import PLATEAU_WIDTH
+from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 
 FEWEST_TRIALS = 6
 """Fewest finished trials for a rank correlation: with fewer, 0.5 is too often due to chance."""

@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
-from fathom.search.analysis.depth_estimates import Array, seed_noise
+from fathom.search.analysis.losses.depth_estimates import Array, seed_noise
 from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord
 from fathom.search.scheduling.audit import (
     FEWEST_PAIRS,

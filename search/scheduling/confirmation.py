@@ -10,11 +10,11 @@ was not, so that it can be the answer. The stage ends there, or at the limits of
 import math
 from collections.abc import Sequence
 
-from fathom.search.analysis.depth_estimates import combine_shapes
-from fathom.search.analysis.forecast import forecastable, forecasts
-from fathom.search.analysis.interim import ENOUGH_DEPTHS
-from fathom.search.analysis.joint_curve import finished_depths, incumbent_depth
-from fathom.search.analysis.rates import Factor
+from fathom.search.analysis.answer.interim import ENOUGH_DEPTHS
+from fathom.search.analysis.curve.joint_curve import finished_depths, incumbent_depth
+from fathom.search.analysis.losses.depth_estimates import combine_shapes
+from fathom.search.analysis.losses.forecast import forecastable, forecasts
+from fathom.search.analysis.losses.rates import Factor
 from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord
 from fathom.search.scheduling.trained_depths import (
     FRESH_SEEDS_FROM,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from fathom.search.analysis.forecast import RungForecast, forecast_ranking
+from fathom.search.analysis.losses.forecast import RungForecast, forecast_ranking
 from fathom.search.records import TrialRecord, TrialSpec
 from fathom.search.study.keys.groups import StoppingConfig
 

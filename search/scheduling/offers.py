@@ -8,9 +8,9 @@ from statistics import median
 
 from fathom.models.shape import Shape
 from fathom.models.spend import OTHER_COINS, Coin
-from fathom.search.analysis import verdict as v
-from fathom.search.analysis.compute_law import training_flops
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.answer import verdict as v
+from fathom.search.analysis.answer.optimum import Located, Optimum
+from fathom.search.analysis.laws.compute_law import training_flops
 from fathom.search.records import UNSCALED, TrialRecord, in_order_of_names
 from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
 from fathom.search.scheduling.telling import doubt_left, doubt_of

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from fathom.models.shape import Shape
 from fathom.models.spend import Spend
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.formatting import printable
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json, to_values
@@ -40,8 +40,12 @@ from fathom.search.scheduling.journal import (
     decided_line,
 )
 from fathom.search.scheduling.offers import offers
-from fathom.search.scheduling.optuna_studies import Studies
-from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
+from fathom.search.scheduling.optuna.optuna_studies import Studies
+from fathom.search.scheduling.optuna.optuna_trials import (
+    StudyContents,
+    answer_attributes,
+    public_space,
+)
 from fathom.search.scheduling.sampling.study_sampler import ShapeSampler
 from fathom.search.scheduling.study_limits import study_limits
 from fathom.search.scheduling.trained_depths import Choice, paused_trial

@@ -5,11 +5,11 @@ from math import log, sqrt
 
 import numpy as np
 
+from fathom.search.analysis.answer.optimum import Located
+from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
+from fathom.search.analysis.curve.curve_fit import fit
+from fathom.search.analysis.curve.posterior import FEWEST, Posterior, find_posterior
 from fathom.search.analysis.curve_families import Array
-from fathom.search.analysis.curve_fit import fit
-from fathom.search.analysis.optimum import Located
-from fathom.search.analysis.posterior import FEWEST, Posterior, find_posterior
-from fathom.search.analysis.verdict import PLATEAU_WIDTH
 
 WORTH = 0.05
 """Share by which a training must be expected to reduce the doubt."""

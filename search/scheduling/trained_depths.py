@@ -7,19 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.curve_fit import CLEAR
-from fathom.search.analysis.depth_estimates import (
-    DepthEstimate,
-    DepthEstimates,
-    combine_shapes,
-    estimate_depths,
-)
-from fathom.search.analysis.forecast import forecastable, forecasts
-from fathom.search.analysis.optimum import Located, Optimum, find_with_posterior
-from fathom.search.analysis.posterior import Posterior
-from fathom.search.analysis.rates import Bracket, Factor, brackets
-from fathom.search.analysis.stalls import find_stalls
-from fathom.search.analysis.verdict import (
+from fathom.search.analysis.answer.optimum import Located, Optimum, find_with_posterior
+from fathom.search.analysis.answer.verdict import (
     CHANCE_OF_COST,
     BetweenTested,
     FlatInterval,
@@ -28,6 +17,17 @@ from fathom.search.analysis.verdict import (
     TheseDepths,
     is_broad,
 )
+from fathom.search.analysis.curve.curve_fit import CLEAR
+from fathom.search.analysis.curve.posterior import Posterior
+from fathom.search.analysis.losses.depth_estimates import (
+    DepthEstimate,
+    DepthEstimates,
+    combine_shapes,
+    estimate_depths,
+)
+from fathom.search.analysis.losses.forecast import forecastable, forecasts
+from fathom.search.analysis.losses.rates import Bracket, Factor, brackets
+from fathom.search.analysis.losses.stalls import find_stalls
 from fathom.search.records import UNSCALED, Outcome, TrialRecord
 from fathom.search.scheduling.telling import (
     NEAR,
@@ -37,7 +37,7 @@ from fathom.search.scheduling.telling import (
     most_telling,
 )
 from fathom.search.study.keys.groups import ConfirmConfig
-from fathom.search.study.planning.near_shapes import comparable_shape
+from fathom.search.study.planning.space.near_shapes import comparable_shape
 
 SAME_RATIO = 0.25
 """Difference of ln feed-forward ratios that is not worth another training."""

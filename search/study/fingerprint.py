@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from threading import Event
 
-from fathom.objectives.files import digest_of
+from fathom.objectives.files.reading import digest_of
 from fathom.search.json_lines import read_lines
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically

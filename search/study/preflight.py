@@ -23,8 +23,8 @@ from fathom.search.study.keys.command import check_program, own_parser
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import TrackingConfig, TrainConfig
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
-from fathom.search.study.planning.shape_counter import try_own_model
-from fathom.search.study.planning.shape_space import ShapeLimits
+from fathom.search.study.planning.space.shape_counter import try_own_model
+from fathom.search.study.planning.space.shape_space import ShapeLimits
 from fathom.search.study.runs import StudyRun, runs_in
 from fathom.search.study.store_uri import (
     check_store,

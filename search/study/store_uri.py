@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from urllib.parse import SplitResult, urlsplit
 
-from fathom.objectives.files import open_regular
+from fathom.objectives.files.reading import open_regular
 
 SCHEMES = {
     *("", "file", "http", "https", "sqlite", "postgresql", "mysql", "mssql"),

@@ -10,9 +10,8 @@ from statistics import median
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.models.unit import NATS, Unit
-from fathom.search.analysis.optimum import Optimum, find_optimum
-from fathom.search.analysis.scaled_shape import with_scaled
-from fathom.search.analysis.verdict import (
+from fathom.search.analysis.answer.optimum import Optimum, find_optimum
+from fathom.search.analysis.answer.verdict import (
     Advice,
     Confounded,
     FewRuns,
@@ -23,6 +22,7 @@ from fathom.search.analysis.verdict import (
     UnknownSettings,
     Verdict,
 )
+from fathom.search.analysis.losses.scaled_shape import with_scaled
 from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import PartLaw, token_laws_of
 from fathom.search.formatting import format_count, printable, ranges, rounded_count
@@ -30,15 +30,21 @@ from fathom.search.records import TrialRecord
 from fathom.search.scheduling.offers import MANY, Offer, asked_depths, may_gain, offers
 from fathom.search.scheduling.trained_depths import TrainingLimits
 from fathom.search.study.keys.groups import ConfirmConfig
-from fathom.search.tables.cells import EXPLODED, read_cells
-from fathom.search.tables.choosing import swept_notes
-from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
-from fathom.search.tables.counted import CountedRuns, count_runs, layers_note, unknown_settings
+from fathom.search.tables.columns.cells import EXPLODED, read_cells
+from fathom.search.tables.columns.columns import Columns, as_argument, choose_columns, listed
+from fathom.search.tables.columns.selecting import ended_rows, rows_where, their_name
+from fathom.search.tables.columns.settings import settings_of, to_read, with_whole_batches
 from fathom.search.tables.errors import NothingAsked, TableError
-from fathom.search.tables.grouping import group_runs
-from fathom.search.tables.held.sizes import BestSize, Held, held_answers, held_coin
-from fathom.search.tables.horizons import Horizon
-from fathom.search.tables.losses import (
+from fathom.search.tables.grouped.choosing import swept_notes
+from fathom.search.tables.grouped.counted import (
+    CountedRuns,
+    count_runs,
+    layers_note,
+    unknown_settings,
+)
+from fathom.search.tables.grouped.grouping import group_runs
+from fathom.search.tables.grouped.horizons import Horizon
+from fathom.search.tables.grouped.losses import (
     check_loss_name,
     in_nats,
     name_notes,
@@ -47,22 +53,15 @@ from fathom.search.tables.losses import (
     unit_of,
     unit_to_maximise,
 )
-from fathom.search.tables.open_table import OpenTable
-from fathom.search.tables.runs import Run, Runs
-from fathom.search.tables.searches.answer import answer_search
-from fathom.search.tables.searches.axes import Drawn, drawn_settings
-from fathom.search.tables.searches.importance import Importance
-from fathom.search.tables.selecting import ended_rows, rows_where, their_name
-from fathom.search.tables.settings import settings_of, to_read, with_whole_batches
-from fathom.search.tables.sizes import WIDTH, runs_near, size_classes
-from fathom.search.tables.trials import (
+from fathom.search.tables.grouped.sizes import WIDTH, runs_near, size_classes
+from fathom.search.tables.grouped.trials import (
     ENOUGH_DEPTHS,
     TableBudget,
     full_horizon,
     loss_at,
     table_budget,
 )
-from fathom.search.tables.varying import (
+from fathom.search.tables.grouped.varying import (
     TOKENS,
     Decision,
     decide,
@@ -71,6 +70,12 @@ from fathom.search.tables.varying import (
     tokens_differ,
     value_of,
 )
+from fathom.search.tables.held.sizes import BestSize, Held, held_answers, held_coin
+from fathom.search.tables.open_table import OpenTable
+from fathom.search.tables.runs import Run, Runs
+from fathom.search.tables.searches.answer import answer_search
+from fathom.search.tables.searches.axes import Drawn, drawn_settings
+from fathom.search.tables.searches.importance import Importance
 from fathom.search.words import table_reason, table_remedy
 
 STEPS_NOTE = ("horizons are in steps, which must be of as many tokens in every run",)

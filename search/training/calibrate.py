@@ -22,9 +22,9 @@ from fathom.search.study.hardware.machine import CPU_SPEED, device_name
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
-from fathom.search.study.planning.near_shapes import nearest_shape
-from fathom.search.study.planning.shape_counter import recipe_of
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.near_shapes import nearest_shape
+from fathom.search.study.planning.space.shape_counter import recipe_of
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import (
     fitted,

@@ -25,7 +25,7 @@ from fathom.search.study.planning.budget import (
     steps_of_a_start,
     warmup_steps,
 )
-from fathom.search.study.planning.shape_counter import recipe_of
+from fathom.search.study.planning.space.shape_counter import recipe_of
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.compile_policy import (
     launches_may_dominate,

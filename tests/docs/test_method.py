@@ -9,9 +9,9 @@ import pytest
 from scipy.special import lambertw
 
 from fathom.models.shape import Count, Shape
+from fathom.search.analysis.curve.curve_fit import whole_depth
 from fathom.search.analysis.curve_families import PowerCurve
-from fathom.search.analysis.curve_fit import whole_depth
-from fathom.search.analysis.law import LOGARITHMIC, depth_and_slopes
+from fathom.search.analysis.laws.law import LOGARITHMIC, depth_and_slopes
 from tests.support.places import ROOT
 
 PAGE = ROOT / "docs" / "method.md"

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.objectives.download import CACHE_VARIABLE, MIRROR_VARIABLE
+from fathom.objectives.files.download import CACHE_VARIABLE, MIRROR_VARIABLE
 from tests.support.places import SHARED_DATA
 
 

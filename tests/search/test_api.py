@@ -13,8 +13,8 @@ from ray.tune.result import AUTO_RESULT_KEYS
 
 from benchmarks.notebook import executed, kept
 from fathom import ShapeSpace, Study, analyse, load, run
-from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.optimum import Located
+from fathom.search.analysis.answer.definitions import not_ruled_out
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.export.best import read_best
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolderError

@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 
 from fathom.objectives.contract import data_digest_of
 from fathom.objectives.prepare import prepare
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.contract.exit_status import STATUS
 from fathom.search.records import Outcome
 from fathom.search.run_folder import MARKER, RunFolder, read_records

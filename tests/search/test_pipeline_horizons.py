@@ -20,7 +20,7 @@ from fathom.search.study.file.study_file import dump, load
 from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.preflight import check_ready
 from fathom.search.study.runs import StudyRun, runs_of
-from fathom.search.tracking.publishing import study_result
+from fathom.search.tracking.writing.publishing import study_result
 from fathom.search.training import layer_metrics
 from tests.support.alone import Stop, alone, run_alone
 from tests.support.whole_records import differences, whole_records

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from fathom.objectives.contract import Objective
 from fathom.search import pipeline
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.export.best import best_yaml
 from fathom.search.json_lines import append_line
-from fathom.search.report.page import page
+from fathom.search.report.pages.page import page
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.run_folder import RunFolder, locked, read_records
 from fathom.search.scheduling.journal import read_run

@@ -7,7 +7,7 @@ import pytest
 
 from fathom.search.run_folder import InUseError, RunFolder, RunFolderError, locked
 from fathom.search.study.file.study_file import dump
-from fathom.search.tracking.publishing import report_study
+from fathom.search.tracking.writing.publishing import report_study
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search import words
-from fathom.search.analysis.verdict import (
+from fathom.search.analysis.answer.verdict import (
     Advice,
     Depths,
     Keys,

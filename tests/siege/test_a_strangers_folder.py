@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.study_file import dump
-from fathom.search.tracking.publishing import report_study
+from fathom.search.tracking.writing.publishing import report_study
 from tests.support.command_line import Done, fathom
 from tests.support.dry_run import Simulation, scheduler, study
 

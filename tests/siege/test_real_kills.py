@@ -23,7 +23,7 @@ KINDS = {
     "worker": ACTORS,
     "raylet": ("raylet",),
     "GCS": ("gcs_server",),
-    "follower": ("fathom.search.tracking.follower",),
+    "follower": ("fathom.search.tracking.writing.follower",),
 }
 """What is killed -> what its command line has."""
 ENDS_THE_RUN = {"driver", "raylet", "GCS"}

@@ -74,8 +74,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     folder = RunFolder(shutil.copytree(whole, tmp_path / "runs" / CONFIG.study))
     # The page and MLflow take seconds, and read nothing but records and the store.
-    monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())
-    monkeypatch.setattr("fathom.search.tracking.publishing.Tracker", MagicMock())
+    monkeypatch.setattr("fathom.search.report.pages.writer.make_charts", lambda *_: ())
+    monkeypatch.setattr("fathom.search.tracking.writing.publishing.Tracker", MagicMock())
     here("report", folder.path)
     proof = tmp_path / "mine" / "OWNED"
     proof.parent.mkdir()

@@ -18,7 +18,7 @@ from fathom.search.run_folder import RunFolder, locked
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.file.study_file import load
 from fathom.search.study.preflight import check_ready
-from fathom.search.tracking import publishing
+from fathom.search.tracking.writing import publishing
 from fathom.search.training.saving.trial_log import ReportSchedule
 from tests.support.in_process import search_in_process
 from tests.support.toy import CPU

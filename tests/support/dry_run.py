@@ -12,7 +12,7 @@ from benchmarks.simulate.driver import Loss, PlantedLosses, SimulatedWorkers, ne
 from benchmarks.simulate.study import TWO_BUDGETS
 from benchmarks.worlds.planted import World, deeper_is_better
 from fathom.search.records import TrialSpec
-from fathom.search.scheduling.optuna_studies import open_file
+from fathom.search.scheduling.optuna.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.file.study_file import dump, parse
 from fathom.search.study.hardware.device_speed import Speed

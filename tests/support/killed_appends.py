@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fathom.search.json_lines import append_line
-from fathom.search.scheduling import optuna_studies, scheduler
+from fathom.search.scheduling import scheduler
+from fathom.search.scheduling.optuna import optuna_studies
 
 
 class SearchKilled(BaseException):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fathom.search.conclusion.conclude import Conclusion
-from fathom.search.report.latency import BudgetLatency, BudgetLosses, kept_latency
+from fathom.search.report.words.latency import BudgetLatency, BudgetLosses, kept_latency
 from fathom.search.run_folder import RunFolder
 from fathom.search.serving.data_sheet import estimate
 from fathom.search.serving.latency_file import write_latency

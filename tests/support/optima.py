@@ -8,9 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fathom.models.shape import Count
-from fathom.search.analysis.curve_families import Parabola, PowerCurve
-from fathom.search.analysis.depth_estimates import DepthEstimate
-from fathom.search.analysis.optimum import (
+from fathom.search.analysis.answer.optimum import (
     BudgetAnswer,
     Curves,
     DepthCost,
@@ -18,7 +16,9 @@ from fathom.search.analysis.optimum import (
     NotLocated,
     Optimum,
 )
-from fathom.search.analysis.verdict import Kind, NarrowInterval, Verdict
+from fathom.search.analysis.answer.verdict import Kind, NarrowInterval, Verdict
+from fathom.search.analysis.curve_families import Parabola, PowerCurve
+from fathom.search.analysis.losses.depth_estimates import DepthEstimate
 from tests.support.training import SHAPE
 
 BUDGETS = (300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.simulate.driver import VOCAB_SIZE, scheduler_in
 from fathom.models.shape import Shape
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.conclusion.conclude import conclude_run
 from fathom.search.json_lines import read_lines
 from fathom.search.records import TrialRecord
@@ -15,7 +15,7 @@ from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.budget import Budget, expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from tests.support.dry_run import Simulation, optuna_trials, study
 from tests.support.whole_records import whole_records
 

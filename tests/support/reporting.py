@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fathom.search.analysis.optimum import Located
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.records import TrialRecord
-from fathom.search.report.page import page as page_of
-from fathom.search.report.writer import make_charts, write_report
+from fathom.search.report.pages.page import page as page_of
+from fathom.search.report.pages.writer import make_charts, write_report
 from fathom.search.study.file.study_file import parse
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)

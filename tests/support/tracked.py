@@ -7,11 +7,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from fathom.models.shape import Count, Shape
-from fathom.search.analysis.depth_estimates import DepthEstimate
-from fathom.search.analysis.interim import InterimAnswer
-from fathom.search.analysis.law import POWER, Law
-from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.interim import InterimAnswer
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.answer.verdict import Kind
+from fathom.search.analysis.laws.law import POWER, Law
+from fathom.search.analysis.losses.depth_estimates import DepthEstimate
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json, to_values
@@ -19,10 +19,10 @@ from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecor
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.study_file import parse
-from fathom.search.tracking import store
-from fathom.search.tracking.follower import Follower
-from fathom.search.tracking.messages import DataSet, TrackedStudy
-from fathom.search.tracking.study_runs import StudyRuns
+from fathom.search.tracking.stores import store
+from fathom.search.tracking.stores.messages import DataSet, TrackedStudy
+from fathom.search.tracking.writing.follower import Follower
+from fathom.search.tracking.writing.study_runs import StudyRuns
 from tests.support.optima import not_located
 from tests.support.optima import optimum as planted_optimum
 

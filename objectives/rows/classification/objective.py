@@ -21,7 +21,7 @@ from torch import Tensor
 from fathom.objectives import arrays
 from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
-from fathom.objectives.files import digest_of
+from fathom.objectives.files.reading import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows import tsv

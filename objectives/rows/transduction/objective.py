@@ -20,7 +20,7 @@ from fathom.objectives import arrays
 from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import digest_of
+from fathom.objectives.files.reading import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows, training_windows
 from fathom.objectives.rows import tsv, word_ids

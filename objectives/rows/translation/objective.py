@@ -16,7 +16,7 @@ from torch import Tensor
 from fathom.objectives import arrays
 from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
-from fathom.objectives.files import digest_of
+from fathom.objectives.files.reading import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.rows.translation.buckets import Buckets
 from fathom.objectives.rows.translation.decoding import beam_search, greedy

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fathom.objectives.durable import put_in_place
-from fathom.objectives.files import digest_of
+from fathom.objectives.files.durable import put_in_place
+from fathom.objectives.files.reading import digest_of
 from fathom.objectives.text.corpus import Corpus, corpus_contents, files_by_name, read_corpus
 from fathom.objectives.text.encode import Encoding, Ids, encode, id_type
 from fathom.objectives.text.language.keys import LanguageConfig

@@ -21,7 +21,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import digest_of
+from fathom.objectives.files.reading import digest_of
 from fathom.objectives.held_out.names import held_out_names
 from fathom.objectives.text.tokenizer import BPE, BYTES
 from fathom.objectives.tokens.making.choice import Chosen, check_choice, choose, chosen_of

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import check_bounded, matches, open_regular
+from fathom.objectives.files.reading import check_bounded, matches, open_regular
 from fathom.objectives.text.folders import named_files
 from fathom.objectives.tokens import arrow
 from fathom.objectives.tokens.formats import ARROW, DATASETS, STATE

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from pydantic import Field, ValidationError
 
-from fathom.objectives.durable import put_in_place
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.files.durable import put_in_place
 from fathom.objectives.keys import Group
 from fathom.objectives.tokens.making.cut import CutBlock
 from fathom.objectives.tokens.shards import SPLITS, Index, Shard, Split, write_index

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import chdtrc
 
+from fathom.search.analysis.curve.curve_fit import draw_noise, points_of
 from fathom.search.analysis.curve_families import DepthPoints
-from fathom.search.analysis.curve_fit import draw_noise, points_of
-from fathom.search.analysis.depth_estimates import (
+from fathom.search.analysis.losses.depth_estimates import (
     KNOWN_NOISE,
     Array,
     DepthEstimates,

@@ -15,7 +15,7 @@ from math import sqrt
 import numpy as np
 from scipy.special import stdtrit
 
-from fathom.search.analysis.depth_estimates import Array
+from fathom.search.analysis.losses.depth_estimates import Array
 from fathom.search.analysis.papers.metric_trials import metric_trials
 from fathom.search.records import TrialRecord, by_budget
 

@@ -174,7 +174,7 @@ def ask_tracking(uri: str, *, trusted: bool) -> Finding:
     try:
         # Not on the command line, where every user of the machine could read a password in it.
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "fathom.search.tracking.ping"],
+            [sys.executable, "-P", "-m", "fathom.search.tracking.stores.ping"],
             input=f"{uri}\nnamed" if trusted else uri,
             capture_output=True,
             text=True,

@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from fathom.objectives.files import open_regular
+from fathom.objectives.files.reading import open_regular
 from fathom.search.cluster.ray_internals import ray_address_file
 
 CONNECT_SECONDS = 5.0

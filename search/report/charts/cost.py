@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
@@ -16,7 +16,7 @@ from fathom.search.report.charts.trials import (
     loss_axis,
     trial_points,
 )
-from fathom.search.report.text import question
+from fathom.search.report.words.text import question
 
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from fathom.search.analysis.definitions import not_ruled_out
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer.definitions import not_ruled_out
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.papers.depth_metrics import DepthMetric
 from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart, colours
@@ -19,7 +19,7 @@ from fathom.search.report.charts.trials import (
     loss_axis,
     trial_points,
 )
-from fathom.search.report.text import metric_name, metric_title, question
+from fathom.search.report.words.text import metric_name, metric_title, question
 from fathom.search.words import both_ends
 
 WITHOUT_LOSS = {

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from fathom.models.shape import Count
-from fathom.search.analysis.law import Law, predictions
-from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.published import (
+from fathom.search.analysis.answer.optimum import Located, Optimum
+from fathom.search.analysis.laws.law import Law, predictions
+from fathom.search.analysis.laws.published import (
     ASPECT_RATIO,
     COMPLETEP_WIDTHS,
     Levine2020,
@@ -17,7 +17,7 @@ from fathom.search.analysis.published import (
 )
 from fathom.search.formatting import format_count
 from fathom.search.report.charts import chart, colours
-from fathom.search.report.text import question_across
+from fathom.search.report.words.text import question_across
 
 MARGIN = 2.5
 """Factor by which the chart reaches beyond the study's budgets."""

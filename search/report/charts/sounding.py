@@ -4,14 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fathom.search.analysis.law import Prediction, predictions
-from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.weighed_laws import WeighedLaws, law_words
+from fathom.search.analysis.answer.optimum import Located, Optimum
+from fathom.search.analysis.laws.law import Prediction, predictions
+from fathom.search.analysis.laws.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
-from fathom.search.report.text import counted, question_across
+from fathom.search.report.words.text import counted, question_across
 
 BESIDE = 1.6
 """Factor by which the chart reaches beyond its smallest and its largest size."""

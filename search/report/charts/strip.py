@@ -5,13 +5,13 @@ from math import inf
 from statistics import median
 
 from fathom.models.unit import Unit
-from fathom.search.analysis.definitions import DepthStanding, Standing
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.answer.definitions import DepthStanding, Standing
+from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import best_point, drawn_error, interval_band
-from fathom.search.report.depth_standing import hover_text
-from fathom.search.report.other_depths import price_text
-from fathom.search.report.text import finding, question
+from fathom.search.report.words.depth_standing import hover_text
+from fathom.search.report.words.other_depths import price_text
+from fathom.search.report.words.text import finding, question
 
 Losses = Sequence[tuple[DepthStanding, float | None]]
 ROOM = 0.17

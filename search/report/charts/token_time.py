@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from fathom.search.analysis.depth_estimates import DepthEstimate
+from fathom.search.analysis.losses.depth_estimates import DepthEstimate
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import FEWEST_POINTS, drawn_error, loss_axis
-from fathom.search.report.latency import BudgetLatency
-from fathom.search.report.text import question
+from fathom.search.report.words.latency import BudgetLatency
+from fathom.search.report.words.text import question
 from fathom.search.serving.values import ShapeTimes
 
 Timed = tuple[ShapeTimes, DepthEstimate]

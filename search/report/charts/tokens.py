@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fathom.search.analysis.law import predictions
-from fathom.search.analysis.optimum import Located, Optimum
-from fathom.search.analysis.token_law import TokenLaw
+from fathom.search.analysis.answer.optimum import Located, Optimum
+from fathom.search.analysis.laws.law import predictions
+from fathom.search.analysis.laws.token_law import TokenLaw
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.charts import chart, colours
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 from fathom.models.spend import Spend
-from fathom.search.analysis.depth_estimates import DepthEstimate
-from fathom.search.analysis.optimum import Located, Optimum
+from fathom.search.analysis.answer.optimum import Located, Optimum
+from fathom.search.analysis.losses.depth_estimates import DepthEstimate
 from fathom.search.formatting import format_count, rounded_count, spend_text
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.chart import Axis, Labels
 from fathom.search.report.charts.colours import Hue
-from fathom.search.report.text import question
+from fathom.search.report.words.text import question
 
 MOST_LEGEND_DEPTHS = 10
 FIRST_SHOWN = 0.7

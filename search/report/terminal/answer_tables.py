@@ -8,26 +8,26 @@ from rich.text import Text
 from fathom.models.shape import Shape
 from fathom.models.spend import OTHER_COINS
 from fathom.models.unit import NATS
-from fathom.search.analysis.interim import DepthLoss
-from fathom.search.analysis.null_laws import as_good
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.answer.interim import DepthLoss
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.answer.verdict import Kind
+from fathom.search.analysis.laws.null_laws import as_good
 from fathom.search.analysis.papers.findings import PaperFindings
-from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.report.analysed import (
+from fathom.search.report.terminal.picture import DepthPicture, pictures
+from fathom.search.report.terminal.tables import empty_table, print_text, print_whole
+from fathom.search.report.words.analysed import (
     columns_text,
     heading,
     noise_text,
     size_lines,
     token_law_lines,
 )
-from fathom.search.report.caveats import OF_THE_TRAININGS, unsupported
-from fathom.search.report.other_depths import other_depths
-from fathom.search.report.papers import papers_lines
-from fathom.search.report.terminal.picture import DepthPicture, pictures
-from fathom.search.report.terminal.tables import empty_table, print_text, print_whole
-from fathom.search.report.text import (
+from fathom.search.report.words.caveats import OF_THE_TRAININGS, unsupported
+from fathom.search.report.words.other_depths import other_depths
+from fathom.search.report.words.papers import papers_lines
+from fathom.search.report.words.text import (
     answer_row,
     finding,
     law_formula,

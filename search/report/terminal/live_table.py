@@ -11,8 +11,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from fathom.search.analysis.interim import DepthLosses, InterimAnswer
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.interim import DepthLosses, InterimAnswer
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.formatting import format_count, format_seconds, ranges
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.terminal.picture import (

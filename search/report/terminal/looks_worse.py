@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from fathom.search.analysis.interim import DepthLoss, InterimAnswer
+from fathom.search.analysis.answer.interim import DepthLoss, InterimAnswer
 from fathom.search.formatting import format_count, ranges
 
 TWICE = 2

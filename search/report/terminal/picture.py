@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from fathom.search.analysis.interim import DepthLoss
+from fathom.search.analysis.answer.interim import DepthLoss
 
 PICTURE_WIDTHS = (38, 60)
 """Least and most columns of a picture."""

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from fathom.search.formatting import format_hours, format_seconds
 from fathom.search.records import TrialRecord
-from fathom.search.report.answer_log import AnswerLog
+from fathom.search.report.live.answer_log import AnswerLog
+from fathom.search.report.live.time_left import TimeLeft, keep_time_left, time_left_text
 from fathom.search.report.terminal.live_table import (
     LOST,
     UNKNOWN,
@@ -20,7 +21,6 @@ from fathom.search.report.terminal.live_table import (
 from fathom.search.report.terminal.looks_worse import LooksWorse
 from fathom.search.report.terminal.remaining_work import SearchPace, WorkLeft, work_left
 from fathom.search.report.terminal.screen import screen_for
-from fathom.search.report.time_left import TimeLeft, keep_time_left, time_left_text
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import BudgetPlan

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 
-from fathom.search.analysis.interim import ENOUGH_DEPTHS
+from fathom.search.analysis.answer.interim import ENOUGH_DEPTHS
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.report.time_left import TimeLeft
+from fathom.search.report.live.time_left import TimeLeft
 from fathom.search.study.planning.plan import BudgetPlan
 
 LEAST_SHARE, MOST_SHARE = 0.45, 1.2

@@ -7,9 +7,9 @@ from fractions import Fraction
 from optuna.trial import FrozenTrial
 
 from fathom.models.shape import Count, Shape
-from fathom.search.analysis.depth_estimates import ShapeLoss
-from fathom.search.analysis.forecast import forecasts
-from fathom.search.analysis.noise import UNKNOWN
+from fathom.search.analysis.losses.depth_estimates import ShapeLoss
+from fathom.search.analysis.losses.forecast import forecasts
+from fathom.search.analysis.losses.noise import UNKNOWN
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
 
 RATIO = "ff_ratio"

@@ -22,11 +22,11 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.curve_fit import points_of
-from fathom.search.analysis.depth_estimates import combine_shapes
-from fathom.search.analysis.posterior import FEWEST, find_posterior
+from fathom.search.analysis.curve.curve_fit import points_of
+from fathom.search.analysis.curve.posterior import FEWEST, find_posterior
+from fathom.search.analysis.losses.depth_estimates import combine_shapes
 from fathom.search.scheduling.sampling.depth_losses import RATIO, losses_of
-from fathom.search.study.planning.near_shapes import comparable_shape, nearest_shape
+from fathom.search.study.planning.space.near_shapes import comparable_shape, nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden-ratio step: multiples of it, modulo 1, fill an interval evenly for any number."""

@@ -10,9 +10,9 @@ from fathom.models.shape import Count, Shape
 from fathom.search.scheduling.sampling.depth_losses import RATIO
 from fathom.search.study.file.study_file import study_of
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.near_shapes import nearest_shape
 from fathom.search.study.planning.plan import listed_sizes
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.near_shapes import nearest_shape
+from fathom.search.study.planning.space.shapes import feasible_shapes
 
 NOTHING: Mapping[str, Any] = {}
 

@@ -24,10 +24,10 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from fathom.models.shape import Shape
 from fathom.objectives.user_code import one_line
-from fathom.search.analysis.depth_estimates import ShapeLoss
-from fathom.search.analysis.forecast import forecasts_by_trial
+from fathom.search.analysis.losses.depth_estimates import ShapeLoss
+from fathom.search.analysis.losses.forecast import forecasts_by_trial
 from fathom.search.records import TrialRecord
-from fathom.search.scheduling.optuna_trials import STATES, holds
+from fathom.search.scheduling.optuna.optuna_trials import STATES, holds
 from fathom.search.scheduling.sampling.depth_losses import LN_SIZE, RATIO, VARIANCE
 from fathom.search.scheduling.sampling.depth_sampler import (
     FIRST_DEPTHS,
@@ -40,7 +40,7 @@ from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.keys.own_sampler import make_sampler
-from fathom.search.study.planning.near_shapes import nearest_shape
+from fathom.search.study.planning.space.near_shapes import nearest_shape
 
 
 class ShapeSampler:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fathom.objectives.files import open_regular
+from fathom.objectives.files.reading import open_regular
 from fathom.search.study.file.errors import ConfigError
 
 LARGEST_BYTES = 100_000

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from fathom.models.shape import Shape
-from fathom.objectives.download import cache_folder
+from fathom.objectives.files.download import cache_folder
 from fathom.search.records import SEVERAL, TrialRecord
 from fathom.search.run_folder import write_atomically
 

@@ -24,7 +24,7 @@ from fathom.objectives.keys import (
     short,
 )
 from fathom.objectives.user_code import PLACE_PATTERN
-from fathom.search.analysis.rung_value import MEDIAN_OF
+from fathom.search.analysis.losses.rung_value import MEDIAN_OF
 from fathom.search.formatting import format_count
 from fathom.search.study.keys.command import OF_A_COMMAND, WITHOUT_EFFECT, check_command
 

@@ -17,9 +17,9 @@ from fathom.search.study.planning.plan import (
     study_notes,
     vocab_size_of,
 )
-from fathom.search.study.planning.shape_counter import try_own_model
-from fathom.search.study.planning.shape_space import ShapeLimits
 from fathom.search.study.planning.sharing import sharing_notes
+from fathom.search.study.planning.space.shape_counter import try_own_model
+from fathom.search.study.planning.space.shape_space import ShapeLimits
 
 
 @dataclass(frozen=True, slots=True)

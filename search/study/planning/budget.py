@@ -8,7 +8,7 @@ from typing import Any
 from fathom.models.shape import Count, Shape
 from fathom.models.spend import Spend
 from fathom.objectives.keys import MOST_COUNTED
-from fathom.search.analysis.rung_value import LOOK_BACK
+from fathom.search.analysis.losses.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.hardware.device_speed import TimeSource

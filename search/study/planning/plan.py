@@ -35,7 +35,7 @@ from fathom.search.study.planning.budget import (
     rungs_by_step,
 )
 from fathom.search.study.planning.evaluations import interval_note
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.study.planning.virtual_time import RandomTrials, VirtualTime, explore
 
 REPEATS = 3

@@ -13,8 +13,8 @@ from fathom.search.study.file.study_file import changed
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan import stage_trials
-from fathom.search.study.planning.shape_space import ShapeLimits
-from fathom.search.study.planning.shapes import FEWEST_DEPTHS, shapes_of
+from fathom.search.study.planning.space.shape_space import ShapeLimits
+from fathom.search.study.planning.space.shapes import FEWEST_DEPTHS, shapes_of
 
 EVERY_DEPTH = (1, 1000)
 """The widest `space.depth` that a study may have."""

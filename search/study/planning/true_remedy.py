@@ -6,8 +6,15 @@ from dataclasses import replace
 from functools import cached_property
 
 from fathom.models.shape import Shape
-from fathom.search.analysis import verdict as v
-from fathom.search.analysis.verdict import Advice, Lack, NoRemedy, Remedy, TheseDepths, Verdict
+from fathom.search.analysis.answer import verdict as v
+from fathom.search.analysis.answer.verdict import (
+    Advice,
+    Lack,
+    NoRemedy,
+    Remedy,
+    TheseDepths,
+    Verdict,
+)
 from fathom.search.records import ENDED_BADLY, Outcome, TrialRecord
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig

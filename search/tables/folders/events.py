@@ -16,7 +16,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.util.tensor_util import make_ndarray
 
 from fathom.search.formatting import printable
-from fathom.search.tables.columns import listed, meaning
+from fathom.search.tables.columns.columns import listed, meaning
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders.finding import Found
 from fathom.search.tables.folders.lines import SPLITS

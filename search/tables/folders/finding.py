@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from fathom.objectives.files import matches
+from fathom.objectives.files.reading import matches
 from fathom.search.formatting import format_count, printable
 from fathom.search.tables.errors import TableError
 

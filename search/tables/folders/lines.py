@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from fathom.search.formatting import printable
-from fathom.search.tables.columns import NO_LOSS, SCALED, meaning, plain_name
+from fathom.search.tables.columns.columns import NO_LOSS, SCALED, meaning, plain_name
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import flat_names
 

@@ -10,9 +10,15 @@ from math import inf
 from typing import Any
 
 from fathom.search.formatting import printable
-from fathom.search.tables.columns import NO_LOSS, choose_columns, listed, meaning, plain_name
+from fathom.search.tables.columns.columns import (
+    NO_LOSS,
+    choose_columns,
+    listed,
+    meaning,
+    plain_name,
+)
 from fathom.search.tables.errors import TableError
-from fathom.search.tables.grouping import IDENTITY
+from fathom.search.tables.grouped.grouping import IDENTITY
 from fathom.search.tables.open_table import OpenTable
 
 RUN, STEP = "run", "step"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from fathom.search.tables.columns import SCALED, meaning
+from fathom.search.tables.columns.columns import SCALED, meaning
 from fathom.search.tables.folders.logged import NAMED, VAGUE
 
 NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?"

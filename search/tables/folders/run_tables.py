@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from fathom.search.formatting import printable, shell_command
-from fathom.search.tables.columns import listed, meaning, plain_name
+from fathom.search.tables.columns.columns import listed, meaning, plain_name
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders.finding import Found, stem
 from fathom.search.tables.folders.logged import (
@@ -18,7 +18,7 @@ from fathom.search.tables.folders.logged import (
 )
 from fathom.search.tables.folders.names import settings_in
 from fathom.search.tables.folders.settings_files import SettingsFiles
-from fathom.search.tables.read import open_text
+from fathom.search.tables.sources.read import open_text
 
 
 @dataclass(slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fathom.objectives.files import open_regular
+from fathom.objectives.files.reading import open_regular
 from fathom.search.formatting import printable
-from fathom.search.tables.columns import listed
+from fathom.search.tables.columns.columns import listed
 from fathom.search.tables.open_table import flat_names
 
 NAMES = (

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from types import FrameType
 
-from fathom.objectives.files import GZIP, open_regular
+from fathom.objectives.files.reading import GZIP, open_regular
 from fathom.search.formatting import format_count, printable
-from fathom.search.tables.columns import listed
+from fathom.search.tables.columns.columns import listed
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.folders.finding import Found, stem
 from fathom.search.tables.folders.lines import (

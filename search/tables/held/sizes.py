@@ -14,18 +14,18 @@ import numpy as np
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.models.unit import Unit
-from fathom.search.analysis.optimum import DepthCost, Optimum, find_optimum
-from fathom.search.analysis.verdict import Advice, Kind, TooFewDepths, Verdict
+from fathom.search.analysis.answer.optimum import DepthCost, Optimum, find_optimum
+from fathom.search.analysis.answer.verdict import Advice, Kind, TooFewDepths, Verdict
 from fathom.search.formatting import printable
 from fathom.search.records import TrialRecord
-from fathom.search.tables.choosing import EndedRun, measured_noise
-from fathom.search.tables.columns import as_argument
-from fathom.search.tables.counted import unknown_settings
+from fathom.search.tables.columns.columns import as_argument
 from fathom.search.tables.errors import NothingAsked, TableError
-from fathom.search.tables.grouping import held_levels
+from fathom.search.tables.grouped.choosing import EndedRun, measured_noise
+from fathom.search.tables.grouped.counted import unknown_settings
+from fathom.search.tables.grouped.grouping import held_levels
+from fathom.search.tables.grouped.trials import full_horizon, loss_at, table_budget
+from fathom.search.tables.grouped.varying import CLOSE_TOKENS, value_of, varies
 from fathom.search.tables.runs import NO_TIME, Array, Run
-from fathom.search.tables.trials import full_horizon, loss_at, table_budget
-from fathom.search.tables.varying import CLOSE_TOKENS, value_of, varies
 
 SEED = 0
 """Seed of the bootstrap."""

@@ -9,20 +9,20 @@ import numpy as np
 
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
-from fathom.search.analysis.curve_fit import points_of
-from fathom.search.analysis.depth_estimates import DepthEstimate, DepthEstimates
-from fathom.search.analysis.noise import Repeats
-from fathom.search.analysis.optimum import Optimum, optimum_of
-from fathom.search.analysis.posterior import Posterior
-from fathom.search.analysis.verdict import Confounded, Kind, OneValue, Verdict
+from fathom.search.analysis.answer.optimum import Optimum, optimum_of
+from fathom.search.analysis.answer.verdict import Confounded, Kind, OneValue, Verdict
+from fathom.search.analysis.curve.curve_fit import points_of
+from fathom.search.analysis.curve.posterior import Posterior
+from fathom.search.analysis.losses.depth_estimates import DepthEstimate, DepthEstimates
+from fathom.search.analysis.losses.noise import Repeats
 from fathom.search.formatting import format_count, printable, ranges
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.tables.grouped.sizes import sized_shape
 from fathom.search.tables.runs import Run
 from fathom.search.tables.searches.axes import DEPTH, SIZE, Drawn
 from fathom.search.tables.searches.importance import Importance, importances
 from fathom.search.tables.searches.surface import Array
 from fathom.search.tables.searches.tuning import Tuned, tune
-from fathom.search.tables.sizes import sized_shape
 
 SEED = 0
 """Seed of the draws."""

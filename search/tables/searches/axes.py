@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from fathom.models.shape import Count
 from fathom.models.spend import Coin
-from fathom.search.tables.cells import Texts
+from fathom.search.tables.columns.cells import Texts
+from fathom.search.tables.grouped.sizes import SAME_SIZE
+from fathom.search.tables.grouped.trials import FINAL_NEAR, full_horizon
+from fathom.search.tables.grouped.varying import RATE, value_of
 from fathom.search.tables.runs import Run, Runs
-from fathom.search.tables.sizes import SAME_SIZE
-from fathom.search.tables.trials import FINAL_NEAR, full_horizon
-from fathom.search.tables.varying import RATE, value_of
 
 Array = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
-from fathom.search.analysis.posterior import REACH
+from fathom.search.analysis.curve.posterior import REACH
 
 Array = NDArray[np.float64]
 Depths = NDArray[np.float64] | NDArray[np.int64]

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fathom.objectives.keys import short
-from fathom.search.analysis.rung_value import rung_value
+from fathom.search.analysis.losses.rung_value import rung_value
 from fathom.search.formatting import format_count, printable
 from fathom.search.json_lines import append_line, read_as, truncate_torn_line
 from fathom.search.record_json import DamagedFileError

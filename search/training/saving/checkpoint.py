@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, cast
 
 import torch
 
-from fathom.objectives.durable import put_in_place
-from fathom.objectives.files import open_regular
+from fathom.objectives.files.durable import put_in_place
+from fathom.objectives.files.reading import open_regular
 from fathom.search.run_folder import UNFINISHED
 from fathom.search.training.micro_batches import is_out_of_memory
 from fathom.search.training.saving.state_copy import StateCopy

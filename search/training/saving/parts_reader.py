@@ -19,7 +19,7 @@ from torch import dtype
 from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemReader
 from torch.distributed.checkpoint.metadata import Metadata
 
-from fathom.objectives.files import open_regular
+from fathom.objectives.files.reading import open_regular
 
 NAMES = {
     "torch": {"Size", *(name for name, value in vars(torch).items() if isinstance(value, dtype))},

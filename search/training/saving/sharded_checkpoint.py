@@ -19,7 +19,7 @@ from typing import Any
 import torch.distributed
 from torch import Tensor
 
-from fathom.objectives.durable import sync_folder
+from fathom.objectives.files.durable import sync_folder
 from fathom.search.run_folder import PARTS, forget_parts
 from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.saving import checkpoint

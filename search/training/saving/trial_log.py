@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fathom.search.analysis.rung_value import rung_value
+from fathom.search.analysis.losses.rung_value import rung_value
 from fathom.search.formatting import printable
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING

@@ -5,7 +5,7 @@ from scipy.stats import binom
 
 from benchmarks.answers.coverage import CASES, covers_exactly, figures_of, nearly_best, row, studies
 from benchmarks.pages import measured
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind
 
 ONE_MINIMUM = [name for name, (_, verdict, _) in CASES.items() if verdict is Kind.IDENTIFIED]
 NO_OPTIMUM = (

@@ -6,8 +6,8 @@ from scipy.stats import binom
 from benchmarks.answers import served
 from benchmarks.answers.served import EVERY_DEPTH, KINDS, ServedKind, asked, cells, figures_of
 from benchmarks.pages import measured
-from fathom.search.analysis.serving_choice import Limits
-from fathom.search.report.latency import BudgetLatency, BudgetLosses, joined
+from fathom.search.analysis.spending.serving_choice import Limits
+from fathom.search.report.words.latency import BudgetLatency, BudgetLosses, joined
 from fathom.search.serving.values import Duration, Latency
 
 

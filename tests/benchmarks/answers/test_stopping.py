@@ -26,7 +26,7 @@ from benchmarks.simulate.arrivals import (
 )
 from benchmarks.worlds.curve_tables import read_runs, size_class
 from fathom.search.study.keys.groups import StoppingConfig
-from fathom.search.tables.sizes import runs_near
+from fathom.search.tables.grouped.sizes import runs_near
 from tests.support.curves import run, write
 from tests.support.places import SHARED_DATA
 

@@ -11,7 +11,7 @@ from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.run_folder import RunFolder
 from fathom.search.tables.errors import TableError
-from fathom.search.tables.sizes import size_slope
+from fathom.search.tables.grouped.sizes import size_slope
 from tests.support.curves import run, write
 from tests.support.simulated import simulated_study
 

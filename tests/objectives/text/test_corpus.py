@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.objectives.download import cache_folder, read_file
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.files.download import cache_folder, read_file
 from fathom.objectives.text.corpus import check_corpus, read_corpus, split_documents
 from fathom.objectives.text.language.keys import LanguageConfig
 from tests.support.command_line import run

@@ -12,7 +12,7 @@ from fathom.search.study.file.study_file import study_of
 from fathom.search.study.hardware.device_speed import keep_speeds
 from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 
 CORES = {"CPU": 16.0}
 ONE_GPU = {**CORES, "GPU": 1.0, "accelerator_type:H100": 1.0}

@@ -94,7 +94,7 @@ def test_kills_between_which_trials_report_pause_no_search(search: Search) -> No
 
 
 def test_a_process_is_known_by_its_command_line() -> None:
-    command = [sys.executable, "-c", "input()", "fathom.search.tracking.follower"]
+    command = [sys.executable, "-c", "input()", "fathom.search.tracking.writing.follower"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         wait_until(lambda: processes_here().get(process.pid) == "the process that writes to MLflow")
         process.communicate(b"\n")

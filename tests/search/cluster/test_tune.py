@@ -27,12 +27,12 @@ from fathom.search.cluster.worker_failures import AllTrialsFailError, AllWorkers
 from fathom.search.json_lines import append_line, read_lines
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.scheduling.optuna_studies import open_file
+from fathom.search.scheduling.optuna.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Listener, Scheduler
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.tracking.messages import TrackedStudy
-from fathom.search.tracking.tracker import Tracker
+from fathom.search.tracking.stores.messages import TrackedStudy
+from fathom.search.tracking.writing.tracker import Tracker
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import DeviceError, granted_device
 from fathom.search.training.trial import RunningTrial

@@ -12,7 +12,7 @@ from fathom.search.study.hardware.device_speed import known_speeds
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.device import CPU_AS_GPU
 from tests.support.ray_folder import cluster_of
 from tests.support.toy import Successor

@@ -11,7 +11,7 @@ from optuna.storages.journal import JournalFileBackend
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.scheduling.journal import Past
-from fathom.search.tracking import store
+from fathom.search.tracking.stores import store
 from tests.support.command_line import here
 from tests.support.contract import valid
 from tests.support.light import without
@@ -106,7 +106,7 @@ def test_a_run_folder_has_the_answer_of_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     past = Past(RECORDS, lambda record: record)
-    monkeypatch.setattr("fathom.search.commands.analyse_run.read_run", lambda *_: past)
+    monkeypatch.setattr("fathom.search.analysing.run.read_run", lambda *_: past)
     (tmp_path / "config.yaml").write_text(STUDY)
     append_line(tmp_path / "records.jsonl", to_json(RECORDS[0]))
     status, out, _ = said(tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fathom.search.commands import analyse_source
+from fathom.search.analysing import source as analyse_source
 from tests.support.command_line import here
 from tests.support.tables import DEPTHS, planted_loss
 
@@ -76,7 +76,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     package.Api, package.errors, errors.Error = Api, errors, ServerError  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "wandb", package)
     monkeypatch.setitem(sys.modules, "wandb.errors", errors)
-    monkeypatch.delitem(sys.modules, "fathom.search.tables.wandb_project", raising=False)
+    monkeypatch.delitem(sys.modules, "fathom.search.tables.folders.wandb_project", raising=False)
     monkeypatch.setattr(analyse_source, "find_spec", lambda name: object())
     return found
 

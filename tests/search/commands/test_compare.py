@@ -16,7 +16,7 @@ from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecor
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import dump, parse
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from tests.support.command_line import here
 from tests.support.contract import printed_values
 from tests.support.logs import write_sealed

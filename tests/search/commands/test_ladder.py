@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fathom.models.shape import Count
-from fathom.search.analysis.token_law import fit_token_law
+from fathom.search.analysis.laws.token_law import fit_token_law
 from fathom.search.commands import ladder as checking
 from fathom.search.conclusion.named_law import law_over_sizes
 from fathom.search.conclusion.token_laws import PartLaw, write_token_laws

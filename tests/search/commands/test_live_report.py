@@ -20,7 +20,7 @@ from fathom.search.commands import live_report
 from fathom.search.commands.live_report import live_reports
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.study_file import dump
-from fathom.search.tracking.key import REFUSAL, Key
+from fathom.search.tracking.stores.key import REFUSAL, Key
 from tests.support.browser import browser
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import visible

@@ -18,7 +18,7 @@ from fathom.search.commands.run_status import (
     status_of,
     status_reply,
 )
-from fathom.search.report.time_left import TimeLeft, keep_time_left
+from fathom.search.report.live.time_left import TimeLeft, keep_time_left
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import dump

@@ -15,7 +15,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.file.study_file import parse
-from fathom.search.tracking.publishing import RunResult, StudyResult
+from fathom.search.tracking.writing.publishing import RunResult, StudyResult
 from tests.support.simulated import simulated_study
 
 CONFIG = parse("study: s\nobjective: language\nbudgets: [300k]\n")
@@ -71,7 +71,9 @@ def test_a_run_whose_trials_all_died_says_of_what_and_how_to_start_anew(
 def test_a_report_warns_of_early_stopping_as_the_run_did(
     result: StudyResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fathom.search.tracking.publishing.report_study", lambda *_, **__: result)
+    monkeypatch.setattr(
+        "fathom.search.tracking.writing.publishing.report_study", lambda *_, **__: result
+    )
     report(result.folder.path)
     said = " ".join(capsys.readouterr().out.split())
     assert "300k: stopping at" in said

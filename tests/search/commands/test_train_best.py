@@ -16,7 +16,7 @@ from fathom.search.run_folder import ENDING
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import study_of
 from fathom.search.study.planning.plan import vocab_size_of
-from fathom.search.study.planning.shape_space import ShapeLimits
+from fathom.search.study.planning.space.shape_space import ShapeLimits
 from fathom.search.training.saving import trial_log
 from fathom.search.training.saving.compact_weights import read_compact
 from fathom.search.training.saving.weights_folder import COMPACT, WEIGHTS, read_sizes

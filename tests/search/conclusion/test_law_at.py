@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fathom.models.shape import Count
-from fathom.search.analysis.law import price, usual_curvature
-from fathom.search.analysis.published import Levine2020
-from fathom.search.analysis.token_law import fit_token_law
+from fathom.search.analysis.laws.law import price, usual_curvature
+from fathom.search.analysis.laws.published import Levine2020
+from fathom.search.analysis.laws.token_law import fit_token_law
 from fathom.search.conclusion.law_at import law_at
 from fathom.search.conclusion.named_law import law_over_sizes
 from fathom.search.conclusion.token_laws import PartLaw, write_token_laws

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.contract.exit_status import STATUS
 from tests.support.command_line import here
 from tests.support.places import ROOT

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fathom.models.spend import Coin, Spend
-from fathom.search.analysis import verdict as v
+from fathom.search.analysis.answer import verdict as v
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.contract.studies import next_command, study_answers, study_reply
 from fathom.search.run_folder import RunFolder
-from fathom.search.tracking.publishing import RunResult
+from fathom.search.tracking.writing.publishing import RunResult
 from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.optima import located

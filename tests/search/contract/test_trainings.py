@@ -13,7 +13,7 @@ import pytest
 from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_scheduler
 from benchmarks.simulate.study import TWO_BUDGETS
 from benchmarks.worlds.planted import Curve, World, flat, symmetric
-from fathom.search.analysis.posterior import find_posterior
+from fathom.search.analysis.curve.posterior import find_posterior
 from fathom.search.conclusion.conclude import conclude_run
 from fathom.search.contract.studies import study_answers
 from fathom.search.records import TrialSpec
@@ -135,7 +135,7 @@ def test_what_is_named_next_is_what_a_search_trains_next(
     def quick(*known: Any, draws: int) -> Any:
         return find_posterior(*known, draws=min(draws, 200))
 
-    monkeypatch.setattr("fathom.search.analysis.optimum.find_posterior", quick)
+    monkeypatch.setattr("fathom.search.analysis.answer.optimum.find_posterior", quick)
     states = 0
     for number, (confirm, curve) in enumerate(cycle(product(CONFIRMS, CURVES))):
         if states >= STATES:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fathom.models.options import Activation, Normalization, Residual
-from fathom.search.analysis.verdict import Kind, MayCostMore, NoiseUnknown, Seeds, Verdict
+from fathom.search.analysis.answer.verdict import Kind, MayCostMore, NoiseUnknown, Seeds, Verdict
 from fathom.search.commands.answers import train
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.export.best import best_yaml, doubts, read_best, select, write_selected

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fathom.search.analysis.optimum import Located
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.commands.answers import export, train
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.export.best import best_yaml, doubts, read_best, select

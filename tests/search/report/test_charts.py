@@ -12,9 +12,8 @@ import pytest
 from PIL import Image
 
 from fathom.models.unit import UNITS, Unit
-from fathom.search.analysis.law import fit_laws
-from fathom.search.analysis.verdict import Kind
-from fathom.search.report import page as page_module
+from fathom.search.analysis.answer.verdict import Kind
+from fathom.search.analysis.laws.law import fit_laws
 from fathom.search.report.charts.chart import (
     Band,
     Chart,
@@ -41,7 +40,8 @@ from fathom.search.report.charts.page_figures import STEPS, FigureData, page_fig
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.trials import apart, describe
 from fathom.search.report.charts.units import in_unit
-from fathom.search.report.writer import make_charts
+from fathom.search.report.pages import page as page_module
+from fathom.search.report.pages.writer import make_charts
 from tests.support.colours import EYES, contrast, distance
 from tests.support.optima import not_located
 from tests.support.optima import verdict as verdict_of

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from benchmarks.simulate.driver import Loss
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.conclude import conclude
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome
-from fathom.search.report.answer_log import read_answers
+from fathom.search.report.live.answer_log import read_answers
 from fathom.search.report.terminal import progress
 from fathom.search.report.terminal.live_table import summary_line
 from fathom.search.report.terminal.progress import Progress
@@ -199,7 +199,9 @@ def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
 def test_the_last_lines_say_what_the_table_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fathom.search.report.answer_log.GAP_SECONDS", 1e9)  # one answer, then none
+    monkeypatch.setattr(
+        "fathom.search.report.live.answer_log.GAP_SECONDS", 1e9
+    )  # one answer, then none
     shown, text = watched(tmp_path)
     conclusion = conclude(shown._scheduler.records, shown._scheduler.config)
     for optimum in conclusion.optima:

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.worlds.planted import World, shallower_is_better, symmetric
-from fathom.search.analysis.noise import Repeats
+from fathom.search.analysis.losses.noise import Repeats
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.scheduling.audit import RungAudit, later_first_rung
 from fathom.search.scheduling.auditing import _kendall_tau, _spearman_rho, audit_stopping

@@ -15,7 +15,7 @@ from fathom.search.scheduling.confirmation import (
 from fathom.search.scheduling.offers import offers
 from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM, Choice, TrainingLimits
 from fathom.search.study.keys.groups import ConfirmConfig
-from fathom.search.study.planning.near_shapes import nearest_shape
+from fathom.search.study.planning.space.near_shapes import nearest_shape
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.simulated import cut
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.planted import World, flat, symmetric
-from fathom.search.analysis.forecast import RungForecast
+from fathom.search.analysis.losses.forecast import RungForecast
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.halving import HalvingRule
 from tests.support.simulated import cut

@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.analysis.optimum import Located
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import optimum_row
 from fathom.search.formatting import spend_text
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts.trials import learning_curves
-from fathom.search.report.text import answer
+from fathom.search.report.words.text import answer
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import read_records
-from fathom.search.tracking.metrics import budget_params, trial_params
+from fathom.search.tracking.writing.metrics import budget_params, trial_params
 from tests.support.dry_run import Simulation, scheduler, study
 
 FLOPS = 1e12

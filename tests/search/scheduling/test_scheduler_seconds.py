@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from fathom.models.spend import Coin, Spend
-from fathom.search.analysis.joint_curve import incumbent_depth
-from fathom.search.analysis.optimum import Located
+from fathom.search.analysis.answer.optimum import Located
+from fathom.search.analysis.curve.joint_curve import incumbent_depth
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import optimum_row
 from fathom.search.contract.studies import study_answers
@@ -17,9 +17,9 @@ from fathom.search.export.best import best_yaml, read_best
 from fathom.search.formatting import rounded_count, spend_text
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts.trials import learning_curves
-from fathom.search.report.page import page
+from fathom.search.report.pages.page import page
 from fathom.search.report.terminal.answer_tables import print_answers
-from fathom.search.report.text import answer_row
+from fathom.search.report.words.text import answer_row
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
@@ -29,8 +29,8 @@ from fathom.search.study.hardware.step_times import freeze_steps, frozen_steps
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import read_records
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
-from fathom.search.tracking.metrics import budget_params
+from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.tracking.writing.metrics import budget_params
 from tests.support.dry_run import Simulation, study
 from tests.support.reporting import visible
 from tests.support.timed import seconds_of, timed_scheduler, times_of

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.planted import Curve, symmetric
+from fathom.search.analysis.curve.posterior import Posterior, find_posterior
 from fathom.search.analysis.curve_families import DepthPoints
-from fathom.search.analysis.noise import Repeats
-from fathom.search.analysis.posterior import Posterior, find_posterior
+from fathom.search.analysis.losses.noise import Repeats
 from fathom.search.scheduling.telling import may_have_stalled, most_telling
 
 NOISE = 0.004

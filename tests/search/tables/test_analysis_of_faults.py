@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from fathom.search.analysis.verdict import BelowMeasured, FewRuns, Kind, UnknownSettings
+from fathom.search.analysis.answer.verdict import BelowMeasured, FewRuns, Kind, UnknownSettings
 from fathom.search.tables.analysis import TableQuestion, analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of
-from fathom.search.tables.read import open_text
+from fathom.search.tables.sources.read import open_text
 from fathom.search.words import table_reason
 from tests.support.faulty import FAULTS, SOUND, Row
 from tests.support.places import SHARED_DATA

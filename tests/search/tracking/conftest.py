@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.tracking import store
-from fathom.search.tracking.made_here import note_store
+from fathom.search.tracking.stores import store
+from fathom.search.tracking.stores.made_here import note_store
 from tests.support.tracked import Place
 
 

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.prepare import prepare
-from fathom.search.analysis.depth_estimates import estimate_depths
+from fathom.search.analysis.losses.depth_estimates import estimate_depths
 from fathom.search.records import Outcome, Report, TrialRecord, TrialSpec
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.near_shapes import comparable_shape
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.near_shapes import comparable_shape
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training import trial as trials
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import DeviceError

@@ -11,7 +11,7 @@ import torch
 from fathom.search.records import Outcome, Report
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.shape_counter import counter_of
+from fathom.search.study.planning.space.shape_counter import counter_of
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.trial import RunningTrial, catch_failures
 from tests.support.toy import CPU, Successor

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fathom.search.analysis.interim import DepthLoss, InterimAnswer
+from fathom.search.analysis.answer.interim import DepthLoss, InterimAnswer
 from fathom.search.report.terminal.looks_worse import LooksWorse
 
 DEPTHS = (1, 2, 3, 4, 5, 8)

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fathom.search.analysis.interim import DepthLoss
+from fathom.search.analysis.answer.interim import DepthLoss
 from fathom.search.report.terminal.picture import (
     LEAST_HEIGHT,
     DepthPicture,

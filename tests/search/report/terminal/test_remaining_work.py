@@ -15,9 +15,9 @@ from rich.console import Console
 
 from benchmarks.simulate.driver import Loss, SimulatedWorkers
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.report.live.time_left import TimeLeft, keep_time_left, told_time_left
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.remaining_work import SearchPace, WorkLeft, work_left
-from fathom.search.report.time_left import TimeLeft, keep_time_left, told_time_left
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import BudgetPlan, plan_study

@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial
 
 from fathom.models.shape import Shape
 from fathom.search.records import Outcome, Stage, TrialRecord, in_order_of_names
-from fathom.search.scheduling.optuna_studies import open_file
+from fathom.search.scheduling.optuna.optuna_studies import open_file
 from fathom.search.scheduling.sampling.study_sampler import ShapeSampler, ladder_shapes
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.groups import Sampler

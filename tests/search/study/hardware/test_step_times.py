@@ -21,7 +21,7 @@ from fathom.search.study.hardware.step_times import (
 )
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from tests.support.timed import seconds_of, times_of
 
 CONFIG: StudyConfig = parse(

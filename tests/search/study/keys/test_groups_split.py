@@ -11,7 +11,7 @@ from fathom.search.study.file.study_file import dump, parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import encoder_layers
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 
 
 def study(**keys: Any) -> StudyConfig:

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from fathom.search.commands.plan_tables import print_plans
 from fathom.search.contract.plans import plan_reply
+from fathom.search.report.terminal.plan_tables import print_plans
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.planning.advice import plan_runs
 from fathom.search.study.planning.plan import plan_study

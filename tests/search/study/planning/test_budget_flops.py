@@ -19,7 +19,7 @@ from fathom.search.study.planning.budget import (
     rungs_by_step,
 )
 from fathom.search.study.planning.plan import expected_confirming, plan_study
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.assignment import best_assignment, standalone_spec
 from tests.support.dry_run import MACHINE
 

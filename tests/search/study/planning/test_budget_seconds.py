@@ -26,7 +26,7 @@ from fathom.search.study.planning.plan import (
     study_notes,
     with_step_times,
 )
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.assignment import best_assignment
 from tests.support.dry_run import MACHINE
 from tests.support.timed import measured, seconds_of

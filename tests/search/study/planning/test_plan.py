@@ -27,7 +27,7 @@ from fathom.search.study.planning.plan import (
     study_notes,
     vocab_size_of,
 )
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from tests.support.dry_run import MACHINE, study
 
 

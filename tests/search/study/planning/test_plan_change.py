@@ -9,7 +9,7 @@ from fathom.search.study.file.study_file import changed, parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan_change import meetable_depths, plan_change
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 
 
 def study(rest: str = "", *, budget: str = "10k") -> tuple[StudyConfig, Shape]:

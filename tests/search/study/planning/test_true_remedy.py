@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fathom.models.spend import Coin
-from fathom.search.analysis.verdict import (
+from fathom.search.analysis.answer.verdict import (
     Advice,
     BestAtEnd,
     BetweenTested,
@@ -35,10 +35,10 @@ from fathom.search.conclusion.conclude import conclude
 from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning import shapes
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.plan_change import plan_change
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space import shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.study.planning.true_remedy import with_true_remedy
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.words import study_reason

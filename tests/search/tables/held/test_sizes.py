@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fathom.models.spend import Coin
-from fathom.search.analysis.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.contract.table_answers import table_reply
-from fathom.search.report.analysed import size_lines
+from fathom.search.report.words.analysed import size_lines
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of

@@ -16,7 +16,7 @@ from fathom.search.run_folder import ENDING
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment, standalone_spec
 from fathom.search.training.command import trial
 from fathom.search.training.command.trial import CommandTrial, folder_of

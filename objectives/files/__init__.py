@@ -1,0 +1,1 @@
+"""Files that a user names, or that are fetched, read and replaced safely."""

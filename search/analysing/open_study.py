@@ -1,0 +1,64 @@
+"""The part of a study that a table of runs leaves open, for `fathom init --from`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from fathom.search.analysis.answer import verdict as v
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.answer.verdict import FEWEST_SEEDS, MOST_SEEDS, seeds_to_resolve
+from fathom.search.formatting import exact_count, printable
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.tables.analysis import Analysis
+
+BESIDE = 1.5
+"""Factor by which the depths of the study reach beyond those in question."""
+DEFAULT_SEEDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStudy:
+    """Keys of a study, and why it has them."""
+
+    size: str
+    keys: Mapping[str, object]
+    reason: str
+
+
+def open_study(analysis: Analysis) -> OpenStudy:
+    """The largest size whose best depth the table leaves open, or else the largest, with the depths
+    about its plateau and the seeds that its noise asks for.
+
+    Raises:
+        ConfigError: when the table shows no depth of any size.
+    """
+    answers = [known for found in analysis.findings for known in found.optima if known.depths]
+    if not answers:
+        raise ConfigError(
+            f"`--from` must be runs that show a depth, got {printable(analysis.label)}, of which "
+            "`fathom analyse` says why not; name sizes with --params instead"
+        )
+    optimum = max(answers, key=lambda known: (not known.kind.settled, known.budget))
+    seeds = min(max(FEWEST_SEEDS, seeds_to_resolve(optimum.noise)), MOST_SEEDS)
+    keys: dict[str, object] = {
+        "count": optimum.count.value,
+        "space": {"depth": _depths(optimum)},
+        "confirm": {"seeds": max(seeds, DEFAULT_SEEDS)},
+    }
+    size = exact_count(optimum.budget)
+    noise = f"{optimum.unit.difference(optimum.noise):.4f} {optimum.unit}"
+    return OpenStudy(
+        size,
+        keys,
+        f"{printable(analysis.label)}, {size}: {optimum.kind.value}; seeds differ by {noise}",
+    )
+
+
+def _depths(optimum: Optimum) -> list[int]:
+    """The shallowest and the deepest of a study about the depths in question."""
+    remedy = optimum.verdict.remedy
+    if isinstance(remedy, v.Depths):
+        return [remedy.shallowest, remedy.deepest]
+    more = remedy.depths if isinstance(remedy, v.TheseDepths) else ()
+    depths = {*(optimum.interval or ()), *optimum.plateau, *more}
+    return [max(1, int(min(depths) / BESIDE)), ceil(max(depths) * BESIDE)]

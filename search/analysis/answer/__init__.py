@@ -1,0 +1,1 @@
+"""The answer of a budget: its optimum, verdict and set of depths."""

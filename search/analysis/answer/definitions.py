@@ -1,0 +1,108 @@
+"""Definitions that the page, the terminal, MLflow, the CSV files, `status` and JSON share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fathom.search.analysis.answer.optimum import DepthCost, Located, Optimum
+from fathom.search.analysis.losses.depth_estimates import DepthEstimate
+from fathom.search.records import Outcome, TrialRecord
+
+
+class Standing(Enum):
+    """How a depth compares with the answer of its budget."""
+
+    ANSWER = auto()
+    NOT_RULED_OUT = auto()
+    """It is one of `not_ruled_out`."""
+    IN_DOUBT = auto()
+    """It finished, and is neither ruled out nor as good as the best for practical purposes."""
+    RULED_OUT = auto()
+    """It finished, lies outside the interval, and its cost is above 0 with 95 % probability."""
+    NOT_FINISHED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthStanding:
+    """One depth at the horizon: what it costs, and how it compares with the answer."""
+
+    depth: int
+    standing: Standing
+    loss: float | None
+    """Expected loss, nats; None where it is not known."""
+    cost: DepthCost | None
+    """What the depth costs instead of the answer; None for the answer, and if not known."""
+    estimate: DepthEstimate | None
+    """The mean loss of its trials, as evidence; None where none finished."""
+    records: tuple[TrialRecord, ...]
+    """Its trials."""
+
+    @property
+    def finished(self) -> int:
+        """Number of trials that trained to the end."""
+        return sum(record.outcome is Outcome.FINISHED for record in self.records)
+
+
+def not_ruled_out(optimum: Optimum) -> tuple[int, ...]:
+    """Returns the answer, and the depths that finished of the plateau and of those that may be the
+    best in the interval, ascending.
+
+    The posterior reads depths off a curve; one that never finished has no loss to show.
+    """
+    finished = {estimate.depth for estimate in optimum.depths}
+    answer = {optimum.optimal_depth} if optimum.optimal_depth else set[int]()
+    likely = {depth for depth, _ in optimum.probabilities if is_inside(depth, optimum)}
+    return tuple(sorted(answer.union(finished.intersection(likely.union(optimum.plateau)))))
+
+
+def is_inside(depth: int, optimum: Optimum) -> bool:
+    """True if the depth lies in the 95 % interval; every depth does without one."""
+    low, high = optimum.interval or (depth, depth)
+    return low <= depth <= high
+
+
+def cost_of(optimum: Optimum, depth: int) -> DepthCost | None:
+    """Returns what a depth costs instead of the answer by the posterior; None for the answer, and
+    outside the tested range."""
+    return next((cost for cost in optimum.costs if cost.depth == depth), None)
+
+
+def loss_of(optimum: Optimum, depth: int) -> float | None:
+    """Returns the expected loss of a depth, nats: that of the answer and what the depth costs. With
+    fewer than three finished depths it is the mean of its trials. None where it is not known."""
+    if not isinstance(optimum, Located):
+        return next((known.loss for known in optimum.depths if known.depth == depth), None)
+    if depth == optimum.optimal_depth:
+        return optimum.loss
+    cost = cost_of(optimum, depth)
+    return optimum.loss + cost.nats if cost else None
+
+
+def depth_standings(records: Sequence[TrialRecord], optimum: Optimum) -> list[DepthStanding]:
+    """Returns the standing of every depth that was tried, ascending."""
+    estimates = {estimate.depth: estimate for estimate in optimum.depths}
+    tried = {record.spec.shape.depth for record in records}
+    return [
+        DepthStanding(
+            depth=depth,
+            standing=_standing(depth, optimum),
+            loss=loss_of(optimum, depth),
+            cost=cost_of(optimum, depth),
+            estimate=estimates.get(depth),
+            records=tuple(record for record in records if record.spec.shape.depth == depth),
+        )
+        for depth in sorted(tried.union(estimates))
+    ]
+
+
+def _standing(depth: int, optimum: Optimum) -> Standing:
+    if depth == optimum.optimal_depth:
+        return Standing.ANSWER
+    if depth in not_ruled_out(optimum):
+        return Standing.NOT_RULED_OUT
+    if depth not in {estimate.depth for estimate in optimum.depths}:
+        return Standing.NOT_FINISHED
+    cost = cost_of(optimum, depth)
+    is_worse = cost is not None and cost.interval[0] > 0
+    is_out = optimum.kind.decided and is_worse and not is_inside(depth, optimum)
+    return Standing.RULED_OUT if is_out else Standing.IN_DOUBT

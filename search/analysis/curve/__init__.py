@@ -1,0 +1,1 @@
+"""The loss over depth: fits of its curve, and their posterior."""

@@ -1,0 +1,169 @@
+"""Fits of loss against depth by two families of curves, and the spread of their lowest points.
+
+`a L^-p + b L^q + c` (Alabdulmohsin et al. 2023) has a side for too few layers and one for too many,
+each as steep as it is; for p and q near 0 it is a parabola in ln L. It decides. The parabola
+itself is the second opinion. Given p and q the first is linear too (variable projection), so every
+pair of a grid is fitted exactly and counts by its likelihood: which curve it is, is part of the
+doubt.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, isqrt, sqrt
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fathom.search.analysis.curve_families import (
+    EXPONENTS,
+    Array,
+    DepthPoints,
+    Parabola,
+    PowerCurve,
+    PowerFit,
+)
+from fathom.search.analysis.losses.depth_estimates import DepthEstimates
+
+Flags = NDArray[np.bool_]
+CURVE_ERROR = 0.15
+"""A loss may differ from the curve by this share of its height above the best, beyond one standard
+error: no family holds far from the best. Chosen with `python -m benchmarks.answers.coverage`: at 0
+the steep side drags the lowest point, at 0.5 intervals say little."""
+CLEAR = 2
+"""Standard errors of a difference from which on one depth is clearly worse than another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """A fit of both families of curves to three points or more."""
+
+    points: DepthPoints
+    certain: Flags
+    """Which points were measured, not forecast; (depths,)."""
+    misfit: Array
+    """Standard deviation of the misfit of each depth, beside the noise; (depths,), nats."""
+    plausible: Array
+    """Share of the likelihood of each pair of `EXPONENTS`; (pairs,)."""
+    optimum: float
+    """Depth where the curves are lowest inside the tested range: mean of its ln over the pairs."""
+    power: PowerCurve
+    """The curve of the likeliest pair of exponents."""
+    parabola: Parabola
+    squares: float
+    """Least sum of the squared misses of all depths, each in units of its expected error."""
+    fits: PowerFit
+    """Fits of the curve `a L^-p + b L^q + c`, one for each pair of exponents (p, q)."""
+
+    def best_of(self, depths: Sequence[int]) -> int:
+        """The depth, of those given, with the lowest loss on the curves (mean over exponents).
+
+        Not simply the nearest to the lowest point: one side may be steeper. One of them at least
+        must lie in the tested range, beyond which no curve is asked.
+        """
+        first, last = self.points.depths[[0, -1]].tolist()
+        inside = np.array([depth for depth in depths if first <= depth <= last])
+        heights = self.fits.heights(inside, self.fits.lowest()[0])[:, 0]
+        return int(inside[(self.plausible @ heights).argmin()])
+
+    def loss_at(self, depth: int) -> float:
+        """The loss of the curves at a depth (mean over exponents), nats."""
+        return float(self.plausible @ self.fits.losses(np.array([depth]))[:, 0, 0])
+
+    @property
+    def parabola_optimum(self) -> float:
+        """Depth where the parabola is lowest inside the tested range."""
+        return self.parabola.lowest(self.points.ends)
+
+
+def points_of(estimates: DepthEstimates) -> DepthPoints:
+    """Depth estimates as points (depth, loss, covariance) to fit curves to."""
+    return DepthPoints(
+        depths=np.array([estimate.depth for estimate in estimates.depths], dtype=np.int64),
+        losses=np.array([estimate.loss for estimate in estimates.depths], dtype=np.float64),
+        covariance=estimates.covariance,
+        noise=estimates.noise,
+        by_seeds=estimates.by_seeds,
+    )
+
+
+def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
+    """Fits both families; the higher a depth lies above the best, the less it counts.
+
+    The misfit of depths is estimated from those that are `certain`, by default all.
+    """
+    misfit = CURVE_ERROR * points.height(1)
+    white = _whitening(points.covariance, misfit)
+    fits = PowerFit(points, white, EXPONENTS)
+    certain = np.ones(len(points.depths), dtype=bool) if certain is None else certain
+    least = float(fits.squares.min())
+    excess = _excess_misfit(points, fits.curve(), misfit, certain)
+    if excess:
+        misfit = np.hypot(misfit, excess)
+        white = _whitening(points.covariance, misfit)
+        fits = PowerFit(points, white, EXPONENTS)
+    squares = fits.squares[:, 0]
+    plausible = np.exp((squares.min() - squares) / 2)
+    plausible /= plausible.sum()
+    lowest = fits.lowest()[0][:, 0]
+    design = white @ np.vander(np.log(points.depths), 3, increasing=True)
+    c0, c1, c2 = (np.linalg.pinv(design) @ white @ points.losses).tolist()
+    return Fit(
+        points=points,
+        certain=certain,
+        misfit=misfit,
+        plausible=plausible,
+        optimum=exp(float(plausible @ lowest)),
+        power=fits.curve(),
+        parabola=Parabola(c0=c0, c1=c1, c2=c2),
+        squares=least,
+        fits=fits,
+    )
+
+
+def draw_noise(
+    points: DepthPoints, generator: Generator, *, draws: int, degrees_of_freedom: int
+) -> Array:
+    """Noise of other seeds in the losses of the points; (depths, draws), nats.
+
+    It is drawn parametrically, since resampling two or three seeds would understate their spread.
+    The noise is itself an estimate from few degrees of freedom, hence the chi square (the t
+    distribution, by draws).
+    """
+    root = np.linalg.cholesky(points.covariance)
+    known = np.sqrt(generator.chisquare(degrees_of_freedom, draws) / degrees_of_freedom)
+    noise: Array = root @ generator.standard_normal((len(points.depths), draws)) / known
+    return noise
+
+
+def whole_depth(depth: float) -> int:
+    """The neighbouring whole depth where a parabola in ln depth with this vertex is lower.
+
+    >>> whole_depth(2.4), whole_depth(2.46)  # they part at the root of 2 * 3
+    (2, 3)
+    """
+    squared = depth * depth
+    below = isqrt(int(squared))
+    return max(1, below if squared < below * (below + 1) else below + 1)
+
+
+def _whitening(covariance: Array, misfit: Array) -> Array:
+    """The inverse root of the whole covariance: it makes losses independent with variance 1."""
+    root = np.linalg.cholesky(covariance + np.diag(misfit**2))
+    white: Array = np.linalg.inv(root)
+    return white
+
+
+def _excess_misfit(points: DepthPoints, curve: PowerCurve, misfit: Array, certain: Flags) -> float:
+    """Standard deviation of depths near the best about the best curve, beyond what is expected.
+
+    Near are the depths not clearly worse than the best; with three or fewer nothing can be said.
+    """
+    near = certain & (points.height(CLEAR) == 0)
+    spare = int(near.sum()) - 3
+    if spare < 1:
+        return 0.0
+    fitted = np.array([curve(depth) for depth in points.depths.tolist()])
+    expected = points.errors**2 + misfit**2
+    squares = ((points.losses - fitted) ** 2 / expected)[near].sum() / spare
+    return sqrt(max(0.0, squares - 1) * float(expected[near].mean()))

@@ -1,0 +1,1 @@
+"""Laws of the best depth and of the loss over size, tokens and compute."""

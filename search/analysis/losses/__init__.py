@@ -1,0 +1,1 @@
+"""Losses of trainings, of shapes and of depths: noise, stalls, rates, forecasts."""

@@ -1,0 +1,235 @@
+"""Forecasts of the loss at the horizon for trials that have not finished.
+
+A loss says little before the horizon: the decrease still to come is several times the difference
+between shapes, and deep models start slowly. But the decrease is nearly the same for all shapes of
+a budget, and its differences are linear in ln depth: the depth bias. The slopes of all curves show
+the depth bias, and so do trials that trained further.
+"""
+
+import statistics
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+
+from fathom.search.analysis.losses.depth_estimates import Array, ShapeLoss, seed_noise
+from fathom.search.analysis.losses.rung_value import LOOK_BACK, MEDIAN_OF, median
+from fathom.search.records import ENDED_BADLY, Stage, TrialRecord
+
+SHORTEST_LOOK_BACK = 1.5
+"""A curve that begins less than this factor earlier has no slope to speak of."""
+RECENT = 0.75
+"""Evaluations before this share of the tokens do not measure the loss there."""
+DEPTH_BIAS = (0.04, 0.06)
+"""Prior mean and standard deviation of the depth bias: the change of the decrease still to come
+with each unit of ln(depth), as a share of it. 0.15 among Gemstones models of 0.1B, -0.03 to 0.05 in
+three classes more."""
+SCATTER = 0.05
+"""Standard deviation of the decrease still to come about the line, as a share of it: 0.03 to 0.07
+in the same classes, from a sixteenth to half of the horizon."""
+SLOPE_SCATTER = (0.1, 3)
+"""Prior standard deviation of the extrapolations by the slopes of single curves, as a share of the
+decrease, and the number of trials that this prior is worth: 0.03 among the Gemstones models, 0.12
+to 0.15 among those of 60k."""
+
+
+@dataclass(frozen=True, slots=True)
+class RungForecast:
+    """The forecast of a trial by its curve up to a rung."""
+
+    loss: float
+    """Forecast loss at the horizon, nats."""
+    error: float
+    """Standard error of its difference from the lowest forecast, beside the noise of seeds."""
+
+
+def forecastable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The trials whose final loss is known or can be forecast.
+
+    A confirming trial counts once it has finished: too few others have trained as far as it to show
+    the decrease still to come, least of all in the cool-down.
+    """
+    return [r for r in records if r.spec.stage is Stage.EXPLORE or r.loss is not None]
+
+
+def forecasts(
+    records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()
+) -> list[ShapeLoss]:
+    """The final loss of each trial, known or forecast, with its variance, sorted by depth.
+
+    Finished trials among `others` inform them, and are not part of the result.
+    """
+    found = forecasts_by_trial(records, others).values()
+    return sorted(found, key=lambda forecast: forecast.shape.depth)
+
+
+def forecasts_by_trial(
+    records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()
+) -> dict[str, ShapeLoss]:
+    """Name of each trial with a curve -> its final loss, known or forecast, with its variance.
+
+    Trials that trained furthest are forecast first, as their forecasts inform those of the others.
+    """
+    noise = seed_noise(records).likely_noise
+    trials = [_Trial(r) for r in records if r.curve and r.outcome not in ENDED_BADLY]
+    ends = [(_Trial(other), other.loss) for other in others if other.loss is not None]
+    found = {}
+    for tokens in sorted({trial.tokens for trial in trials}, reverse=True):
+        line = _Line(tokens, trials, ends)
+        for trial in (each for each in trials if each.tokens == tokens):
+            loss, error = trial.end(line)
+            ends.append((trial, loss))
+            name = trial.record.spec.trial
+            found[name] = trial.shape_loss(loss, sqrt(noise**2 + error**2))
+    return found
+
+
+def forecast_ranking(
+    records: Sequence[TrialRecord], rung: int, median_of: int = MEDIAN_OF
+) -> dict[str, RungForecast]:
+    """The forecast of each trial that reached a rung, by trial name.
+
+    It uses the curves up to the rung only, so that no trial is better known than another.
+    """
+    trials = [_Trial(r, until=rung, median_of=median_of) for r in records if rung in r.rungs]
+    if not trials:
+        return {}
+    line = _Line(rung, trials, [])
+    losses = [trial.expected(line)[0] for trial in trials]
+    best = trials[losses.index(min(losses))]
+    return {
+        trial.record.spec.trial: RungForecast(loss, line.difference_error(trial.x, best.x))
+        for trial, loss in zip(trials, losses, strict=True)
+    }
+
+
+def extrapolated_loss(
+    times: Sequence[float],
+    losses: Sequence[float],
+    *,
+    tokens: float,
+    horizon: float,
+    median_of: int = MEDIAN_OF,
+) -> float | None:
+    """The loss at the horizon by the line through a curve's losses at `tokens` and a quarter of it.
+
+    The line is straight in 1 / sqrt(tokens). Both losses are medians, and nothing is fitted that
+    few and noisy evaluations could upset. None when the curve is too short.
+    """
+    if not times or times[0] > tokens:
+        return None
+    now, loss = _level(times, losses, tokens, median_of)
+    before, higher = _level(times, losses, max(tokens / LOOK_BACK, times[0]), median_of)
+    if now < SHORTEST_LOOK_BACK * before:
+        return None
+    start, here, end = (1 / sqrt(at) for at in (before, now, horizon))
+    return loss - max(0.0, higher - loss) * (here - end) / (start - here)
+
+
+class _Trial:
+    """Learning curve of one trial, with the forecast of its final loss."""
+
+    def __init__(
+        self, record: TrialRecord, until: int | None = None, median_of: int = MEDIAN_OF
+    ) -> None:
+        self._median_of = median_of
+        self.record, self.x = record, log(record.spec.shape.depth)
+        curve = [p for p in record.curve if until is None or record.shared(p) <= until]
+        self.times = [record.shared(point) for point in curve]
+        self.losses = [point.loss for point in curve]
+        self.tokens = self.times[-1]
+
+    def loss_at(self, tokens: float) -> float:
+        """Returns the loss of the rung at `tokens`, else the median of the last evaluations."""
+        rung = self.record.rungs.get(int(tokens))
+        return _level(self.times, self.losses, tokens, self._median_of)[1] if rung is None else rung
+
+    def gain_at(self, tokens: float) -> float | None:
+        """Returns how far the loss still falls until the horizon, nats, as the trial's own curve up
+        to `tokens` extrapolates it; None when that is too short."""
+        horizon = self.record.spec.shared_horizon
+        end = extrapolated_loss(
+            self.times, self.losses, tokens=tokens, horizon=horizon, median_of=self._median_of
+        )
+        return None if end is None else self.loss_at(tokens) - end
+
+    def end(self, line: "_Line") -> tuple[float, float]:
+        """The trial's loss at the horizon and its standard error, beside the noise of its seed."""
+        loss = self.record.loss
+        return (loss, 0.0) if loss is not None else self.expected(line)
+
+    def expected(self, line: "_Line") -> tuple[float, float]:
+        """Forecast of the final loss and its standard error, beside the noise of its seed."""
+        coming, error = line.still_to_come(self.x)
+        return self.loss_at(self.tokens) - coming, error
+
+    def shape_loss(self, loss: float, error: float) -> ShapeLoss:
+        """The loss as an estimate of the shape. All trials count as one stage here, since the
+        question is where the best lies, not how certain that is."""
+        spec = self.record.spec
+        size = log(self.record.size / spec.budget)
+        return ShapeLoss(Stage.EXPLORE, spec.shape, size, loss, error**2, 1)
+
+
+class _Line:
+    """Fitted decrease of the loss from some tokens to the horizon: a straight line in ln depth.
+
+    Least squares with a prior on the slope. There are two levels, since extrapolations by the
+    slopes of curves are off by about as much for all of them: they only show the depth bias.
+    """
+
+    def __init__(
+        self, tokens: float, trials: Sequence[_Trial], ends: Sequence[tuple[_Trial, float]]
+    ) -> None:
+        came = [trial for trial in trials if trial.tokens >= tokens]
+        gains = [(t.x, gain) for t in came if (gain := t.gain_at(tokens)) is not None]
+        # Where trainings spend the same, the first evaluations of shapes are some steps apart.
+        drops = [(t.x, t.loss_at(tokens) - end) for t, end in ends if t.times[0] <= tokens]
+        known = drops or gains
+        # With nothing to go by, the rest of the way may be as long as the way so far.
+        rest = statistics.fmean(y for _, y in known) if known else came[0].losses[-1]
+        self.scale = max(1e-9, rest)
+        self._level = 0 if drops else 1
+        rows = [(0.0, 0.0, 1.0, DEPTH_BIAS[0], DEPTH_BIAS[1])]
+        rows += [(1.0, 0.0, x, y / self.scale, SCATTER) for x, y in drops]
+        scatter = _scatter([(x, y / self.scale) for x, y in gains])
+        rows += [(0.0, 1.0, x, y / self.scale, scatter) for x, y in gains]
+        table: Array = np.array(rows)
+        design = table[:, :3] / table[:, 4:]
+        self._covariance = np.linalg.pinv(design.T @ design)
+        self._found = self._covariance @ design.T @ (table[:, 3] / table[:, 4])
+
+    def still_to_come(self, x: float) -> tuple[float, float]:
+        """Returns the decrease still to come at ln depth `x` and its standard error, nats."""
+        at = np.array([float(self._level == 0), float(self._level == 1), x])
+        variance = float(at @ self._covariance @ at) + SCATTER**2
+        return self.scale * float(at @ self._found), self.scale * sqrt(variance)
+
+    def difference_error(self, x: float, other: float) -> float:
+        """Standard error of the difference of two decreases still to come, at two ln depths."""
+        slope = float(self._covariance[2, 2])
+        return self.scale * sqrt((x - other) ** 2 * slope + 2 * SCATTER**2)
+
+
+def _scatter(points: Sequence[tuple[float, float]]) -> float:
+    """Standard deviation of values about a straight line, with the prior `SLOPE_SCATTER`."""
+    believed, worth = SLOPE_SCATTER
+    squares, spare = worth * believed**2, worth + max(0, len(points) - 2)
+    if len(points) > 2:
+        x, y = np.array(points).T
+        design = np.stack([np.ones_like(x), x], axis=1)
+        squares += float(((y - design @ (np.linalg.pinv(design) @ y)) ** 2).sum())
+    return sqrt(squares / spare)
+
+
+def _level(
+    times: Sequence[float], losses: Sequence[float], tokens: float, median_of: int
+) -> tuple[float, float]:
+    """Tokens and loss, both medians of the last few evaluations up to `tokens`."""
+    end = bisect_right(times, tokens)
+    first = max(0, end - median_of)
+    while times[first] < RECENT * times[end - 1]:
+        first += 1
+    return median(times[first:end]), median(losses[first:end])

@@ -1,0 +1,228 @@
+"""Trainings whose loss ended far from that of other seeds of the same shape.
+
+Most of them stalled, and lie above: with another seed a small model ends a tenth of a nat lower. A
+loss may also be logged too low. A mean over such seeds would say more of bad luck than of depth, so
+they are left out of it. Which side is wrong, the curve through the other depths says.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+import numpy as np
+from scipy.special import ndtri
+
+from fathom.models.shape import Shape
+from fathom.search.analysis.curve_families import EXPONENTS, DepthPoints, PowerFit
+from fathom.search.analysis.losses.noise import USUAL_NOISE, Repeats
+from fathom.search.analysis.losses.rates import Factor, losses_by_seed
+from fathom.search.records import UNSCALED, TrialRecord
+
+FAR_ABOVE = 4 * sqrt(2)
+"""Noises above the lowest seed of its shape beyond which a training counts as stalled: four
+standard errors of the difference of two seeds."""
+HUMP = 2
+"""Noises above both its neighbours in a bracket of rates or decays beyond which a training counts
+as stalled: a bracket is a valley."""
+LEAST_NOISE = 0.003
+"""Least noise, nats, that is taken from the lower seeds of the shapes."""
+FEWEST_DEPTHS = 5
+"""Fewest depths by which a curve tells which seed of one of them is wrong."""
+CLEARLY = 25
+"""Sum of squared misses, in expected errors, by which a curve must fit better with one loss of a
+depth than with another before it tells which is wrong."""
+MISFIT = 0.05
+"""Misfit of a depth as a share of its height above the best: no curve holds far from the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedApart:
+    """The lowest seed of a shape, far below all others: either it or these are wrong."""
+
+    depth: int
+    seed: int
+    loss: float
+    """Nats."""
+    others: float
+    """Lowest loss of the other seeds, nats."""
+    seeds: int
+    """Number of seeds of the shape, this one among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stalls:
+    """The trials that ended far from other seeds of their shape, by name."""
+
+    stalled: frozenset[str] = frozenset()
+    """Those far above."""
+    too_low: frozenset[str] = frozenset()
+    """Those far below, and below the curve of the other depths."""
+    in_doubt: frozenset[Shape] = frozenset()
+    """Shapes with two seeds, either of which may be the unusual one."""
+    undecided: tuple[SeedApart, ...] = ()
+    """Seeds by which alone all others of their shape stalled, though no curve says so."""
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The trials of which no loss is estimated."""
+        return self.stalled | self.too_low
+
+
+def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
+    """Returns the finished trials that stalled.
+
+    A seed stalled if it lies `FAR_ABOVE` noises above the lowest one of its shape, rate and decay.
+    The noise is that between the lower half of the seeds of a shape, the lower median over the
+    shapes that have several, averaged in ln with the shape's own: depths may differ in noise. With
+    two seeds only, far apart by the median alone, either may be the unusual one, and the shape is
+    in doubt. A seed that lies as far below all others is the wrong one if the curve through the
+    other depths says so. In a bracket of rates or decays, a training stalled that lies `HUMP`
+    noises above both its neighbours.
+    """
+    humps = set(_humps(records, HUMP * _noise(_spreads(_seeds(records)))))
+    shapes = _seeds([record for record in records if record.spec.trial not in humps])
+    spreads = _spreads(shapes)
+    noise, stalled, low = _noise(spreads), humps, set[str]()
+    in_doubt, undecided = set[Shape](), list[SeedApart]()
+    for shape in spreads:
+        lowest, *others = shapes[shape]
+        own, gap = max(noise, spreads[shape]), others[0].loss - lowest.loss
+        above = [s for s in others if s.loss - lowest.loss > FAR_ABOVE * sqrt(noise * own)]
+        if _is_apart(lowest, others, noise):
+            better = _better_at(shape.depth, (lowest.loss, others[0].loss), shapes, noise)
+            if better == others[0].loss:
+                low.update(lowest.trials)
+                continue
+            if better is None and above == others:
+                known = shape.depth, lowest.seed, lowest.loss, others[0].loss, len(others) + 1
+                undecided.append(SeedApart(*known))
+        if not above and len(others) == 1 and gap > FAR_ABOVE * noise:
+            in_doubt.add(shape)
+        stalled.update(trial for seed in above for trial in seed.trials)
+    return Stalls(frozenset(stalled), frozenset(low), frozenset(in_doubt), tuple(undecided))
+
+
+def without_stalled(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Returns the records without the trials that ended far from other seeds of their shape."""
+    left_out = find_stalls(records).left_out
+    return [record for record in records if record.spec.trial not in left_out]
+
+
+def stalled_by_depth(records: Sequence[TrialRecord]) -> dict[int, tuple[int, int]]:
+    """Returns depth -> number of trainings that stalled, and of all that finished, for depths with
+    any that stalled."""
+    stalled = find_stalls(records).stalled
+    lost = Counter(r.spec.shape.depth for r in records if r.spec.trial in stalled)
+    trained = Counter(r.spec.shape.depth for r in records if r.loss is not None)
+    return {depth: (number, trained[depth]) for depth, number in sorted(lost.items())}
+
+
+def too_low(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Returns the finished trials, at the study's own rate and decay, that ended far too low."""
+    names = find_stalls(records).too_low
+    return [r for r in records if r.spec.trial in names and r.spec.scale == UNSCALED]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seed:
+    """A seed of a shape."""
+
+    loss: float
+    """At the study's own rate and decay, or the lowest at others where that is not known; nats."""
+    trials: tuple[str, ...]
+    seed: int
+
+
+def _seeds(records: Sequence[TrialRecord]) -> dict[Shape, list[_Seed]]:
+    """The seeds of each shape, by loss."""
+    names: dict[tuple[Shape, int], list[str]] = defaultdict(list)
+    for record in records:
+        if record.loss is not None:
+            names[record.spec.shape, record.spec.seed].append(record.spec.trial)
+    return {
+        shape: sorted(
+            (
+                _Seed(scales.get(UNSCALED, min(scales.values())), tuple(names[shape, seed]), seed)
+                for seed, scales in seeds.items()
+            ),
+            key=lambda seed: (seed.loss, seed.trials),
+        )
+        for shape, seeds in losses_by_seed(records).items()
+    }
+
+
+def _spreads(shapes: Mapping[Shape, Sequence[_Seed]]) -> dict[Shape, float]:
+    """Standard deviation between the seeds of each shape that has several, nats, by the lowest one
+    and the one in the middle, or the second: what stalled lies above them. Normal order statistics
+    after Blom (1958)."""
+    spreads = {}
+    for shape, seeds in shapes.items():
+        if len(seeds) < 2:
+            continue
+        middle = max(2, ceil(len(seeds) / 2))
+        low, high = ndtri((np.array([1, middle]) - 0.375) / (len(seeds) + 0.25))
+        spreads[shape] = float((seeds[middle - 1].loss - seeds[0].loss) / (high - low))
+    return spreads
+
+
+def _is_apart(lowest: _Seed, others: Sequence[_Seed], noise: float) -> bool:
+    """True if the lowest seed of a shape lies far below all others, by how these differ too."""
+    own = max(noise, float(np.std([seed.loss for seed in others])))
+    return others[0].loss - lowest.loss > FAR_ABOVE * sqrt(noise * own)
+
+
+def _better_at(
+    depth: int, pair: tuple[float, float], shapes: Mapping[Shape, Sequence[_Seed]], noise: float
+) -> float | None:
+    """The one of a pair of losses of a depth with which a curve fits all depths better, the others
+    by their lowest seeds; None where neither is clearly better."""
+    others: dict[int, float] = {}
+    for shape, (lowest, *_) in shapes.items():
+        if shape.depth != depth:
+            others[shape.depth] = min(lowest.loss, others.get(shape.depth, lowest.loss))
+    if len(others) + 1 < FEWEST_DEPTHS:
+        return None
+    best = min(others.values())
+    (fewer, better), (more, _) = sorted(
+        (_misses(others | {depth: loss}, best, noise), loss) for loss in pair
+    )
+    usual = max(1.0, fewer / (len(others) + 2 - FEWEST_DEPTHS))
+    return better if more - fewer > CLEARLY * usual else None
+
+
+def _misses(losses: Mapping[int, float], best: float, noise: float) -> float:
+    """Sum of the squared misses of the curve that fits the losses of depths best, in units of
+    expected errors."""
+    depths, measured = np.array(sorted(losses.items())).T
+    errors = np.hypot(noise, MISFIT * np.maximum(0.0, measured - best))
+    points = DepthPoints(
+        depths=depths.astype(np.int64), losses=measured, covariance=np.diag(errors**2)
+    )
+    return float(PowerFit(points, np.diag(1 / errors), EXPONENTS).squares.min())
+
+
+def _humps(records: Sequence[TrialRecord], height: float) -> Iterator[str]:
+    """Yields the trials whose loss is higher by so many nats than both of the nearest lower and the
+    nearest higher multiple of the rate, or of the decay, of the same seed."""
+    for factor in Factor:
+        lines: dict[tuple[Shape, int], list[tuple[float, float, str]]] = defaultdict(list)
+        for record in records:
+            spec = record.spec
+            multiple = float(getattr(spec.scale, factor))
+            if record.loss is not None and factor.scale(multiple) == spec.scale:
+                lines[spec.shape, spec.seed].append((multiple, record.loss, spec.trial))
+        for line in map(sorted, lines.values()):
+            for (_, below, _), (_, loss, trial), (_, above, _) in zip(
+                line, line[1:], line[2:], strict=False
+            ):
+                if loss - max(below, above) > height:
+                    yield trial
+
+
+def _noise(spreads: Mapping[Shape, float]) -> float:
+    """The noise between seeds by the lower median of the spreads and what is usual, nats."""
+    if not spreads:
+        return USUAL_NOISE[0]
+    measured = float(np.quantile(list(spreads.values()), 0.5, method="lower"))
+    return max(LEAST_NOISE, Repeats(measured, len(spreads)).likely_noise)

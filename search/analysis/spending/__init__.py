@@ -1,0 +1,1 @@
+"""What compute, time and serving buy, from answers and laws."""

@@ -1,0 +1,106 @@
+"""A ladder of models beside a law of the best depth: rungs that are off, and what that does to a
+line through their losses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log, sqrt
+
+import numpy as np
+
+from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
+from fathom.search.analysis.laws.law import Prediction, price
+
+OFF = 1.5
+"""Factor between a depth and the law's from which on a rung is off by a law without intervals."""
+FEWEST_RUNGS = 3
+"""Rungs through which a line can bend."""
+BEYOND = 10
+"""Multiple of the largest rung at which a line through the ladder is read."""
+WIDTH_STEPS = (128, 64, 8, 1)
+"""Widths of a ladder are multiples of the first of these that all of its rungs keep to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderRung:
+    """A model of a ladder."""
+
+    name: str
+    params: int
+    depth: int
+    d_model: int | None
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRung:
+    """A rung beside what a law says of its size."""
+
+    rung: LadderRung
+    prediction: Prediction | None
+    """None where the law has no depth of at least 1 at this size."""
+    cost: float | None
+    """Nats above the best depth; None where nothing is known of what a depth costs."""
+    cost_interval: tuple[float, float] | None
+    """Costs at the ends of the law's interval, or nothing where the depth lies inside."""
+
+    @property
+    def factor(self) -> float | None:
+        """Depth of the rung over the law's."""
+        return self.rung.depth / self.prediction.depth if self.prediction else None
+
+    @property
+    def is_off(self) -> bool:
+        """True if the depth lies outside the law's interval, and costs more than a plateau is wide
+        as far as that is known; without an interval, if it lies a factor of `OFF` away."""
+        found = self.prediction
+        if found is None:
+            return False
+        if found.interval is None:
+            away = not 1 / OFF < self.rung.depth / found.depth < OFF
+        else:
+            away = not found.interval[0] <= self.rung.depth <= found.interval[1]
+        return away and (self.cost is None or self.cost > PLATEAU_WIDTH)
+
+
+def check_rung(
+    rung: LadderRung, prediction: Prediction | None, curvature: float | None
+) -> CheckedRung:
+    """A rung beside a law; a unit of ln depth away from the best costs `curvature` nats."""
+    if prediction is None or curvature is None:
+        return CheckedRung(rung=rung, prediction=prediction, cost=None, cost_interval=None)
+    cost = price(rung.depth, prediction, curvature)
+    return CheckedRung(
+        rung=rung,
+        prediction=prediction,
+        cost=cost.nats,
+        cost_interval=cost.interval if prediction.interval else None,
+    )
+
+
+def bend(checked: Sequence[CheckedRung]) -> float | None:
+    """How far a line through the ladder's losses over ln parameters lies too high at `BEYOND` times
+    its largest rung, nats, by the shapes of the rungs alone; None with fewer than three sizes whose
+    cost is known."""
+    known = [(log(each.rung.params), each.cost) for each in checked if each.cost is not None]
+    if len({size for size, _ in known}) < FEWEST_RUNGS:
+        return None
+    sizes, costs = np.array(known).T
+    slope, level = np.polyfit(sizes, costs, 1)
+    return float(level + slope * (sizes.max() + log(BEYOND)))
+
+
+def ladder_by_law(checked: Sequence[CheckedRung]) -> list[LadderRung | None]:
+    """The rungs at the law's depths, with widths at which their layers have about as many
+    parameters as before, or all of a rung that has no width; None where the law has no depth."""
+    widths = [each.rung.d_model for each in checked if each.rung.d_model]
+    step = next(step for step in WIDTH_STEPS if not any(width % step for width in widths))
+    return [_by_law(each.rung, each.prediction, step) for each in checked]
+
+
+def _by_law(rung: LadderRung, prediction: Prediction | None, step: int) -> LadderRung | None:
+    if prediction is None:
+        return None
+    depth = max(1, round(prediction.depth))
+    in_layers = rung.depth * rung.d_model**2 if rung.d_model else rung.params / 12
+    width = step * max(1, round(sqrt(in_layers / depth) / step))
+    return replace(rung, depth=depth, d_model=width)

@@ -1,0 +1,163 @@
+"""The choice of a depth where it is served: losses and times together, and limits.
+
+Losses come from the posterior, so that a difference between two depths has its whole distribution,
+and times have errors. A depth is right in a draw of both if it meets the limits and costs next to
+nothing against the best depth that meets them. Losses and times are never added up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from scipy.special import ndtr
+
+from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
+from fathom.search.analysis.curve.posterior import Posterior
+from fathom.search.analysis.curve_families import Array
+
+SURE = 0.95
+"""Probability from which on something is said to be so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedDepth:
+    """What a depth takes to answer."""
+
+    depth: int
+    token_seconds: float
+    token_error: float
+    """Standard error of `token_seconds`; likewise below."""
+    prefill_seconds: float
+    prefill_error: float
+    weight_bytes: int
+    cache_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an answer may take at most; infinite without a limit."""
+
+    token_seconds: float = inf
+    prefill_seconds: float = inf
+    weight_bytes: float = inf
+    cache_bytes: float = inf
+
+    def chance(self, served: ServedDepth) -> float:
+        """Probability that a depth takes no more than these; its bytes are exact."""
+        if served.weight_bytes > self.weight_bytes or served.cache_bytes > self.cache_bytes:
+            return 0.0
+        token = _chance(served.token_seconds, served.token_error, self.token_seconds)
+        return token * _chance(served.prefill_seconds, served.prefill_error, self.prefill_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedDepth:
+    """A depth that surely meets the limits, with what it costs against the best of these."""
+
+    served: ServedDepth
+    cost: float
+    """Expected nats above the best depth on offer."""
+    cost_interval: tuple[float, float]
+    """95 % interval of the difference, nats."""
+    as_good: float
+    """Probability that it meets the limits and costs at most `PLATEAU_WIDTH` against the best depth
+    that does, which may be one that does not surely meet them."""
+    on_front: bool
+    """True if every faster depth is expected to have a higher loss."""
+
+    @property
+    def depth(self) -> int:
+        """Number of layers."""
+        return self.served.depth
+
+    @property
+    def is_surely_as_good(self) -> bool:
+        """True if the depth may be named."""
+        return self.as_good >= SURE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingChoice:
+    """The depths that meet the limits, and the two that are named."""
+
+    offered: tuple[OfferedDepth, ...] = ()
+    """Depths that meet the limits with a probability of `SURE`, by ascending depth."""
+    unsure: tuple[int, ...] = ()
+    """Depths that may meet the limits or not, since their times are not known well enough. All
+    depths that are in neither are surely over a limit."""
+    best: int | None = None
+    """The depth on offer with the lowest expected loss; None if none is."""
+    best_is_sure: bool = False
+    """True if `best` is as good as the best depth that meets the limits with a probability of
+    `SURE`."""
+    fastest: int | None = None
+    """The fastest depth that is surely as good as the best one; None where losses or times are too
+    uncertain to name one."""
+
+
+def choose_served(
+    posterior: Posterior, served: Sequence[ServedDepth], limits: Limits = Limits()
+) -> ServingChoice:
+    """Returns the choice among depths that lie in the range of the posterior."""
+    served = sorted(served, key=lambda each: each.depth)
+    chances = np.array([limits.chance(each) for each in served])
+    unsure = tuple(
+        each.depth
+        for each, chance in zip(served, chances.tolist(), strict=True)
+        if 1 - SURE < chance < SURE
+    )
+    losses = posterior.losses[:, [posterior.at(each.depth) for each in served]]
+    offered = _offered(served, chances, losses)
+    if not offered:
+        return ServingChoice(unsure=unsure)
+    best = min(offered, key=lambda each: each.cost)
+    named = [each for each in offered if each.is_surely_as_good]
+    fastest = min(named, key=lambda each: each.served.token_seconds, default=None)
+    return ServingChoice(
+        offered=offered,
+        unsure=unsure,
+        best=best.depth,
+        best_is_sure=best.is_surely_as_good,
+        fastest=fastest.depth if fastest else None,
+    )
+
+
+def _offered(
+    served: Sequence[ServedDepth], chances: Array, losses: Array
+) -> tuple[OfferedDepth, ...]:
+    """The depths that surely meet the limits. `chances` are those of meeting them, (depths,);
+    `losses` are draws, (draws, depths)."""
+    places = np.flatnonzero(chances >= SURE).tolist()
+    if not places:
+        return ()
+    as_good, expected = _as_good(chances, losses), losses.mean(axis=0)
+    best = min(places, key=lambda place: float(expected[place]))
+    ends = np.quantile(losses - losses[:, [best]], [0.025, 0.975], axis=0)
+    times = np.array([each.token_seconds for each in served])
+    return tuple(
+        OfferedDepth(
+            served=served[i],
+            cost=float(expected[i] - expected[best]),
+            cost_interval=(float(ends[0, i]), float(ends[1, i])),
+            as_good=float(as_good[i]),
+            on_front=bool(expected[i] <= min(expected[j] for j in places if times[j] <= times[i])),
+        )
+        for i in places
+    )
+
+
+def _as_good(chances: Array, losses: Array) -> Array:
+    """Probability of each depth to meet the limits and to cost at most `PLATEAU_WIDTH` against the
+    best depth that meets them, (depths,)."""
+    met = np.random.default_rng(0).random(losses.shape) < chances
+    lowest = np.where(met, losses, inf).min(axis=1, keepdims=True)
+    as_good: Array = (met & (losses <= lowest + PLATEAU_WIDTH)).mean(axis=0)
+    return as_good
+
+
+def _chance(seconds: float, error: float, limit: float) -> float:
+    """Probability that a time with a standard error is at most a limit."""
+    if error == 0 or limit == inf:
+        return float(seconds <= limit)
+    return float(ndtr((limit - seconds) / error))

@@ -1,0 +1,1 @@
+"""Questions about a study that are measured apart from its search: check, ask, latency."""

@@ -1,0 +1,141 @@
+"""The times of the best shape of each depth of a run: measured here, or read off a data sheet."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from fathom.search.analysis.answer.optimum import find_with_posterior
+from fathom.search.formatting import format_count
+from fathom.search.records import TrialRecord, by_budget
+from fathom.search.report.words.latency import BudgetLosses
+from fathom.search.serving.data_sheet import NUMBER, estimate
+from fathom.search.serving.measure import Bench, measure
+from fathom.search.serving.time_model import spread, with_modelled
+from fathom.search.serving.values import Latency, Request
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.hardware.gpus import GpuType, gpu_named
+from fathom.search.study.hardware.machine import processor
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.training.device import local_device
+
+MOST_MEASURED = 8
+"""Most shapes of a budget that are measured; the model of their times gives those of the others."""
+
+
+def losses_of(
+    records: Sequence[TrialRecord], config: StudyConfig, budget: int | None
+) -> list[BudgetLosses]:
+    """Returns the losses of each budget with a finished trial, or of the one that is asked for.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    found = [
+        BudgetLosses(optimum=optimum, posterior=posterior)
+        for trials in by_budget(records).values()
+        for optimum, posterior in [find_with_posterior(trials, seed=config.seed)]
+        if optimum.depths
+    ]
+    asked = [each for each in found if budget in (None, each.optimum.budget)]
+    if not asked:
+        labels = ", ".join(format_count(each.optimum.budget) for each in found)
+        known = f"those with one are {labels}" if found else "`fathom run` trains them"
+        which = "run" if budget is None else f"budget {format_count(budget)}"
+        raise ConfigError(f"the {which} has no trial that finished; {known}")
+    return asked
+
+
+def check_decodes(config: StudyConfig) -> None:
+    """Checks that models of the study add a token at a time, and that Fathom builds them.
+
+    Raises:
+        ConfigError: if they do not.
+    """
+    if key := config.not_decoded:
+        raise ConfigError(
+            "`fathom latency` takes Fathom's own decoder, which adds a token at a time, and "
+            f"the study has `{key}`; time such a model where it is served"
+        )
+
+
+def request_of(context: int, batch: int, prompt: int | None, tokens: int | None) -> Request:
+    """Returns the request; what is not said fills the context of the study, half and half.
+
+    Raises:
+        ConfigError: if prompt and answer do not fit the context.
+    """
+    options = (("--prompt", prompt), ("--tokens", tokens))
+    given = [f"{option} {number}" for option, number in options if number is not None]
+    if prompt is None:
+        prompt = context // 2 if tokens is None else context - tokens
+    if tokens is None:
+        tokens = context - prompt
+    if prompt < 1 or tokens < 2 or prompt + tokens > context:
+        raise ConfigError(
+            "`--prompt` (at least 1) and `--tokens` (at least 2) must fit the study's context of "
+            f"{context} together, got {' and '.join(given) or 'neither'}; lower one of them"
+        )
+    return Request(batch=batch, prompt=prompt, tokens=tokens)
+
+
+def find_latency(
+    budgets: Sequence[BudgetLosses], config: StudyConfig, request: Request, gpu: str | None,
+    say: Callable[[str], None],
+) -> list[Latency]:  # fmt: skip
+    """Returns the times of every shape of each budget, estimated for the type `gpu` if one is
+    named."""
+    if gpu is not None:
+        named = gpu_named(gpu)
+        return [_estimated(each, request, named) for each in budgets]
+    place, found = here(config), []
+    for each in budgets:
+        say(f"measuring {format_count(each.optimum.budget)}")
+        found.append(_measured(each, config, request, place))
+    return found
+
+
+def here(config: StudyConfig) -> Bench:
+    """Returns the place where models of the study are timed: a GPU in bfloat16, or the processor
+    with the threads of a trial."""
+    device = local_device(config.resources)
+    half = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    dtype = torch.bfloat16 if half else torch.float32
+    return Bench(device=device, dtype=dtype, threads=config.resources.threads)
+
+
+def device_text(place: Bench) -> str:
+    """Returns where times are measured, in words."""
+    numbers = str(place.dtype).removeprefix("torch.")
+    if place.device.type == "cuda":
+        return f"{torch.cuda.get_device_name()}, {numbers}"
+    threads = "1 thread" if place.threads == 1 else f"{place.threads} threads"
+    clock = ", the thread's own time" if place.counts_own_time else ""
+    return f"{processor()}, {threads}, {numbers}{clock}"
+
+
+def _estimated(losses: BudgetLosses, request: Request, gpu: GpuType) -> Latency:
+    return Latency(
+        budget=losses.optimum.budget,
+        request=request,
+        number=NUMBER,
+        device=f"estimate from the data sheet of {gpu.name}, nothing is measured",
+        times=tuple(estimate(shape, request, gpu) for shape in losses.shapes),
+        model_error=None,
+    )
+
+
+def _measured(losses: BudgetLosses, config: StudyConfig, request: Request, place: Bench) -> Latency:
+    shapes = losses.shapes
+    chosen = set(spread(len(shapes), MOST_MEASURED).tolist())
+    timed = [shape for index, shape in enumerate(shapes) if index in chosen]
+    others = [shape for index, shape in enumerate(shapes) if index not in chosen]
+    parametrization = config.model.parametrization.build()
+    times, worst = with_modelled(measure(timed, parametrization, request, place), others)
+    return Latency(
+        budget=losses.optimum.budget,
+        request=request,
+        number=place.dtype.itemsize,
+        device=device_text(place),
+        times=times,
+        model_error=worst,
+    )

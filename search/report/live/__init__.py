@@ -1,0 +1,1 @@
+"""What a report shows while a search runs."""

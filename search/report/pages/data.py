@@ -1,0 +1,209 @@
+"""The findings of a study as data for other programs: rows by kind, and CSV files."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from fathom.search.analysis.answer.definitions import cost_of, loss_of
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.laws.law import Law
+from fathom.search.analysis.papers.findings import PaperFindings
+from fathom.search.conclusion.findings import Findings, flat_optimum_row, shape_row
+from fathom.search.records import TrialRecord
+
+Row = dict[str, Any]
+"""Column -> value; a value may be a list of numbers."""
+
+IN_NATS = ("loss", "train_loss", "noise", "standard_error", "regret")
+"""Attributes whose column ends in `_nats`."""
+
+# The columns of each kind of row, in the notation of `_columns`.
+TRIAL = (
+    "trial study stage budget count horizon_tokens seed learning_rate rate_scale decay_scale"
+    " prunable"
+)
+COST = (
+    "train_flops step_seconds tokens_per_second setup_seconds peak_memory_bytes device"
+    " started_unix_seconds=started ended_unix_seconds=ended"
+)
+CURVE = "step tokens loss train_loss train_seconds"
+METRIC = (
+    "trial=spec.trial stage=spec.stage budget=spec.budget depth=spec.shape.depth seed=spec.seed"
+    " outcome tokens"
+)
+DEPTH = "depth loss standard_error trials"
+RUNG = (
+    "rung finished pairs rank_correlation depth_bias place_of_best stopped undecided audit_trials"
+    " audit_trials_pruned regret noise trusted stopped_depths cut_depths sentence"
+)
+LAW = (
+    "law=name a b budgets bounds params_interval=params_range"
+    " leave_one_out_error_ln_depth=leave_one_out_error scatter_ln_depth=scatter"
+)
+NULL_LAW = (
+    "law=name constant standard_error_ln_constant=error params_interval=params_range"
+    " leave_one_out_error_ln_depth=leave_one_out_error scatter_ln_depth=scatter"
+)
+CROSSING = (
+    "shallow_depth=shallow deep_depth=deep neighbours finding=kind budgets params"
+    " params_interval=interval d_model"
+)
+CROSSING_LAW = "crossings supported a b a_interval b_interval reason"
+MATCHED = "budget metric yardstick shallow_depth=shallow deep_depth=deep"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of a cell that spreadsheets compute."""
+LEVEL = (
+    "level shallow=shallow.mean shallow_interval=shallow.interval deep=deep.mean"
+    " deep_interval=deep.interval difference=difference.mean"
+    " difference_interval=difference.interval"
+)
+POWER = "a z^-p + b z^q + c with z = depth / scale"
+PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
+
+
+def tables(conclusion: Findings) -> dict[str, list[Row]]:
+    """Returns the rows by kind, such as `trials` and `optima`; kinds without rows are left out."""
+    records, optima = conclusion.records, conclusion.optima
+    found = {
+        "trials": [_trial(record) for record in records],
+        "curves": [
+            {"trial": record.spec.trial, **_columns(point, CURVE)}
+            for record in records
+            for point in record.curve
+        ],
+        "metrics": [
+            {**_columns(record, METRIC), "metric": name, "value": value}
+            for record in records
+            for point in record.curve[-1:]
+            for name, value in point.metrics.items()
+        ],
+        "optima": [_optimum(optimum, conclusion.reason(optimum)) for optimum in optima],
+        "depths": [
+            {
+                "budget": optimum.budget,
+                **_columns(estimate, DEPTH),
+                **_cost(optimum, estimate.depth),
+            }
+            for optimum in optima
+            for estimate in optimum.depths
+        ],
+        "rungs": [
+            {"budget": budget, **_columns(audit, RUNG)}
+            for budget, audits in conclusion.audits.items()
+            for audit in audits
+        ],
+        "fits": [row for optimum in optima for row in _fits(optimum)],
+        "laws": [_law(law) for law in conclusion.laws],
+        "null_laws": [_columns(law, NULL_LAW) for law in conclusion.null_laws],
+        **_papers(conclusion.papers),
+    }
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def save_tables(folder: Path, found: Mapping[str, Sequence[Row]]) -> None:
+    """Writes one CSV file for each kind of row; lists are separated by blanks."""
+    for name, rows in found.items():
+        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(map(_cell, rows[0]))
+            writer.writerows(map(_cell, row.values()) for row in rows)
+
+
+def _cell(value: object) -> object:
+    """The value as a cell; a text that a spreadsheet would compute is marked as text by `'`."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+def _columns(source: object, names: str) -> Row:
+    """Returns the attributes that `names` lists, by column.
+
+    A name is an attribute, or `COLUMN=PATH` for one of another name or of a part. A column
+    `X_interval` becomes two, `X_low` and `X_high`, which are None without an interval.
+    """
+    row: Row = {}
+    for name in names.split():
+        column, _, path = name.partition("=")
+        value = attrgetter(path or column)(source)
+        if column.endswith("_interval"):
+            stem = column.removesuffix("_interval")
+            row[f"{stem}_low"], row[f"{stem}_high"] = value or (None, None)
+        else:
+            row[f"{column}_nats" if column in IN_NATS else column] = value
+    return row
+
+
+def _trial(record: TrialRecord) -> Row:
+    return {
+        **_columns(record.spec, TRIAL),
+        **shape_row(record.spec.shape),
+        **_columns(record, "outcome reason tokens loss"),
+        "last_loss_nats": record.curve[-1].loss if record.curve else None,
+        **_columns(record, COST),
+    }
+
+
+def _cost(optimum: Optimum, depth: int) -> Row:
+    """The expected loss of a depth, and what it costs instead of the best; None where unknown."""
+    cost = cost_of(optimum, depth)
+    low, high = cost.interval if cost else (None, None)
+    costs = {"cost_nats": cost.nats if cost else None, "cost_low_nats": low, "cost_high_nats": high}
+    return {"expected_loss_nats": loss_of(optimum, depth), **costs}
+
+
+def _optimum(optimum: Optimum, reason: str) -> Row:
+    row = flat_optimum_row(optimum, reason)
+    return {f"{name}_nats" if name in IN_NATS else name: value for name, value in row.items()}
+
+
+def _fits(optimum: Optimum) -> list[Row]:
+    """Returns one row for each coefficient of a curve; losses in nats, depths in layers."""
+    if optimum.curves is None:
+        return []
+    return [
+        {"budget": optimum.budget, "formula": formula, "coefficient": name, "value": value}
+        for formula, curve in ((POWER, optimum.curves.power), (PARABOLA, optimum.curves.parabola))
+        for name, value in asdict(curve).items()
+    ]
+
+
+def _law(law: Law) -> Row:
+    (aa, ab), (_, bb) = law.covariance
+    return _columns(law, LAW) | {"covariance_aa": aa, "covariance_ab": ab, "covariance_bb": bb}
+
+
+def _papers(papers: PaperFindings) -> dict[str, list[Row]]:
+    found = papers.crossings
+    return {
+        "crossings": [_columns(pair, CROSSING) for pair in found.pairs] if found else [],
+        "crossing_law": [_columns(found.law, CROSSING_LAW)] if found else [],
+        "required_depth": [
+            {
+                **_columns(required, "budget metric"),
+                "difficulty": need.difficulty,
+                "limit": required.rule.limit,
+                **_columns(need, "depth soonest_depth=soonest surest_depth=surest"),
+                **_columns(required, "tested_depths=depths trials"),
+                "gained_in": "log2(difficulty)" if required.rule.doubling else "difficulty",
+                **_columns(
+                    required, "gained_each_layer=gained gained_each_layer_interval=gained_interval"
+                ),
+            }
+            for required in papers.required_depths
+            for need in required.needs
+        ],
+        "matched": [
+            {
+                **_columns(comparison, MATCHED),
+                "shallow_trials": comparison.trials[0],
+                "deep_trials": comparison.trials[1],
+                **_columns(level, LEVEL),
+            }
+            for comparison in papers.matched
+            for level in comparison.levels
+        ],
+    }

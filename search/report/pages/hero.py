@@ -1,0 +1,68 @@
+"""The top of the page: the answer in a sentence, a small chart of each budget, and what is next."""
+
+from typing import Any
+
+from fathom.search.analysis.answer.definitions import depth_standings, not_ruled_out
+from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.conclusion.findings import Findings, shape_row
+from fathom.search.formatting import format_count
+from fathom.search.report.charts.chart import Chart
+from fathom.search.report.charts.page_figures import FigureData, page_figure
+from fathom.search.report.charts.strip import strip_chart
+from fathom.search.report.charts.units import in_unit
+from fathom.search.report.words import text
+from fathom.search.report.words.depth_standing import ruled_out_text
+
+
+def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
+    """Returns the sentence and a card for each budget."""
+    cards = [_card(conclusion, optimum, data) for optimum in conclusion.optima]
+    return {"summary": text.summary(conclusion.optima), "cards": cards}
+
+
+def strip_charts(conclusion: Findings) -> list[Chart | None]:
+    """Returns the small chart of each budget; None for one without a final loss."""
+    return [
+        in_unit(
+            strip_chart(depth_standings(conclusion.records_of(optimum.budget), optimum), optimum),
+            optimum.unit,
+        )
+        for optimum in conclusion.optima
+    ]
+
+
+def _card(conclusion: Findings, optimum: Optimum, data: FigureData) -> dict[str, Any]:
+    standings = depth_standings(conclusion.records_of(optimum.budget), optimum)
+    chart = in_unit(strip_chart(standings, optimum), optimum.unit)
+    return {
+        "anchor": f"budget-{optimum.budget}",
+        "question": text.question(optimum),
+        "depth": text.depth_text(optimum),
+        "interval": text.interval(optimum),
+        "possible": text.depths_not_ruled_out(optimum) if len(not_ruled_out(optimum)) > 1 else "",
+        "verdict": optimum.kind.value,
+        "reason": text.sentence(conclusion.reason(optimum)),
+        "ruled_out": ruled_out_text(standings, optimum.unit),
+        "figure": page_figure(chart, data) if chart else None,
+    }
+
+
+def next_commands(conclusion: Conclusion) -> dict[str, Any] | None:
+    """Returns what to do with the largest budget that is settled; None where none is."""
+    chosen = text.to_train(conclusion)
+    if chosen is None:
+        return None
+    train, export = text.next_steps(conclusion, "best.yaml")
+    return {
+        "budget": f"{format_count(chosen.budget)} {chosen.count.unit}",
+        "shape": text.shape_text(chosen.shape) if chosen.shape else "",
+        "train": train,
+        "export": f"{export} --format hf",
+        "yaml": "\n".join(
+            f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}"
+            for name, value in shape_row(chosen.shape).items()
+        ),
+        "latency": "" if conclusion.config.not_decoded else "fathom latency .\nfathom report .",
+        "extend": "fathom run config.yaml --runs .. --extend",
+    }

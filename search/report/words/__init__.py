@@ -1,0 +1,1 @@
+"""Sentences and cells of a report, for pages and terminals alike."""

@@ -1,0 +1,1 @@
+"""The trials of a search in Optuna: studies in files, and tables of others' studies."""

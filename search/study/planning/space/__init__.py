@@ -1,0 +1,1 @@
+"""The shapes that meet a budget."""

@@ -1,0 +1,275 @@
+"""The shapes of a budget: every shape whose size is within its tolerance.
+
+For every depth and width the feed-forward width follows from the budget. Solving for d_ff hits a
+budget far closer than solving for d_model: one step of d_ff is one part in thousands. Without
+feed-forward branches (`space.feed_forward: false`) those widths are left that meet the budget.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from fathom.models.shape import Count, Shape
+from fathom.search.formatting import format_count
+from fathom.search.study.file.errors import PlanError
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import SpaceConfig, default_head_dim
+from fathom.search.study.planning.budget import Budget
+from fathom.search.study.planning.space.shape_space import ROUNDING, ShapeLimits
+
+FEWEST_DEPTHS = 3
+"""Fewest depths of a budget: an optimum needs a depth on either side."""
+MOST_SHAPES = 200_000
+"""Largest number of shapes of a budget; a budget of 1T with depths 1 to 1000 has fewer, and with
+more, planning would take minutes."""
+MOST_LAYERS = 64
+LOWEST_RATIO, HIGHEST_RATIO = 0.5, 16.0
+"""Ratios of d_ff to d_model that a remedy names, twice as wide as the default."""
+MOST_TOLERANCE = 0.05
+"""The largest tolerance that a study may have."""
+
+
+def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
+    """All shapes within the budget's tolerance, sorted by depth and width.
+
+    >>> from fathom.search.study.planning.budget import expand_budgets
+    >>> from fathom.search.study.file.study_file import parse
+    >>> config = parse("{study: mine, objective: language, budgets: [300k]}")
+    >>> shapes = feasible_shapes(config, expand_budgets(config)[0], vocab_size=256)
+    >>> len(shapes), max(abs(shape.params_total - 300_000) for shape in shapes)
+    (79, 1216)
+
+    Raises:
+        PlanError: when fewer than three depths have a shape; names the nearest budget that works.
+    """
+    space = ShapeLimits.of(config, vocab_size, budget=budget.params)
+    shapes = shapes_of(space, budget)
+    if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
+        raise PlanError(_explain(space, budget, shapes))
+    return shapes
+
+
+@dataclass(frozen=True, slots=True)
+class _Width:
+    """One value of d_model; its shapes have `outside + blocks * (block + per_d_ff * d_ff)`
+    parameters, and `cross` for each layer of a decoder that has an encoder."""
+
+    outside: int
+    block: int
+    per_d_ff: int
+    d_ffs: range
+    """Feed-forward widths that the ratios allow, ascending; may be empty."""
+    looped: bool
+    """True if all layers share one block."""
+    cross: int
+    limits: SpaceConfig
+
+    def params(self, depth: int, d_ff: int) -> int:
+        """Parameters of a shape of this width."""
+        blocks = self._blocks(depth) * (self.block + self.per_d_ff * d_ff)
+        return self._outside(depth) + blocks
+
+    def nearest_d_ff(self, depth: int, params: int) -> int:
+        """The allowed feed-forward width whose shape is nearest to a number of parameters."""
+        if not self.per_d_ff:
+            return self.d_ffs[0]
+        of_blocks = params - self._outside(depth)
+        wanted = (of_blocks / self._blocks(depth) - self.block) / self.per_d_ff
+        index = round((wanted - self.d_ffs.start) / self.d_ffs.step)
+        return self.d_ffs[min(max(index, 0), len(self.d_ffs) - 1)]
+
+    def depths(self, least: float, most: float) -> tuple[float, float]:
+        """Smallest and largest depth at which a shape of this width can have that many parameters.
+
+        From the thickest layers to the thinnest; empty when the first is above the second.
+        """
+        thinnest, thickest = (self.block + self.per_d_ff * self.d_ffs[end] for end in (0, -1))
+        thickest += self.cross  # as though all layers were a decoder's
+        fewest, more = (least - self.outside) / thickest, (most - self.outside) / thinnest
+        if not self.looped:
+            return fewest, more
+        return (0, math.inf) if fewest <= 1 <= more else (1, 0)
+
+    def _outside(self, depth: int) -> int:
+        decoder_layers = depth - self.limits.encoder_depth(depth)
+        return self.outside + self.cross * decoder_layers
+
+    def _blocks(self, depth: int) -> int:
+        return 1 if self.looped else depth
+
+
+def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
+    """All shapes of a budget, by the way that its unit is solved."""
+    if budget.count is Count.HEADS:
+        shapes = _sharing_heads(space, budget.params)
+    elif budget.count is Count.WIDTH:
+        shapes = _stacked(space, budget.params)
+    else:
+        return _solve(space, budget)
+    return tuple(shape for shape in shapes if abs(budget.count_error(shape)) <= budget.tolerance)
+
+
+def _stacked(space: ShapeLimits, d_model: int) -> list[Shape]:
+    """Shapes of a width that the study gives, a shape for each depth."""
+    limits = space.limits
+    key = "budgets" if limits.d_model is None else "space.d_model"
+    space.check_width(d_model, space.width_step, key=key)
+    d_ff = round(limits.ff_ratio[0] * d_model) if limits.feed_forward else 0
+    return [space.shape(depth, d_model, d_ff) for depth in limits.depths]
+
+
+def _sharing_heads(space: ShapeLimits, heads: int) -> list[Shape]:
+    """Shapes with the same total number of heads, a shape for each depth."""
+    assert space.limits.d_model is not None, "checked with the study"
+    group = space.model.attention.queries_per_key
+    return [
+        replace(shape, n_heads=group * max(1, round(heads / shape.depth / group)))
+        for shape in _stacked(space, space.limits.d_model)
+    ]
+
+
+def _solve(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
+    shallowest = space.limits.depths[0]
+    shapes: list[Shape] = []
+    for d_model in space.widths():
+        width = _width(space, budget.count, d_model)
+        if width.params(shallowest, width.d_ffs.start) > budget.params * (1 + budget.tolerance):
+            break  # nor does anything wider fit
+        for depth in _depths(budget, width):
+            d_ff = width.nearest_d_ff(depth, budget.params)
+            if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
+                shapes.append(space.shape(depth, d_model, d_ff))
+        if shapes and shapes[-1].d_model == d_model and space.counter:
+            space.counter.verify(shapes[-1])  # the deepest of this width
+        if len(shapes) > MOST_SHAPES:
+            raise PlanError(
+                f"budget {budget.label} has more than {MOST_SHAPES:,} shapes; narrow `space.depth` "
+                "or raise `space.d_model_multiple`"
+            )
+    return tuple(sorted(shapes, key=lambda shape: (shape.depth, shape.d_model)))
+
+
+def _depths(budget: Budget, width: _Width) -> Sequence[int]:
+    """Depths at which a width may meet the budget."""
+    if not width.d_ffs:
+        return ()
+    low, high = width.depths(*(budget.params * (1 + sign * budget.tolerance) for sign in (-1, 1)))
+    depths = width.limits.depths
+    return depths[bisect_left(depths, low - ROUNDING) : bisect_right(depths, high + ROUNDING)]
+
+
+def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
+    # A few sizes fix what is affine in the depth of each stack and in the feed-forward width.
+    limits = space.limits
+    first = 1 if limits.feed_forward else 0  # without the branch its norm is not there either
+    encoder = 1 if limits.split else 0
+
+    def size(encoder_depth: int, decoder_depth: int, d_ff: int) -> int:
+        depth = encoder_depth + decoder_depth
+        shape = space.shape(depth, d_model, d_ff, encoder_depth=encoder_depth)
+        return replace(shape, looped=False).size(count)
+
+    thin, wider = size(encoder, 1, first), size(encoder, 1, 2 * first)
+    of_decoder = size(encoder, 2, first) - thin
+    of_encoder = size(2, 1, first) - thin if encoder else of_decoder
+    per_d_ff = (wider - thin) // (1 + encoder)
+    return _Width(
+        outside=thin - of_decoder - encoder * of_encoder,
+        block=of_encoder - per_d_ff,
+        per_d_ff=per_d_ff,
+        d_ffs=space.d_ffs(d_model),
+        looped=space.model.looped and count is not Count.FLOPS,
+        cross=of_decoder - of_encoder,
+        limits=limits,
+    )
+
+
+def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> str:
+    """The message for a budget with too few depths: those it has, the cause and the remedy."""
+    depths = sorted({shape.depth for shape in shapes})
+    found = f"only at depth {', '.join(map(str, depths))}" if depths else "at no depth"
+    smallest = space.smallest()
+    outside = smallest.params_total - smallest.params_non_embedding
+    cause, group = "", space.model.attention.queries_per_key
+    if budget.count is Count.TOTAL and outside > budget.params / 4:
+        step = f", as `queries_per_key: {group}` makes widths multiples of {space.heads_step}"
+        cause = (
+            f" (the embedding of {space.vocab_size} tokens alone takes {format_count(outside)} "
+            f"at d_model {smallest.d_model}{step * (group > 1)})"
+        )
+    elif not space.limits.feed_forward and space.limits.d_model is None:
+        cause = (
+            f" (with `space.feed_forward: false` only d_model meets it, in steps of "
+            f"{space.width_step})"
+        )
+    remedy = "; ".join(_remedies(space, budget)) or (
+        "no budget near it has so many, nor does it with a wider `space.depth`, `space.ff_ratio` "
+        "or `tolerance`; drop it"
+    )
+    return (
+        f"budget {budget.label} ({budget.count.unit_in_full}, within "
+        f"{budget.tolerance:.1%}) has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; "
+        f"{remedy}"
+    )
+
+
+def _remedies(space: ShapeLimits, budget: Budget) -> Iterator[str]:
+    """Yields what gives a budget enough depths, each tried on the shapes that it then has."""
+    if not space.counter:  # a user's own model would be built for each
+        for keys, limits, tolerance in _changes(space, budget):
+            changed = replace(space, limits=limits)
+            if _has_depths(changed, replace(budget, tolerance=tolerance)):
+                yield f"set {keys}"
+                break
+    if working := _nearest_working(space, budget):
+        yield f"the nearest budget that works is {format_count(working)}"
+
+
+def _changes(space: ShapeLimits, budget: Budget) -> Iterator[tuple[str, SpaceConfig, float]]:
+    """Yields changes of keys that may give a budget more depths, with the limits on shapes and the
+    tolerance that the study then has; the smaller changes first."""
+    limits, tolerance = space.limits, budget.tolerance
+
+    def wider(**keys: object) -> SpaceConfig:
+        return SpaceConfig.model_validate({**limits.model_dump(), **keys})
+
+    if limits.depths[0] > 1 or limits.depths[-1] < MOST_LAYERS:
+        yield f"`space.depth: [1, {MOST_LAYERS}]`", wider(depth=(1, MOST_LAYERS)), tolerance
+    low, high = limits.ff_ratio
+    if limits.feed_forward and budget.count not in (Count.HEADS, Count.WIDTH):
+        ratios = min(low, LOWEST_RATIO), max(high, HIGHEST_RATIO)
+        yield f"`space.ff_ratio: {list(ratios)}`", wider(ff_ratio=ratios), tolerance
+    if not (limits.n_heads and limits.head_dim) and not limits.feed_forward:
+        head_dim = limits.head_dim or default_head_dim(min(space.budgets))
+        for n_heads in (1, 2, 4, 8, 16):
+            keys = f"`space.head_dim: {head_dim}` and `space.n_heads: {n_heads}`"
+            yield keys, wider(head_dim=head_dim, n_heads=n_heads), tolerance
+    if tolerance < MOST_TOLERANCE:
+        yield f"`tolerance: {MOST_TOLERANCE}`", limits, MOST_TOLERANCE
+
+
+def _has_depths(space: ShapeLimits, budget: Budget) -> bool:
+    """True if a budget has enough depths."""
+    with suppress(PlanError):
+        return len({shape.depth for shape in shapes_of(space, budget)}) >= FEWEST_DEPTHS
+    return False
+
+
+def _nearest_working(space: ShapeLimits, budget: Budget) -> int | None:
+    """The closest budget that has enough depths, among multiples 1.1^k rounded to two digits; None
+    if none has."""
+    if budget.count is Count.WIDTH:
+        return None  # every width has the depths of the space
+    others = set(space.budgets) - {budget.params}
+    for k in range(1, 60):
+        for params in (budget.params * 1.1**k, budget.params / 1.1**k):
+            rounded = int(float(f"{params:.2g}"))
+            if rounded < 1:
+                continue
+            # With the others, because the smallest budget decides the width of heads.
+            study = replace(space, budgets=(*others, rounded), budget=rounded)
+            if _has_depths(study, replace(budget, params=rounded)):
+                return rounded
+    return None

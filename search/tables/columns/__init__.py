@@ -1,0 +1,1 @@
+"""What columns mean, the values of their cells, and which rows count."""

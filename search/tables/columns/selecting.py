@@ -1,0 +1,154 @@
+"""Which rows of a table a question is about, and which column it means by a name."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.search.analysis.losses.depth_estimates import Array
+from fathom.search.formatting import printable
+from fathom.search.tables.columns.cells import Cells, form
+from fathom.search.tables.columns.columns import listed, plain_name
+from fathom.search.tables.errors import TableError
+
+STATES = ("state", "status", "run_state", "run_status")
+"""Names of columns that say if a run ended."""
+NOT_ENDED = (
+    *(
+        "running",
+        "crashed",
+        "failed",
+        "fail",
+        "killed",
+        "pruned",
+        "waiting",
+        "pending",
+        "preempted",
+    ),
+    *(
+        "canceled",
+        "cancelled",
+        "aborted",
+        "error",
+        "scheduled",
+        "timeout",
+        "stopped",
+        "interrupted",
+    ),
+)
+"""Values of them that say that it did not."""
+FLAGS = ("success", "succeeded", "converged", "has_converged", "is_finished", "completed")
+"""Names of columns that are false for a run that gave nothing."""
+UNSETTLED = re.compile(r"\b(not|never|failed to|did ?n.t|no)[ _-]((fully|yet) )?converge", re.I)
+"""What a remark in any column says of such a run."""
+
+
+SIZES = ("params_total", "params_non_embedding")
+"""Our columns that hold a model's size."""
+
+Rows = NDArray[np.bool_]
+
+
+def parse_where(texts: Sequence[str]) -> dict[str, str]:
+    """The arguments `COLUMN=VALUE` of `--where`: column -> value.
+
+    Raises:
+        TableError: when one has another form, or two name one column.
+    """
+    where: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in where:
+            raise TableError(
+                f"`--where` must be COLUMN=VALUE, once for a column, got {printable(text)!r}; for "
+                "example --where batch_size=64"
+            )
+        where[name] = value
+    return where
+
+
+def their_name(
+    name: str, flag: str, names: Sequence[str], taken: Mapping[str, str], label: str
+) -> str:
+    """The table's name of a column that a flag names, by that name or by ours.
+
+    Raises:
+        TableError: when it has no such column.
+    """
+    if name in names or name in taken:
+        return name if name in names else taken[name]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {printable(near[0])}?" if near else f"it has {listed(names)}"
+    raise TableError(
+        f"`{flag}` must name a column of {label}, got {printable(name)!r}; {printable(hint)}"
+    )
+
+
+def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
+    """The rows that have these values, numbers in any form.
+
+    Raises:
+        TableError: when no row has them.
+    """
+    kept = np.ones(len(cells.values["depth"]), dtype=np.bool_)
+    for name, value in where.items():
+        texts = cells.texts[name]
+        wanted = form(value)
+        there = kept & (
+            texts.codes == (texts.values.index(wanted) if wanted in texts.values else -1)
+        )
+        if not there.any():
+            left = [texts.values[code] or "nothing" for code in np.unique(texts.codes[kept])]
+            raise TableError(
+                f"`--where {printable(name)}` must be a value of rows of {label}, got "
+                f"{printable(value)!r}; they have {listed(left)}"
+            )
+        kept = there
+    return cells if kept.all() else cells.at(kept)
+
+
+def ended_rows(cells: Cells) -> tuple[Cells, str]:
+    """The rows of runs that ended, by columns with their state, and a note on those left out.
+
+    Those of other runs stay where their tokens say that they came less far than runs of their size:
+    as many tokens as these may be what they were to have.
+    """
+    kept, states = np.ones(len(cells.values["depth"]), dtype=np.bool_), list[str]()
+    for name, texts in cells.texts.items():
+        open_ones = [code for code, value in enumerate(texts.values) if _is_open(name, value)]
+        if open_ones and not texts.cut:
+            kept &= ~np.isin(texts.codes, open_ones)
+            states.append(printable(name))
+    tokens = cells.values.get("tokens")
+    if tokens is not None and kept.any():
+        kept |= tokens < _most_of_size(cells, kept)
+    if kept.all() or not kept.any():
+        return cells, ""
+    left = int((~kept).sum())
+    rows = "1 row has not ended, by its" if left == 1 else f"{left} rows have not ended, by their"
+    return cells.at(kept), f"{rows} {' and '.join(states)}: left out"
+
+
+def _is_open(name: str, value: str) -> bool:
+    """True for the value of a column that says that a run gave no answer."""
+    plain, word = plain_name(name), value.lower()
+    return (
+        (plain in STATES and word in NOT_ENDED)
+        or (plain in FLAGS and word in ("false", "0", "no"))
+        or UNSETTLED.search(value) is not None
+    )
+
+
+def _most_of_size(cells: Cells, kept: Rows) -> Array:
+    """Returns for each row the most tokens of the kept rows of its size, or of all kept rows where
+    none has that size."""
+    tokens = np.nan_to_num(cells.values["tokens"])
+    size = next(
+        (cells.values[name] for name in SIZES if name in cells.values), np.zeros_like(tokens)
+    )
+    _, place = np.unique(size, return_inverse=True)
+    most = np.zeros(len(tokens))
+    np.maximum.at(most, place[kept], tokens[kept])
+    return np.where(most > 0, most, tokens[kept].max(initial=0.0))[place]

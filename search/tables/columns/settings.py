@@ -1,0 +1,319 @@
+"""Which of somebody's other columns are settings of a training, by their names and their values.
+
+A setting moves the loss beside depth. What follows from a shape, what a training gave, and what
+only keeps the books does not; a table of some tool has dozens of such columns.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.search.tables.columns.cells import Cells, Texts
+from fathom.search.tables.columns.columns import OPTUNA, Columns, plain_name
+
+
+def _words_in(*texts: str) -> frozenset[str]:
+    return frozenset(word for text in texts for word in text.split())
+
+
+SETTINGS = _words_in(
+    "batch bs bsz lr rate decay wd warmup warm warmdown context ctx seq sequence seqlen window",
+    "block_size heads head nhead nheads kv dropout drop optimizer optim optimiser sched",
+    "schedule scheduler beta beta1 beta2 betas momentum eps epsilon clip clipping grad_clip",
+    "init std sigma data dataset datasets corpus mix mixture subset tokenizer tokeniser vocab",
+    "family arch architecture variant precision dtype fp16 bf16 amp norm act activation pos",
+    "position positional rope rotary alibi tie tied tying bias ema accumulation accum epochs",
+    "unique repeat repeats parametrization parameterization mup anneal annealing cooldown",
+    "smoothing coef coefficient weight experts moe topk softcap objective task language lang",
+    "tokens_per per_param per_parameter chinchilla temperature",
+    "domain curriculum augmentation regularization teacher distillation quantization sparsity",
+    "recipe",
+)
+"""Words in the names of columns that are settings."""
+OUTCOMES = _words_in(
+    "loss losses acc accuracy ppl perplexity bpb bpc nll ce entropy score bleu rouge chrf f1",
+    "wer error err mfu hfu flops tflops pflops macs flop mem memory vram gb mb gib mib time",
+    "times seconds secs sec hours hour minutes min mins ms duration runtime elapsed",
+    "latency throughput speed cost price usd energy power watts utilization epoch",
+    "mmlu hellaswag arc piqa winogrande boolq lambada gsm8k humaneval metric metrics diverged",
+    "nan grad_norm param_norm weight_norm update_norm per_sec per_second tok_s it_s",
+)
+"""Words in the names of columns that are results of a training."""
+KINDS = _words_in("type types kind style")
+"""Last words of names of columns that say which of several ways was taken."""
+BOOKKEEPING = _words_in(
+    "id ids uuid uid guid run runs trial experiment exp number index idx job jobid slurm url",
+    "uri path dir directory folder file filename checkpoint ckpt host hostname user author",
+    "owner created updated started ended finished completed start end date datetime timestamp",
+    "day state status note notes tag tags comment comments description sweep commit git sha",
+    "hash branch log logs logging log_dir save saved eval every interval frequency freq",
+    "workers num_workers gpu gpus device devices cuda cpu cpus node nodes world world_size",
+    "rank local_rank machine cluster instance region project entity wandb mlflow step steps",
+    "iter iters iteration iterations resume resumed seed seeds replicate repeat_id compile",
+    "compiled fsdp ddp parallel tp pp dp verbose debug version_info python torch",
+)
+"""Words in the names of columns that only identify, date or place a run."""
+DERIVED = _words_in(
+    "params param parameters parameter nparams embedding embeddings flops width hidden dim",
+    "d_model n_embd dmodel d_ff ffn ff mlp intermediate inner layers layer depth blocks block",
+    "loops loop recurrence recurrences aspect ratio expansion size sizes scale tokens token",
+    "label shape",
+)
+"""Words in the names of columns that describe the shape, or follow from it, as far as their values
+do."""
+NOT_THE_TRAINING = _words_in("eval val valid validation test log save parallel workers")
+"""Words that say that a batch or a number of steps in the same name is not that of the training."""
+MICRO = _words_in("micro per_device device_batch")
+"""Words in the names of columns with the batch that one device takes at once."""
+ACCUMULATED = _words_in("accum accumulation")
+"""Words in the names of columns with the number of such parts in a whole batch."""
+SHAPED = ("depth", "d_model", "d_ff", "params_non_embedding")
+"""Our columns from whose numbers those of a shape follow."""
+HEADS = _words_in("heads head nhead nheads kv")
+"""Words in the names of columns with the heads or their width, which may follow from the width of
+the model."""
+REGIMES = _words_in(
+    "context ctx seq sequence seqlen window block_size data dataset datasets corpus mix",
+    "mixture subset tokenizer tokeniser vocab family arch architecture variant language lang",
+    "domain task epochs unique model",
+)
+"""Words in the names of settings that change the question, so that losses at two values are not
+compared."""
+NOT_METRICS = _words_in("coef coefficient weight scale type fn function name")
+METRIC = re.compile(r"^(train|eval|val|valid|validation|test|perf|system|time|metrics?|summary)/")
+FOLLOWS = 0.1
+"""Residual of the logarithm of a column up to which it follows from the shape as a power of depth,
+width and size, rounded."""
+MOST_DIGITS = 2
+"""Significant digits of a share, such as 0.1, up to which it looks chosen and not measured."""
+
+
+class ColumnRole(Enum):
+    """What a column of a table is, by its name alone."""
+
+    SETTING = auto()
+    UNKNOWN = auto()
+    NAME = auto()
+    """Keeps the books: who, when, where, which run."""
+    RESULT = auto()
+    """What a training gave."""
+    OF_SHAPE = auto()
+    """What a shape has, or what follows from it, unless its values say otherwise."""
+
+
+def role_of(name: str) -> ColumnRole:
+    """Returns what a column is by its name."""
+    words = _words(name)
+    found = set(words)
+    if METRIC.match(name.strip().lower()) or name.strip().startswith("_"):
+        return ColumnRole.RESULT
+    last = {words[-1], "_".join(words[-2:])} if words else {""}
+    if last & OUTCOMES and not found & NOT_METRICS and not (found & SETTINGS and last & {"min"}):
+        return ColumnRole.RESULT
+    if last & {"layers", "layer", "params", "parameters", "loops"}:
+        return ColumnRole.OF_SHAPE
+    if found & NOT_THE_TRAINING and found & {"batch", "bs", "seq", "data_parallel", "accumulation"}:
+        return ColumnRole.NAME
+    if found & SETTINGS:
+        return ColumnRole.SETTING
+    if found & BOOKKEEPING:
+        return ColumnRole.NAME
+    if last & KINDS:
+        return ColumnRole.SETTING
+    if found & (DERIVED | OUTCOMES):
+        return ColumnRole.OF_SHAPE
+    return ColumnRole.UNKNOWN
+
+
+def is_head(name: str) -> bool:
+    """True for a column with a number of heads or their width."""
+    return bool(set(_words(name)) & HEADS)
+
+
+def is_regime(name: str) -> bool:
+    """True for a column whose values make other questions: data, contexts, families."""
+    return bool(set(_words(name)) & REGIMES)
+
+
+def to_read(
+    names: Sequence[str], columns: Columns, results: Iterable[str], asked: Iterable[str]
+) -> list[str]:
+    """The columns that may be settings by their names, those that name runs, and those that the
+    question is `asked` about; `results` are known to be none."""
+    used = {*columns.taken.values(), *columns.ignored, *results}
+    for ours, others in columns.passed_over.items():
+        used |= set() if ours == "run" else set(others)
+    asked = set(asked)
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name in asked or not (name in used or role_of(name) is ColumnRole.RESULT)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the other columns of a table are."""
+
+    names: tuple[str, ...]
+    """Columns that are settings; where several part the rows in the same way, only the first."""
+    left: tuple[str, ...]
+    """Columns with several values that are taken for names."""
+    shaped: tuple[str, ...] = ()
+    """Columns of numbers of which each shape has one, which do not follow from it."""
+
+
+def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
+    """Returns which columns of `cells.texts` are settings; those that are `asked` for are."""
+    asked = set(asked)
+    shapes = _shapes(cells.values)
+    rates = cells.values.get("learning_rate")
+    seen = set() if rates is None else {_pattern(np.nan_to_num(rates, nan=-1.0))}
+    found, left, shaped = set(), set(), set()
+    for name in sorted(cells.texts, key=lambda name: (name not in asked, len(name))):
+        texts = cells.texts[name]
+        if name not in asked and not _is_setting(name, texts, shapes, cells.values["depth"]):
+            of_shape = role_of(name) is ColumnRole.OF_SHAPE
+            if of_shape and _stands_alone(texts, shapes, cells.values):
+                shaped.add(name)
+            left |= {name} if len(texts.values) > 1 and not of_shape else set()
+            continue
+        pattern = _pattern(texts.codes)
+        own = 2 * len(texts.values) > len(texts.codes)  # such as drawn numbers, which are all alike
+        found |= {name} if name in asked or own or pattern not in seen else set()
+        seen.add(pattern)
+    return Settings(
+        names=tuple(name for name in cells.texts if name in found),
+        left=tuple(name for name in cells.texts if name in left),
+        shaped=tuple(name for name in cells.texts if name in shaped),
+    )
+
+
+def with_whole_batches(cells: Cells, asked: Iterable[str]) -> Cells:
+    """The cells with the parts of a batch as one column, their product, or without them where
+    another column has the whole batch; columns that are `asked` for stay."""
+    asked, words = set(asked), {name: set(_words(name)) for name in cells.texts}
+    numeric = [name for name, texts in cells.texts.items() if _numbers(texts) is not None]
+    batch = [n for n in numeric if role_of(n) is ColumnRole.SETTING and words[n] & {"batch", "bs"}]
+    micro = [name for name in batch if words[name] & MICRO]
+    whole = [name for name in batch if not words[name] & (MICRO | ACCUMULATED)]
+    times = [n for n in numeric if role_of(n) is ColumnRole.SETTING and words[n] & ACCUMULATED]
+    parts = [*(micro or whole[:1]), *times]
+    if asked & set(parts) or not ((micro and whole) or (times and len(parts) > 1)):
+        return cells
+    texts = {name: texts for name, texts in cells.texts.items() if name not in parts}
+    if not (micro and whole):
+        texts[" x ".join(parts)] = _product([cells.texts[name] for name in parts])
+    return replace(cells, texts=texts)
+
+
+def _numbers(texts: Texts) -> list[float] | None:
+    """The values as numbers; None if some are none."""
+    found = [texts.number(value) for value in texts.values]
+    numbers = [number for number in found if number is not None]
+    return numbers if len(numbers) == len(found) else None
+
+
+def _product(columns: Sequence[Texts]) -> Texts:
+    """The product of columns of numbers."""
+    product = np.ones(len(columns[0].codes))
+    for texts in columns:
+        product = product * np.array(_numbers(texts))[texts.codes]
+    values, codes = np.unique(product, return_inverse=True)
+    return Texts(codes=codes.astype(np.int64), values=tuple(f"{value:.10g}" for value in values))
+
+
+def _pattern(values: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
+    """What is equal for columns that tell the same rows apart: values numbered as they come."""
+    _, first, places = np.unique(values, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[places].tobytes()
+
+
+def _is_setting(
+    name: str, texts: Texts, shapes: NDArray[np.int64], depths: NDArray[np.float64]
+) -> bool:
+    if len(texts.values) < 2 or texts.cut:
+        return False
+    role = role_of(name)
+    if role not in (ColumnRole.UNKNOWN, ColumnRole.OF_SHAPE):
+        return role is ColumnRole.SETTING
+    numbers = [texts.number(value) for value in texts.values if value]
+    pairs = len(np.unique(np.stack([texts.codes, shapes]), axis=1).T)
+    if all(number is not None for number in numbers):
+        if role is ColumnRole.OF_SHAPE and pairs == len(np.unique(shapes)):
+            return False
+        return _chosen([number for number in numbers if number is not None], shapes, texts)
+    if pairs == len(texts.values):
+        return False  # no value is of two shapes: it is a name
+    return not _names_depth(texts, depths)
+
+
+def _stands_alone(
+    texts: Texts, shapes: NDArray[np.int64], values: Mapping[str, NDArray[np.float64]]
+) -> bool:
+    """True for chosen numbers of which each shape has one that is no power of its depth, width and
+    size: a setting that went with the shape."""
+    numbers = _numbers(texts)
+    _, first = np.unique(shapes, return_index=True)
+    if len(texts.values) < 2 or numbers is None or not _chosen(numbers, shapes[first], texts):
+        return False
+    column = np.array(numbers)[texts.codes[first]]
+    if (column <= 0).any():
+        return True
+    sizes = [np.log(values[name][first]) for name in (*SHAPED, "params_total") if name in values]
+    design = np.stack([np.ones(len(first)), *sizes], axis=1)
+    known = np.isfinite(design).all(axis=0)
+    fitted = np.linalg.lstsq(design[:, known], np.log(column), rcond=None)[0]
+    missed = np.log(column) - design[:, known] @ fitted
+    few = 2 * len(texts.values) <= len(first)
+    spare = len(first) - int(np.linalg.matrix_rank(design[:, known]))
+    return float(np.abs(missed).max()) > FOLLOWS or (few and spare < 1)
+
+
+def _chosen(numbers: Sequence[float], shapes: NDArray[np.int64], texts: Texts) -> bool:
+    """True if numbers look chosen, not measured: whole ones that runs share, or few, or short."""
+    several = len(texts.codes) > len(np.unique(shapes))
+    if all(number.is_integer() for number in numbers):
+        return not (several and len(numbers) >= 0.9 * len(texts.codes)) and (
+            several or all(map(_is_round, numbers))
+        )
+    few = len(numbers) <= len(np.unique(shapes)) / 2 + 1
+    return few or all(f"{number:.{MOST_DIGITS}g}" == f"{number:g}" for number in numbers)
+
+
+def _is_round(number: float) -> bool:
+    """True for a whole number with few digits, or with many factors of two, such as 1536."""
+    whole = int(abs(number))
+    odd = whole // (whole & -whole) if whole else 0
+    return odd <= 100 or float(f"{whole:.3g}") == whole
+
+
+def _names_depth(texts: Texts, depths: NDArray[np.float64]) -> bool:
+    """True if each value has its depth as a number in it, such as `L12`."""
+    for code, value in enumerate(texts.values):
+        within = {int(depth) for depth in np.unique(depths[texts.codes == code])}
+        if len(within) != 1 or not re.search(rf"(?<!\d){within.pop()}(?!\d)", value):
+            return False
+    return True
+
+
+def _shapes(values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.int64]:
+    """A whole number for the shape of each row."""
+    codes = np.zeros(len(values["depth"]), dtype=np.int64)
+    for name in ("depth", "d_model", "d_ff", "params_total", "params_non_embedding"):
+        if name in values:
+            _, numbers = np.unique(np.nan_to_num(values[name], nan=-1.0), return_inverse=True)
+            _, codes = np.unique(codes * (int(numbers.max()) + 1) + numbers, return_inverse=True)
+    return codes
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, and each two neighbours as one, such as `block_size`."""
+    plain = OPTUNA.sub("", plain_name(name)).split("_")
+    pairs = ["_".join(pair) for pair in pairwise(plain)]
+    return [*pairs, *plain]

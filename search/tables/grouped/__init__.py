@@ -1,0 +1,1 @@
+"""Rows as runs, and runs as trials: sizes, losses, settings that vary."""

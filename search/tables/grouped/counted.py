@@ -1,0 +1,164 @@
+"""Which runs an answer rests on, why others do not count, and if what they differ by is seeds."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from fathom.models.shape import Count
+from fathom.models.spend import Spend
+from fathom.search.analysis.answer.verdict import FewRuns, UnknownSettings
+from fathom.search.formatting import format_count, ranges, rounded_count, spend_text
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.grouped.trials import loss_at
+from fathom.search.tables.runs import Run
+
+MOST = 0.5
+"""Share of the runs about a size that an answer must rest on."""
+ALIKE = 0.6
+"""Share of the shapes with several runs that have the same number of them, where these are seeds: a
+search that draws settings repeats a shape as often as chance has it."""
+FEWEST_REPEATED = 3
+"""Fewest shapes with several runs of which that can be said."""
+UNUSUAL = 0.01
+"""Share of the loss beyond which seeds seldom differ."""
+COMPARABLE = 0.5
+"""Ratio of what runs of one depth differ by to what depths do, from which on it hides them."""
+SPARE = 3
+"""Fewest runs beyond the first of each depth that show what they differ by."""
+GAIN = -0.2
+"""Usual gain from size, nats for a unit of ln(parameters)."""
+OTHER_LAYERS = 1.5
+"""Factor between the parameters in layers of depths of one total size, from which on it is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedRuns:
+    """How many runs about a size count after a spend."""
+
+    size: int
+    runs: int
+    counted: int
+    diverged: int
+    elsewhere: tuple[int, ...]
+    """Depths with runs that have no loss near the horizon."""
+    lost: tuple[int, ...]
+    """Depths of which no run counts."""
+    horizon: str
+    """The horizon as a sentence has it; empty where the table has none."""
+
+    @property
+    def cause(self) -> FewRuns | None:
+        """The cause of a verdict that too few runs count; None if most do."""
+        few = self.counted < MOST * self.runs
+        return FewRuns(self.counted, self.runs) if few else None
+
+    @property
+    def note(self) -> Iterator[str]:
+        """Yields how many runs count, and why others do not, where some do not."""
+        if self.counted == self.runs:
+            return
+        others = self.runs - self.counted - self.diverged
+        at = f" at {self.horizon}" if self.horizon else ""
+        why = [f"{self.diverged} diverged"] if self.diverged else []
+        if others:
+            why.append(f"{others} have no loss near it (depth {ranges(self.elsewhere)})")
+        lost = f"; none of depth {ranges(self.lost)} counts" if self.lost else ""
+        yield (
+            f"about {format_count(self.size)}{at}, {self.counted} of {self.runs} runs count: "
+            f"{' and '.join(why)}{lost}"
+        )
+
+
+def count_runs(runs: Sequence[Run], size: int, spend: Spend) -> CountedRuns:
+    """How many of the runs about a size count after a spend."""
+    there = {run.training: run for run in runs if loss_at(run, spend.amount) is not None}
+    left = list({run.training: run for run in runs if run.training not in there}.values())
+    elsewhere = {run.depth for run in left if not run.diverged}
+    lost = {run.depth for run in left} - {run.depth for run in there.values()}
+    return CountedRuns(
+        size=size,
+        runs=len(there) + len(left),
+        counted=len(there),
+        diverged=sum(run.diverged for run in left),
+        elsewhere=tuple(sorted(elsewhere)),
+        lost=tuple(sorted(lost)),
+        horizon=spend_text(spend),
+    )
+
+
+def check_repeats(runs: Sequence[Run], label: str) -> None:
+    """Raises `TableError` if rows that differ in the loss alone are no seeds: shapes have as many
+    as a search that draws settings gives, and not one number by design."""
+    rows = Counter((*run.sized_shape, run.learning_rate, *run.settings.items()) for run in runs)
+    several = [number for number in rows.values() if number > 1]
+    alike = max(Counter(several).values(), default=0)
+    if len(several) < FEWEST_REPEATED or alike >= ALIKE * len(several):
+        return
+    raise TableError(
+        f"{label} must say what tells its rows apart, got from {min(several)} to {max(several)} of "
+        f"one shape that differ in the loss alone: seeds come in one number, so settings that the "
+        "table lacks differ too; export the columns of the settings with it, or name the column "
+        "of seeds with --map COLUMN=seed"
+    )
+
+
+def unknown_settings(
+    runs: Sequence[Run], tokens: float, count: Count, size: int
+) -> UnknownSettings | None:
+    """The cause of a verdict that runs of one depth, of a table without seeds, differ by more than
+    seeds usually do and about as much as depths do; None if they don't.
+
+    Of a shape with several learning rates or values of settings, the best one's runs are compared.
+    """
+    values: dict[object, dict[object, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if loss_at(run, tokens) is not None:
+            values[run.sized_shape][run.learning_rate, *run.settings.items()].append(run)
+    losses: dict[int, list[float]] = defaultdict(list)
+    for of_shape in values.values():
+        best = min(of_shape.values(), key=lambda some: np.mean(_losses(some, tokens)))
+        shift = GAIN * log(best[0].params(count) / size)
+        losses[best[0].depth] += [loss - shift for loss in _losses(best, tokens)]
+    spare = sum(map(len, losses.values())) - len(losses)
+    if len(losses) < 2 or spare < SPARE:
+        return None
+    means = np.array([np.mean(of_depth) for of_depth in losses.values()])
+    squares = sum(float(np.var(of_depth)) * len(of_depth) for of_depth in losses.values())
+    within, between = float(np.sqrt(squares / spare)), float(means.std(ddof=1))
+    if within < UNUSUAL * float(np.median(means)) or within < COMPARABLE * between:
+        return None
+    return UnknownSettings(within, between)
+
+
+def _losses(runs: Sequence[Run], tokens: float) -> list[float]:
+    found = (loss_at(run, tokens) for run in runs)
+    return [loss for loss in found if loss is not None]
+
+
+def layers_note(
+    runs: Sequence[Run], count: Count, size: int, columns: Mapping[str, str]
+) -> Iterator[str]:
+    """Yields that depths of one total size have layers of other sizes, if they do."""
+    known = "params_non_embedding" in columns
+    if count is not Count.TOTAL or not (known or "d_model" in columns):
+        return
+    sizes: dict[int, list[float]] = defaultdict(list)
+    for run in runs:
+        formula = run.depth * (4 * run.d_model**2 + 2 * run.d_model * (run.d_ff or 4 * run.d_model))
+        sizes[run.depth].append(run.params_non_embedding if known else formula)
+    middle = {depth: float(np.median(of_depth)) for depth, of_depth in sizes.items()}
+    low, high = (end(middle, key=lambda depth: middle[depth]) for end in (min, max))
+    if middle[high] < OTHER_LAYERS * middle[low]:
+        return
+    remedy = (
+        "--count non_embedding compares equal layers" if known
+        else "--map COLUMN=params_non_embedding names a column with their parameters"
+    )  # fmt: skip
+    yield (
+        f"about {format_count(size)} in all, the layers have {rounded_count(middle[low])} "
+        f"parameters at depth {low} and {rounded_count(middle[high])} at depth {high}, so depths "
+        f"differ in size as well; {remedy}"
+    )

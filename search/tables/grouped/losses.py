@@ -1,0 +1,200 @@
+"""Values that a table calls losses and that can be none: placeholders, percentages, scores."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import pstdev
+
+from fathom.models.unit import NATS, UNITS, Unit, unit_in
+from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
+from fathom.search.analysis.losses.noise import USUAL_NOISE
+from fathom.search.formatting import printable, ranges
+from fathom.search.tables.columns.cells import Cells
+from fathom.search.tables.columns.columns import NO_LOSS, as_argument, plain_name
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.grouped.choosing import EndedRun, measured_noise
+from fathom.search.tables.runs import Run, Runs
+from fathom.search.words import plateau_width
+
+A_GUESS = 12.5
+"""Nats that a guess among 270,000 tokens loses, more than any vocabulary has."""
+MAXIMISED = re.compile(
+    r"(^|_)(acc|accurac(y|ies)|top_?[15]|f1|(sacre)?bleu|rouge|chrf|meteor|au(c|roc|prc)|roc|map|mrr"
+    r"|ndcg|r2|recall|precision|mcc|iou|dice|corr(elation)?|pearson|spearman|rewards?|return|scores?"
+    r"|em|exact_match|success|win|winrate|mmlu|hellaswag)($|_)"
+)
+"""Names of columns of which more is better."""
+MINIMISED = re.compile(r"(^|_)(loss|losses|err|error|nll|ce|entropy)($|_)")
+"""Names that say otherwise."""
+MANY = 0.25
+"""Share of the runs above `A_GUESS` from which on it is not that they diverged, but the unit."""
+RISING = 0.9
+"""Share of the curves that rise from which on the value is one to maximise."""
+FEWEST_CURVES = 3
+"""Fewest curves that can show it."""
+APART = 1.5
+"""Factor above every other loss from which on a whole number that runs share is no loss."""
+REMEDY = "name the column of a held-out cross entropy with --map COLUMN=loss"
+SPREAD = 10
+"""Times the noise between seeds that values of a quantity to maximise differ by, where no repeats
+say it: those of losses usually do."""
+LEVEL = 3.0
+"""Nats at which the best value of a quantity to maximise is put, as losses usually are there."""
+
+
+def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
+    """Raises `TableError` for a column of which more is better, or, `maximised`, less."""
+    plain = plain_name(name)
+    falls = MINIMISED.search(plain) or unit_in(plain)
+    if maximised and falls:
+        raise TableError(
+            f"`--maximise` must be of a column of which more is better, got {printable(name)}; "
+            "drop it, or name another column with --map COLUMN=loss"
+        )
+    if MAXIMISED.search(plain) and not maximised and not falls:
+        raise TableError(
+            f"{label} must have a loss, which is minimised, got {printable(name)}, of which more "
+            f"is better by its name; say so with --maximise, or {REMEDY}"
+        )
+
+
+def unit_of(name: str, asked: str, tokens: float) -> Unit:
+    """The unit of a column of losses, as it was asked for or by its name; a byte, or a character,
+    is so many tokens."""
+    return UNITS[asked or unit_in(plain_name(name)) or "nats"].per_token(tokens)
+
+
+def in_nats(runs: Runs, unit: Unit) -> Runs:
+    """The runs with losses in nats."""
+    if unit == NATS:
+        return runs
+    zero, sign = (0.0, 1) if unit.zero is None else (unit.zero, -1)
+    kept = (replace(run, losses=sign * unit.nats * (run.losses - zero)) for run in runs.runs)
+    return replace(runs, runs=tuple(kept))
+
+
+def unit_to_maximise(runs: Sequence[Run], name: str, noise: float | None) -> Unit:
+    """The unit of a quantity to maximise, whose noise between seeds is put at the usual one of
+    losses: what depths are told apart by is what that noise allows.
+
+    The noise is `noise` if it was stated, or measured, or else assumed by how far the runs differ.
+    """
+    ended = [EndedRun(run, float(run.losses[-1])) for run in runs if len(run.losses)]
+    values = [end.loss for end in ended if end.loss is not None]
+    scale = noise or measured_noise(ended) or pstdev(values) / SPREAD or 1.0
+    nats = USUAL_NOISE[0] / scale
+    return Unit(printable(name), nats, max(values) + LEVEL / nats)
+
+
+def name_notes(name: str, unit: Unit, *, said: bool) -> Iterator[str]:
+    """Yields what the name of the column of losses leaves open; `said` if --map names it."""
+    shown = printable(name)
+    if unit.zero is not None:
+        yield f"{shown} is maximised; depths are told apart by {plateau_width(unit)}"
+    elif unit.name != NATS.name:
+        yield (
+            f"{shown} is in {unit}; depths are told apart by {plateau_width(unit)}, which are "
+            f"{PLATEAU_WIDTH} nats"
+        )
+    elif NO_LOSS.search(plain_name(name)):
+        yield f"{shown} is read as nats: ln(perplexity) is in nats"
+    elif plain_name(name) == "value" and not said:
+        yield (
+            f"{shown} is taken for a loss in nats, of which less is better; --map and --maximise "
+            "say otherwise"
+        )
+
+
+def positive_losses(cells: Cells, label: str) -> tuple[Cells, tuple[str, ...]]:
+    """The rows whose loss is above 0, as each cross entropy is, and a note on those left out.
+
+    Raises:
+        TableError: when most rows have none.
+    """
+    loss = cells.values["loss"]
+    kept = ~(loss <= 0)
+    left = int((~kept).sum())
+    if not left:
+        return cells, ()
+    name = "a negative loss" if (loss < 0).any() else "a loss of 0"
+    if left >= len(loss) / 2:
+        raise TableError(
+            f"{label} must have losses above 0, as a cross entropy is, got {left} of {len(loss)} "
+            f"rows with {name}, such as {float(loss[~kept][0]):g}; turn the sign, leave the cells "
+            "of failed runs empty, or name another column with --map COLUMN=loss"
+        )
+    depths = sorted({int(depth) for depth in cells.values["depth"][~kept]})
+    rows = "1 row has" if left == 1 else f"{left} of {len(loss)} rows have"
+    note = f"{rows} {name}, which no cross entropy is (depth {ranges(depths)}): left out"
+    return cells.at(kept), (note,)
+
+
+def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) -> Runs:
+    """The runs, of which those that end above any guess, or at a placeholder, have diverged.
+
+    Raises:
+        TableError: when so many do that the values are in another unit, or of another direction.
+    """
+    ended = [run for run in runs.runs if len(run.losses) and not run.diverged]
+    ends = [float(run.losses[-1]) for run in ended]
+    guess = A_GUESS / unit.nats
+    shared = _shared_ends(ends, guess)
+    _check_unit([end for end in ends if end not in shared], printable(theirs), label, unit)
+    _check_direction(runs.runs, printable(theirs), label)
+    if plain_name(theirs) == "value" and not said and max(ends, default=2) <= 1:
+        raise TableError(
+            f"{label} must say what {printable(theirs)} is, got no number above 1: accuracies and "
+            f"scores are such, too; if it is a loss in nats, --map {as_argument(theirs)}=loss; if "
+            "more is better, --maximise"
+        )
+    failed = [run for run, end in zip(ended, ends, strict=True) if end > guess or end in shared]
+    if not failed:
+        return runs
+    ids = {id(run) for run in failed}
+    depths = ranges(sorted({run.depth for run in failed}))
+    note = (
+        f"{len(failed)} of {len(runs.runs)} runs end above {guess:.3g} {unit}, more than a guess, "
+        f"or at one number far above all others (depth {depths}), and count as diverged"
+    )
+    kept = tuple(_diverged(run) if id(run) in ids else run for run in runs.runs)
+    return replace(runs, runs=kept, notes=(*runs.notes, note))
+
+
+def _check_unit(ends: Sequence[float], name: str, label: str, unit: Unit) -> None:
+    """Raises `TableError` if so many runs end above a guess that it is not for having diverged."""
+    guess = A_GUESS / unit.nats
+    high = [end for end in ends if end > guess]
+    if len(high) > MANY * len(ends):
+        raise TableError(
+            f"{label} must have losses in {unit}, got {len(high)} of {len(ends)} runs above "
+            f"{guess:.3g} in {name}, such as {max(high):g}, more than a guess; take the "
+            "logarithm of perplexities; if more is better, --maximise"
+        )
+
+
+def _check_direction(runs: Sequence[Run], name: str, label: str) -> None:
+    """Raises `TableError` if nearly all curves rise."""
+    rising = [run.losses[-1] > run.losses[0] for run in runs if len(run.losses) > 2]
+    if len(rising) >= FEWEST_CURVES and sum(rising) >= RISING * len(rising):
+        raise TableError(
+            f"{label} must have losses, which fall with training, got {name}, which rises in "
+            f"{sum(rising)} of {len(rising)} runs; if more is better, --maximise"
+        )
+
+
+def _shared_ends(ends: Sequence[float], guess: float) -> frozenset[float]:
+    """Whole numbers at which several runs end, far above all others: they stand for failures."""
+    found: set[float] = set()
+    rest = sorted(ends)
+    while rest and rest.count(rest[-1]) > 1 and rest[-1] != rest[0]:
+        below = max(end for end in rest if end < rest[-1])
+        if not (rest[-1].is_integer() or rest[-1] > guess) or rest[-1] < APART * below:
+            break
+        found.add(rest[-1])
+        rest = [end for end in rest if end <= below]
+    return frozenset(found)
+
+
+def _diverged(run: Run) -> Run:
+    """The run without its last loss, which is none."""
+    return replace(run, tokens=run.tokens[:-1], losses=run.losses[:-1], diverged=True)

@@ -1,0 +1,322 @@
+"""Settings that vary among the runs of one size: which the table decides, which it leaves open."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from fathom.search.analysis.answer.verdict import Confounded
+from fathom.search.formatting import format_count, printable, ranges, rounded_count
+from fathom.search.tables.columns.cells import Texts
+from fathom.search.tables.columns.columns import as_argument
+from fathom.search.tables.columns.settings import is_head, is_regime
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.runs import Run
+
+CLOSE = 1.25
+"""Factor between values of a setting up to which they count as one: what goes with the size, such
+as 1 % of the steps, varies as much among the runs of one size."""
+CLOSE_TOKENS = 1.05
+"""`CLOSE` for the tokens of final losses: 5 % move a loss by a hundredth of a nat."""
+ROUNDED = 1.5
+"""Factor between widths of heads up to which they are one width, rounded."""
+ENOUGH = 3
+"""Depths from which on a curve can be fitted."""
+SHOWN = 4
+"""Values of a setting that a message names."""
+RATE = "learning_rate"
+TOKENS = "tokens"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What is done about the settings that vary among the runs of one size."""
+
+    apart: tuple[str, ...] = ()
+    """Settings that change the question and of which every shape has every value: each value gets
+    an answer of its own."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Settings that are held at the one value that all shapes have."""
+    rates: bool = False
+    """True if the best learning rate of each shape counts, as a setting does."""
+    confound: Confounded | None = None
+    """A setting that still goes with depth after these decisions."""
+    notes: tuple[str, ...] = ()
+    """What the table decided, as sentences without a full stop."""
+
+    def holds(self, run: Run) -> bool:
+        """True if a run has the values that are held."""
+        return all(value_of(run, name) == value for name, value in self.held.items())
+
+
+def decide(
+    runs: Sequence[Run], settings: Sequence[str], said: Sequence[str], *, size: int, label: str,
+    columns: Mapping[str, str], shaped: Sequence[str] = (),
+) -> Decision:  # fmt: skip
+    """What is done about the settings that vary among the runs of about one size.
+
+    `said` are the columns that the question names; `columns` has our names of columns -> the
+    table's own; `shaped` are columns that are settings only where they go with depth.
+
+    Raises:
+        TableError: when what is unsaid is not decided by the table either.
+    """
+    ours = {columns[name]: name for name in (RATE, TOKENS) if name in columns}
+    told = {*said, *(ours[name] for name in said if name in ours)}
+    unsaid = [name for name in settings if name not in told and varies(runs, name)]
+    undecided, decision = _by_table(runs, unsaid)
+    undecided += [name for name in shaped if name not in told and _splits_depths(runs, name)]
+    if RATE not in told and rates_differ(runs):
+        undecided.append(RATE)
+    if TOKENS not in told and tokens_differ(runs):
+        undecided.append(TOKENS)
+    if undecided:
+        raise refusal(label, size, runs, undecided, columns)
+    confound = next(
+        (name for name in (*settings, RATE) if name in told and _stands(runs, name)), ""
+    )
+    return replace(
+        decision,
+        rates=RATE in told,
+        confound=confounded(runs, confound, columns) if confound else None,
+    )
+
+
+def _by_table(runs: Sequence[Run], unsaid: Sequence[str]) -> tuple[list[str], Decision]:
+    """The settings that the table does not decide, and what it decides of the others."""
+    shapes: dict[object, set[tuple[str, ...]]] = defaultdict(set)
+    for run in runs:
+        shapes[run.sized_shape].add(tuple(value_of(run, name) for name in unsaid))
+    sets = list(shapes.values())
+    if all(values == sets[0] for values in sets):
+        apart = tuple(name for name in unsaid if _is_question(runs, name))
+        chosen = [printable(name) for name in unsaid if name not in apart]
+        note = f"of {' and '.join(chosen)} the best value counts, since every shape has all values"
+        return [], Decision(apart=apart, notes=(note,) if chosen else ())
+    common = set.intersection(*sets)
+    if len(common) == 1:
+        held = dict(zip(unsaid, common.pop(), strict=True))
+        values = " and ".join(f"{printable(name)}={printable(held[name])}" for name in held)
+        note = f"held at {values}, the only value that every shape has"
+        return [], Decision(held=held, notes=(note,))
+    own = {
+        name: {frozenset(values) for values in _by_shape(runs, name).values()} for name in unsaid
+    }
+    return [name for name in unsaid if len(own[name]) > 1] or list(unsaid), Decision()
+
+
+def _stands(runs: Sequence[Run], name: str) -> bool:
+    """True if a setting that the question names still goes with depth: shapes share no value, and
+    some shape's best value does not lie between its others."""
+    return goes_with_depth(runs, name) and not _bracketed(runs, name)
+
+
+def _bracketed(runs: Sequence[Run], name: str) -> bool:
+    """True if the best number of each shape lies between others that it had."""
+    shapes: dict[object, dict[float, float]] = defaultdict(dict)
+    for run in runs:
+        number = Texts.number(value_of(run, name))
+        if number is None:
+            return False
+        losses = shapes[run.sized_shape]
+        losses[number] = min(losses.get(number, inf), float(run.losses[-1]))
+    return all(
+        min(losses) < min(losses, key=lambda number: losses[number]) < max(losses)
+        for losses in shapes.values()
+    )
+
+
+def confounded(runs: Sequence[Run], name: str, columns: Mapping[str, str]) -> Confounded:
+    """The cause of a verdict that a setting goes with depth."""
+    return Confounded(columns.get(name, name), tuple(depths_by_value(runs, name).items()))
+
+
+def in_order(value: str) -> tuple[float, str]:
+    """Key by which values are sorted: numbers by size, then texts."""
+    number = Texts.number(value)
+    return (inf if number is None else number), value
+
+
+def value_of(run: Run, name: str) -> str:
+    """The value that a run has of a setting, or of its learning rate or its last tokens."""
+    if name in run.settings:
+        return run.settings[name]
+    if name == RATE:
+        return "" if run.learning_rate is None else f"{run.learning_rate:g}"
+    return f"{run.tokens[-1]:g}" if len(run.tokens) else ""
+
+
+def varies(runs: Sequence[Run], name: str) -> bool:
+    """True if runs differ in a setting, by more than what goes with their sizes."""
+    values = {value_of(run, name) for run in runs}
+    return len(values) > 1 and not _close(values) and not (is_head(name) and _by_width(runs, name))
+
+
+def rates_differ(runs: Sequence[Run]) -> bool:
+    """True if the learning rates of shapes don't compare: no rate was used for all shapes, and none
+    was chosen for each shape from several."""
+    if not varies(runs, RATE):
+        return False
+    sets = _by_shape(runs, RATE).values()
+    several = all(len(rates) > 1 for rates in sets)
+    if set.intersection(*sets) or (several and not goes_with_depth(runs, RATE)):
+        return False
+    return not _bracketed(runs, RATE)
+
+
+def tokens_differ(runs: Sequence[Run]) -> bool:
+    """True if final losses are of tokens that go with depth, beyond what goes with the size."""
+    finals = [run for run in runs if len(run.tokens) == 1]
+    if len(finals) < len(runs):
+        return False
+    tokens = [float(run.tokens[-1]) for run in finals]
+    sizes = (
+        [run.params_total for run in finals],
+        [run.params_non_embedding for run in finals],
+        [1] * len(finals),
+    )
+    shares = [[at / size for at, size in zip(tokens, of, strict=True)] for of in sizes]
+    if any(max(share) <= CLOSE_TOKENS * min(share) for share in shares):
+        return False
+    return _no_common_range(_numbers_by_depth(finals, TOKENS), CLOSE_TOKENS)
+
+
+def goes_with_depth(runs: Sequence[Run], name: str) -> bool:
+    """True if the depths have no value of a setting in common, nor ranges that overlap."""
+    if not varies(runs, name):
+        return False
+    numbers = _numbers_by_depth(runs, name)
+    if numbers is not None:
+        return _no_common_range(numbers, CLOSE)
+    depths: dict[int, set[str]] = defaultdict(set)
+    for run in runs:
+        depths[run.depth].add(value_of(run, name))
+    return not set.intersection(*depths.values())
+
+
+def _splits_depths(runs: Sequence[Run], name: str) -> bool:
+    """True if a column goes with depth and is no other name of it: depths share values."""
+    return goes_with_depth(runs, name) and any(
+        len(depths) > 1 for depths in depths_by_value(runs, name).values()
+    )
+
+
+def depths_by_value(runs: Sequence[Run], name: str) -> dict[str, tuple[int, ...]]:
+    """The values of a setting, numbers by size, with the depths that have them."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for run in runs:
+        found[value_of(run, name)].add(run.depth)
+    return {value: tuple(sorted(found[value])) for value in sorted(found, key=in_order)}
+
+
+def refusal(
+    label: str, size: int, runs: Sequence[Run], names: Sequence[str], columns: Mapping[str, str]
+) -> TableError:
+    """The error of settings that are left unsaid and not decided by the table, at one size."""
+    name = next((name for name in names if goes_with_depth(runs, name)), names[0])
+    values, theirs = depths_by_value(runs, name), columns.get(name, name)
+    if name == TOKENS or goes_with_depth(runs, name):
+        how, then = "goes with depth", "so their losses don't compare depths"
+    else:
+        how, then = "differs between shapes", "so it must be said which values count"
+    others = [printable(columns.get(other, other)) for other in names if other != name]
+    likewise = f"; the same holds of {' and '.join(others[:SHOWN])}" if others else ""
+    return TableError(
+        f"{label}: at about {format_count(size)}, {printable(theirs)} {how} "
+        f"({_in_words(values)}), {then}; {', or '.join(_flags(runs, name, theirs, values))}"
+        f"{likewise}"
+    )
+
+
+def _in_words(values: Mapping[str, Sequence[int]]) -> str:
+    """How a setting goes with depth: `16 at 4, 12; 64 at 16`; of many values the ends."""
+    texts = [
+        f"{printable(value) or 'nothing'} at {ranges(list(depths))}"
+        for value, depths in values.items()
+    ]
+    if len(texts) > SHOWN:
+        texts = [*texts[: SHOWN - 1], f"{len(texts) - SHOWN} more", texts[-1]]
+    return "; ".join(texts)
+
+
+def _flags(
+    runs: Sequence[Run], name: str, theirs: str, values: Mapping[str, Sequence[int]]
+) -> Iterator[str]:
+    """Yields the flags that help, the best first."""
+    column = as_argument(theirs)
+    kept = max(values, key=lambda value: len(values[value]))
+    hold = f"hold it with --where {column}={as_argument(kept)}"
+    if name == TOKENS:
+        yield "train them on the same tokens"
+        if len(values[kept]) >= ENOUGH and Texts.number(kept):
+            yield f"compare those with --horizon {rounded_count(float(kept))}"
+        yield f"compare them as they are with --map {column}=ignore"
+        return
+    if not goes_with_depth(runs, name):
+        yield f"choose over it with --best-of {column}"
+    if len(values[kept]) >= ENOUGH:
+        yield hold
+    if is_regime(name) and any(len(depths) >= ENOUGH for depths in values.values()):
+        yield f"part the answers with --by {column}"
+    elif goes_with_depth(runs, name) and len(values[kept]) < ENOUGH:
+        yield "train other depths at one value of it"
+    yield f"leave it out with --map {column}=ignore if it can't matter"
+
+
+def _is_question(runs: Sequence[Run], name: str) -> bool:
+    """True for a setting at whose values losses answer other questions."""
+    return is_regime(name) or any(Texts.number(value_of(run, name)) is None for run in runs)
+
+
+def _by_shape(runs: Sequence[Run], name: str) -> dict[object, set[str]]:
+    found: dict[object, set[str]] = defaultdict(set)
+    for run in runs:
+        found[run.sized_shape].add(value_of(run, name))
+    return found
+
+
+def _by_width(runs: Sequence[Run], name: str) -> bool:
+    """True if the number of heads, or the width of one, follows from the width of the model: each
+    width has a single value, and the ratio of the two is about the same everywhere."""
+    widths: dict[int, set[str]] = defaultdict(set)
+    for run in runs:
+        widths[run.d_model].add(value_of(run, name))
+    numbers = {width: Texts.number(min(values)) for width, values in widths.items()}
+    if any(len(values) > 1 for values in widths.values()) or not all(numbers.values()):
+        return False
+    shares = [width / number for width, number in numbers.items() if number]
+    return max(shares) <= ROUNDED * min(shares)
+
+
+def _numbers_by_depth(runs: Sequence[Run], name: str) -> dict[int, list[float]] | None:
+    """The values of a setting by depth; None if some are no numbers."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for run in runs:
+        number = Texts.number(value_of(run, name))
+        if number is None:
+            return None
+        found[run.depth].append(number)
+    return found
+
+
+def _no_common_range(numbers: Mapping[int, Sequence[float]] | None, close: float) -> bool:
+    """True if no number lies within the ranges of all depths."""
+    if not numbers:
+        return False
+    above, below = max(map(min, numbers.values())), min(map(max, numbers.values()))
+    return above > below and not _near(below, above, close)
+
+
+def _close(values: set[str]) -> bool:
+    """True if values are numbers that differ by no more than what goes with the size."""
+    numbers = [Texts.number(value) for value in values]
+    known = [number for number in numbers if number is not None]
+    return len(known) == len(numbers) and _near(min(known), max(known), CLOSE)
+
+
+def _near(low: float, high: float, close: float) -> bool:
+    """True if numbers differ by a factor up to `close`; of shares such as 0.9 and 0.95, which are
+    ten and twenty steps of memory, what they lack of 1 does too."""
+    if low <= 0 or high > close * low:
+        return False
+    return high > 1 or 1 - low <= close * (1 - high)

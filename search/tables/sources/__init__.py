@@ -1,0 +1,1 @@
+"""Files of runs, opened as tables of names and rows."""

@@ -1,0 +1,160 @@
+"""Opens a table of text: CSV or TSV (also .gz) or JSON, as names and rows of values."""
+
+import csv
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BufferedIOBase, RawIOBase
+from itertools import chain, dropwhile, takewhile
+from pathlib import Path
+
+from fathom.objectives.files.reading import GZIP
+from fathom.search.formatting import printable
+from fathom.search.tables.errors import TableError
+from fathom.search.tables.open_table import (
+    KINDS,
+    OpenTable,
+    Row,
+    flat_names,
+    readable,
+    readable_rows,
+    rows_of,
+)
+from fathom.search.tables.sources.layouts.objects import rows_in
+
+JSON = (".jsonl", ".ndjson", ".json")
+MARKDOWN, BAR = (".md", ".markdown"), "|"
+LONGEST_LINE = 1 << 26
+"""Characters of a line, and of JSON that is read as a whole."""
+FIRST_BYTES = 1 << 16
+"""Bytes in which the first line must end, and no byte 0 may be."""
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
+SEPARATORS = (",", "\t", ";", "|")
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[OpenTable]:
+    """Context in which the rows of a file can be read.
+
+    Raises:
+        TableError: when the file is not a table.
+    """
+    label = printable(str(path))
+    with path.open("rb") as file:
+        with readable(label):
+            packed = file.peek(2).startswith(GZIP)
+            text = _text(gzip.GzipFile(fileobj=file) if packed else file, label)
+            if any(suffix.lower() in JSON for suffix in path.suffixes):
+                table = _open_json(text, label)
+            else:
+                is_markdown, lines = path.suffix.lower() in MARKDOWN, _lines(text)
+                table = _open_csv(_first_table(lines) if is_markdown else lines, label)
+        yield replace(table, rows=readable_rows(table.rows, label))
+
+
+def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
+    """The stream as text; names may have letters of another encoding, numbers have none."""
+    buffered = io.BufferedReader(stream, FIRST_BYTES)
+    first = buffered.peek(FIRST_BYTES)[:FIRST_BYTES]
+    if not first.strip():
+        raise TableError(f"{label} must have a line of names and rows of values, got an empty file")
+    if b"\0" in first or (len(first) == FIRST_BYTES and b"\n" not in first and b"\r" not in first):
+        raise TableError(f"{label} must be {KINDS} in UTF-8, got a binary file")
+    return io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="replace", newline="")
+
+
+def _lines(text: io.TextIOWrapper) -> Iterator[str]:
+    """The lines of a text; raises `ValueError` for one that is too long to be held in memory."""
+    while line := text.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise ValueError(f"it has a line of {LONGEST_LINE:,} characters and more")
+        yield line
+
+
+def _first_table(text: Iterable[str]) -> Iterator[str]:
+    """The lines of the first table of a text in Markdown, of which each has a bar."""
+    return takewhile(lambda line: BAR in line, dropwhile(lambda line: BAR not in line, text))
+
+
+def _open_csv(text: Iterable[str], label: str) -> OpenTable:
+    lines: Iterator[str] = iter(text)
+    head, comment = "", ""
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            head = line
+            break
+        comment = line if line.strip() else comment
+    if _is_header(comment, head):  # `# layers,loss`: the names, marked as a comment
+        lines, head = chain([head], lines), comment.lstrip("# ")
+    separator = max(SEPARATORS, key=head.count)
+    reader = csv.reader(chain([head], lines), delimiter=separator)
+    names = [name.strip() for name in next(reader)]
+    if len(names) < 2:
+        raise TableError(
+            f"{label} must be {KINDS}, got text whose first line has none of the separators "
+            f"{' '.join(map(repr, SEPARATORS))}; name the folder of a log, which has one for each "
+            "run, or give the form of its lines with --line"
+        )
+
+    def rows() -> Iterator[Row]:
+        for row in reader:
+            if len(row) > len(names) and any(cell.strip() for cell in row[len(names) :]):
+                raise TableError(
+                    f"{label}:{reader.line_num}: a row must have as many values as there are "
+                    f"columns, {len(names)}, got {len(row)}; put values with {separator!r} in "
+                    "quotes"
+                )
+            if row:
+                yield reader.line_num, row + [""] * (len(names) - len(row))
+
+    return OpenTable(label, names, rows())
+
+
+def _is_header(comment: str, first: str) -> bool:
+    """True if a comment has a name for each value of the line after it, which are numbers."""
+    separator = max(SEPARATORS, key=first.count)
+    values = [value.strip() for value in first.split(separator)]
+    if not comment.count(separator) == first.count(separator) > 0:
+        return False
+    return all(map(_is_number, values)) and not any(
+        _is_number(name.strip()) for name in comment.lstrip("# ").split(separator)
+    )
+
+
+def _is_number(text: str) -> bool:
+    """True for a number as people write it in a table, such as 3.1, 1e6 or 10M."""
+    return NUMBER.fullmatch(text) is not None
+
+
+def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:
+    lines = ((number, line) for number, line in enumerate(_lines(text), 1) if line.strip())
+    first = next(lines)
+    if not isinstance(_value(first[1]), dict) and first[1].lstrip()[0] in "[{":
+        whole = first[1] + text.read(LONGEST_LINE)
+        if len(whole) >= LONGEST_LINE:
+            raise ValueError(
+                f"it has {LONGEST_LINE:,} characters and more; write a line for each row"
+            )
+        return rows_of(label, [*map(flat_names, rows_in(json.loads(whole)))])
+    found = []
+    for number, line in chain([first], lines):
+        row = _value(line)
+        if not isinstance(row, dict):
+            raise TableError(
+                f"{label}:{number}: a line must be a JSON object with a value for each column, got "
+                f"{printable(line)[:60]}"
+            )
+        found.append(row)
+    return rows_of(label, [*map(flat_names, rows_in(found[0]) if len(found) == 1 else found)])
+
+
+def _value(line: str) -> object:
+    """The value of a line in JSON; None for other text."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,1 @@
+"""Stores of MLflow: addresses, keys, trust, artifacts."""

@@ -1,0 +1,119 @@
+"""Finds out if an SQLite store of MLflow was made here and keeps a study's artifacts beside itself.
+
+A store that lies in a runs folder may be another person's, or a copy, and its addresses lead
+wherever they led there. Read with Python's own SQLite, since MLflow takes seconds to import.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from fathom.search.formatting import visible
+from fathom.search.run_folder import is_named_store
+from fathom.search.study.store_uri import TrackingError, is_locked, sqlite_path
+from fathom.search.tracking.stores.made_here import is_plain, strangeness
+from fathom.search.tracking.stores.messages import TrackedStudy
+
+ADDRESSES = (
+    "SELECT artifact_location FROM experiments WHERE name = :study",
+    "SELECT DISTINCT artifact_uri FROM runs WHERE experiment_id IN "
+    "(SELECT experiment_id FROM experiments WHERE name = :study)",
+)
+
+
+def strange_artifacts(uri: str, study: str, address: str = "") -> str:
+    """Returns why a study is not to be written to an SQLite store, as a sentence: the store was not
+    made here, or its artifacts, those at `address` too, would go elsewhere. Empty if it may be, for
+    a new store, and for any other kind of store."""
+    path = sqlite_path(uri)
+    if path is None:
+        return ""
+    home = Path(os.path.realpath(path.absolute().parent))
+    own = (home / "mlartifacts" / study).as_uri()
+    problem = strangeness(path)
+    try:
+        known = [] if problem or not path.exists() else _addresses(path, study)
+    except sqlite3.Error as error:
+        problem = "" if is_locked(error) else f"{path} can't be read ({error})"
+    else:
+        problem = problem or _outside(filter(None, (own, address, *known)), home)
+    return _refusal(problem, path)
+
+
+def strange_store(uri: str) -> str:
+    """Returns why an SQLite store is not even to be opened: it was not made here; empty if it was,
+    and for any other kind of store."""
+    path = sqlite_path(uri)
+    return _refusal(strangeness(path), path) if path else ""
+
+
+def _refusal(problem: str, path: Path) -> str:
+    return problem and visible(
+        f"{problem}, as in a folder that was copied, moved or made by somebody else; delete "
+        f"{path} and what SQLite keeps beside it to have it made anew, or add --trust"
+    )
+
+
+def check_artifacts(study: TrackedStudy, address: str = "") -> None:
+    """Checks that a study may be written to its store, and artifacts to an address, unless the
+    store is trusted.
+
+    Raises:
+        TrackingError: says why not.
+    """
+    if not study.trusted and (problem := strange_artifacts(study.uri, study.study, address)):
+        raise TrackingError(problem)
+
+
+def check_store(uri: str, study: str, *, trust: bool) -> None:
+    """Checks that a study may be written to the store of a runs folder, which the user does not
+    trust, unless the environment names it.
+
+    Raises:
+        TrackingError: says why not.
+    """
+    trusted = trust or is_named_store(None)
+    if not trusted and (problem := strange_artifacts(uri, study)):
+        raise TrackingError(problem)
+
+
+def _addresses(path: Path, study: str) -> list[str]:
+    """Returns the addresses of the artifacts of a study and its runs."""
+    with closing(sqlite3.connect(path)) as database:
+        rows = [row for ask in ADDRESSES for row in database.execute(ask, {"study": study})]
+    return [str(address) for (address,) in rows if address is not None]
+
+
+def _outside(addresses: Iterable[str], home: Path) -> str:
+    """Returns which address, or which file at one, is not of the folder `home` alone."""
+    seen = set[Path]()
+    for address in addresses:
+        place = _place(address)
+        if place is None or not place.is_relative_to(home):
+            return f"MLflow's artifacts are to go to {address}, outside {home}"
+        if not seen & {place, *place.parents}:
+            seen.add(place)
+            for file in _shared_files(place):
+                return f"{file}, among MLflow's artifacts, is a link, no file or has two names"
+    return ""
+
+
+def _place(address: str) -> Path | None:
+    """Returns the folder of an address, as MLflow reads it; None if it is no path of its own."""
+    if address.startswith("file:///"):
+        return Path(os.path.realpath(url2pathname(urlsplit(address).path)))
+    return Path(os.path.realpath(url2pathname(address))) if address.startswith("/") else None
+
+
+def _shared_files(folder: Path) -> Iterator[Path]:
+    """Yields the links and pipes in a folder, and the files that have a second name: written
+    through, they change a file elsewhere or never end."""
+    for inner, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(inner, name)
+            if path.is_symlink() or (name in files and not is_plain(path)):
+                yield path

@@ -1,0 +1,1 @@
+"""The page of MLflow, served beside Fathom's reports."""

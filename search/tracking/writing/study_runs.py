@@ -1,0 +1,278 @@
+"""A study in MLflow: a run for the study, a child for each budget, a grandchild for each trial.
+
+Every run carries a key, by which it is found again after a restart, so writing anything twice
+leaves what writing it once does.
+"""
+
+import re
+import uuid
+from collections.abc import Iterator
+from getpass import getuser
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mlflow.entities import Dataset, DatasetInput, InputTag
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+from fathom.search.conclusion.conclude import Conclusion
+from fathom.search.formatting import format_count
+from fathom.search.records import TrialRecord
+from fathom.search.report.live.answer_log import AnswerSeries
+from fathom.search.report.words.text import summary_table
+from fathom.search.run_folder import RunFolder, write_atomically
+from fathom.search.tracking.stores import store
+from fathom.search.tracking.stores.artifacts import check_artifacts
+from fathom.search.tracking.stores.messages import DataSet, TrackedStudy
+from fathom.search.tracking.writing import metrics, pages, views
+from fathom.search.tracking.writing.tracked_run import TrackedPoint, TrackedRun, milliseconds
+from fathom.search.tracking.writing.views import NODE_TAG
+
+STUDY_TAG = "fathom.study"
+"""Tag of every run, with the key of its run folder, and of an experiment that Fathom made."""
+STUDY_NODE, MACHINE_NODE = "study", "machine"
+"""The node tags of the study's run, and of the child with the load of the machine."""
+MACHINE_NAME = "CPU, memory, disk, network"
+"""Name of the child run with the load of the machine."""
+INTERRUPTED = "interrupted"
+"""The tag `outcome` of a trial that was running when the search ended."""
+KEY = re.compile(r"[0-9a-f]{32}")
+"""Form of a run folder's key, which is put into MLflow's queries as it is."""
+PAGE_RUNS = 1000
+"""Most runs that one answer of the server lists."""
+
+
+class StudyRuns:
+    """The runs of one study on one server. Any call may raise; a new object finds all again."""
+
+    def __init__(self, study: TrackedStudy) -> None:
+        self._study, self._folder = study, RunFolder(study.folder)
+        self._key = study_key(study.folder)
+        self._client = store.connect(study.uri)
+        self._experiment = self._find_or_create_experiment()
+        self._known = {run.tags[NODE_TAG]: run for run in self._existing()}
+        self._last_end = 0.0
+
+    @property
+    def study_run(self) -> TrackedRun:
+        """The study's run, open."""
+        run = self._known.get(STUDY_NODE)
+        if run is None:
+            run = self._create(STUDY_NODE, self._study.study)
+        run.reopen()
+        return run
+
+    @property
+    def machine_run(self) -> TrackedRun:
+        """The run of the machine's load, open: on the study's run it would hide the answers."""
+        run = self._known.get(MACHINE_NODE)
+        run = run or self._create(MACHINE_NODE, MACHINE_NAME, self.study_run)
+        run.reopen()
+        return run
+
+    def write_study(self, config_text: str) -> None:
+        """Writes the study's run, its settings, the file it was started with, and the list."""
+        run = self.study_run
+        # MLflow lets no parameter change; a resumed study may have other resources, say.
+        settings = metrics.study_params(config_text).items()
+        run.write(params={key: value for key, value in settings if key not in run.params})
+        self._say_without_answer(pages.UNDER_WAY)
+        self._log_text(run.id, config_text, "config.yaml")
+        self._write_views(views.answers_view())
+
+    def write_data(self, data: DataSet) -> None:
+        """Writes what the study trains on; MLflow knows a data set by its name and digest."""
+        found = Dataset(data.name, data.digest, data.source_type, data.source, profile=data.profile)
+        context = InputTag("mlflow.data.context", "training")
+        self._client.log_inputs(self.study_run.id, [DatasetInput(found, [context])])
+
+    def write_trial(self, record: TrialRecord) -> None:
+        """Writes those parts of a trial that its MLflow run lacks."""
+        spec, node = record.spec, f"trial/{record.spec.trial}"
+        last = record.curve[-1].time if record.curve else 0.0
+        self._last_end = max(self._last_end, record.ended or last)
+        run = self._known.get(node)
+        if run is not None and _is_complete(run, record):
+            return
+        parent = self._budget_run(spec.budget, record.started)
+        parent.reopen()
+        parent.write(params=metrics.budget_params(spec))
+        if run is None:
+            run = self._create(node, pages.trial_name(spec), parent, record.started)
+        if record.outcome is None:
+            run.reopen()
+        run.write(
+            [TrackedPoint(p.tokens, p.time, metrics.point_metrics(p)) for p in record.curve],
+            params=metrics.trial_params(spec),
+            metrics=metrics.summary_metrics(record) if record.outcome else {},
+            layers=metrics.layer_metrics(record) if record.outcome else {},
+            tags=pages.trial_tags(record),
+            seconds=record.ended or record.started,
+        )
+        if record.outcome is not None:
+            run.end(pages.STATUS[record.outcome], record.ended)
+
+    def write_answers(self, series: AnswerSeries) -> None:
+        """Writes a budget's interim answers that its run lacks; steps are its search's tokens."""
+        run = self._budget_run(series.budget, series.answers[0].time)
+        concluded = run.tags.get("verdict", pages.SO_FAR) != pages.SO_FAR
+        run.write(
+            [TrackedPoint(a.tokens, a.time, metrics.answer_metrics(a)) for a in series.answers],
+            tags={} if concluded else pages.answer_tags(series.answers[-1]),
+        )
+
+    def write_conclusion(self, conclusion: Conclusion) -> None:
+        """Writes the answers: on each budget's run, on the study's run, and on the experiment."""
+        for optimum in conclusion.optima:
+            run, audits = self._budget_run(optimum.budget), conclusion.audits_of(optimum.budget)
+            numbers = metrics.budget_metrics(optimum) | metrics.audit_metrics(audits)
+            run.write(metrics=numbers, tags=pages.budget_tags(optimum, audits))
+            run.rename(pages.budget_name(optimum))
+        self.write_summary(conclusion)
+
+    def write_summary(self, conclusion: Conclusion) -> None:
+        """Writes the answers and their files on the study's run, and on the experiment."""
+        study = self.study_run
+        page = f"#/experiments/{self._experiment}/runs/{study.id}"
+        files = [(path, pages.artifact(path)) for path in self._folder.results()]
+        note = pages.study_note(conclusion, files=files, page=page, run_id=study.id)
+        study.write(
+            tags={pages.NOTE: note, **pages.study_tags(conclusion.optima, conclusion.config)}
+        )
+        study.write_steps(metrics.study_metrics(conclusion.optima))
+        if STUDY_TAG in self._client.get_experiment(self._experiment).tags:
+            note = pages.experiment_note(conclusion.optima, page, self._experiment)
+            self._client.set_experiment_tag(self._experiment, pages.NOTE, note)
+        self._write_views(views.views(conclusion.optima))
+        self._log_text(study.id, summary_table(conclusion.optima), "optima.md")
+        for path, name in files:
+            self._log_file(study.id, path, name.rpartition("/")[0] or None)
+
+    def end(self, *, concluded: bool) -> None:
+        """Ends every open run: now where a search was interrupted, else when its last trial ended;
+        an interrupted one opens again when the study is resumed."""
+        if not concluded and STUDY_NODE in self._known:
+            self._say_without_answer(pages.BROKEN_OFF)
+        now = self._study.searching and not concluded
+        for node, run in self._known.items():
+            if run.status != "RUNNING":
+                continue
+            is_trial = node.startswith("trial/")
+            if is_trial:
+                run.write(tags={"outcome": INTERRUPTED, pages.NOTE: f"**{INTERRUPTED}**"})
+            done = concluded and not is_trial
+            run.end("FINISHED" if done else "KILLED", None if now else self._last_end or None)
+
+    def _say_without_answer(self, state: str) -> None:
+        """Describes the study, and an experiment of its own, as long as neither has an answer."""
+        without, experiment = (pages.UNDER_WAY, pages.BROKEN_OFF), self._experiment
+        if self.study_run.tags.get(pages.NOTE) in without:
+            self.study_run.write(tags={pages.NOTE: state})
+        tags = self._client.get_experiment(experiment).tags
+        if STUDY_TAG in tags and tags.get(pages.NOTE) in without:
+            self._client.set_experiment_tag(experiment, pages.NOTE, state)
+
+    def _log_text(self, run: str, text: str, name: str) -> None:
+        with TemporaryDirectory() as home:
+            file = Path(home, name)
+            file.write_text(text, encoding="utf-8")
+            self._log_file(run, file)
+
+    def _log_file(self, run: str, file: Path, folder: str | None = None) -> None:
+        """Writes a file to the artifacts of a run, at the very address that was checked.
+
+        Raises:
+            TrackingError: if the store is no longer as it was made here.
+        """
+        if self._study.trusted:
+            self._client.log_artifact(run, str(file), folder)
+            return
+        address = self._client.get_run(run).info.artifact_uri
+        check_artifacts(self._study, address)
+        # Its methods have no types.
+        place: Any = get_artifact_repository(address, tracking_uri=self._study.uri)
+        place.log_artifact(str(file), folder)
+
+    def _write_views(self, contents: dict[str, str]) -> None:
+        """Writes views of MLflow's page; they are the experiment's, which may be another's."""
+        if STUDY_TAG not in self._client.get_experiment(self._experiment).tags:
+            return
+        for name, view in contents.items():
+            self._client.set_experiment_tag(self._experiment, views.TAG + name, view)
+
+    def _budget_run(self, budget: int, started: float | None = None) -> TrackedRun:
+        node = f"budget/{budget}"
+        run = self._known.get(node)
+        if run is None:
+            run = self._create(node, format_count(budget), self.study_run, started)
+            run.write(metrics={"budget": float(budget)})  # the list is in this order
+        return run
+
+    def _create(
+        self, node: str, name: str, parent: TrackedRun | None = None, started: float | None = None
+    ) -> TrackedRun:
+        place = {"mlflow.parentRunId": parent.id} if parent else {pages.NOTE: pages.UNDER_WAY}
+        tags = place | {
+            STUDY_TAG: self._key,
+            NODE_TAG: node,
+            "mlflow.user": getuser(),
+            "mlflow.source.name": "fathom",
+            "mlflow.source.type": "LOCAL",
+        }
+        created = self._client.create_run(
+            self._experiment, start_time=milliseconds(started), tags=tags, run_name=name
+        )
+        self._known[node] = TrackedRun(self._client, created)
+        return self._known[node]
+
+    def _existing(self) -> Iterator[TrackedRun]:
+        query, token = f"tags.`{STUDY_TAG}` = '{self._key}'", None
+        while True:
+            found = self._client.search_runs(
+                [self._experiment], query, max_results=PAGE_RUNS, page_token=token
+            )
+            yield from (TrackedRun(self._client, run) for run in found)
+            token = found.token
+            if not token:
+                return
+
+    def _find_or_create_experiment(self) -> str:
+        name = self._study.study
+        found = self._client.get_experiment_by_name(name)
+        if found is None:
+            tags = {
+                STUDY_TAG: name,
+                pages.NOTE: pages.UNDER_WAY,
+                # Else MLflow guesses, and may open the page on traces of language-model calls.
+                "mlflow.experimentKind": "custom_model_development",
+            }
+            artifacts = store.artifact_location(self._study.uri, name)
+            return self._client.create_experiment(name, artifacts, tags)
+        if found.lifecycle_stage != "active":
+            self._client.restore_experiment(found.experiment_id)
+        return found.experiment_id
+
+
+def study_key(folder: Path) -> str:
+    """Key of a run folder: the same whenever the study is resumed, another for a fresh start.
+
+    Raises:
+        FileNotFoundError: when the run folder was deleted; it is not made again.
+    """
+    path = RunFolder(folder).state / "tracking-key"
+    key = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    if not KEY.fullmatch(key):
+        key = uuid.uuid4().hex
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, key)
+    return key
+
+
+def _is_complete(run: TrackedRun, record: TrialRecord) -> bool:
+    """True if the run has all of the record, so that nothing is written."""
+    outcome = record.outcome.value if record.outcome else INTERRUPTED
+    return (
+        run.status == (pages.STATUS[record.outcome] if record.outcome else "KILLED")
+        and run.tags.get("outcome") == outcome
+        and run.tokens_written == record.tokens
+    )

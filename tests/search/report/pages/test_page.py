@@ -1,0 +1,38 @@
+"""The facts of the page: `search/report/pages/page.py`."""
+
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+from fathom.search.records import Stage
+from fathom.search.report.pages.page import provenance
+from tests.support.reporting import BUDGETS, Records, conclusion_of, of_budget
+
+
+def test_the_page_says_the_command_that_made_it(study: Records) -> None:
+    facts = provenance(conclusion_of(of_budget(study, BUDGETS[0])))
+    assert facts["Command"] == "fathom run simulated.yaml, with the study file on the card"
+
+
+def test_a_checkout_that_is_not_installed_has_a_page(
+    study: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("fathom.search.version.version", none)
+    assert "fathom-depth not installed" in provenance(conclusion_of(study))["Versions"]
+
+
+def test_seeds_are_said_as_a_range_only_where_there_are_several(study: Records) -> None:
+    records = of_budget(study, BUDGETS[0])
+    several = provenance(conclusion_of(records))["Seeds, explore"]
+    assert "different, " in several
+    one = [
+        replace(record, spec=replace(record.spec, seed=7))
+        for record in records
+        if record.spec.stage is Stage.EXPLORE
+    ]
+    facts = provenance(conclusion_of(one))
+    assert (facts["Seeds, explore"], facts["Seeds, confirm"]) == ("7", "")
