@@ -1,6 +1,5 @@
 """Preparing an objective: from its keys to an instance with its data."""
 
-import importlib
 from pathlib import Path
 
 from fathom.objectives.contract import Objective
@@ -18,7 +17,6 @@ def prepare(keys: ObjectiveConfig, cache: Path | None = None) -> Objective:
     if isinstance(keys, UserObjectiveConfig):
         objective: Objective = load_user_objective(keys)
     else:
-        module, _, name = OBJECTIVES[keys.name].place.partition(":")
-        found = getattr(importlib.import_module(f"fathom.objectives.{module}"), name)
+        found = OBJECTIVES[keys.name].load()
         objective = found.prepare(keys, cache) if keys.cached else found.prepare(keys)
     return objective

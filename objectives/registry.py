@@ -5,40 +5,44 @@ Imports no torch, so that planning a study does not wait for it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import ObjectiveConfig
-from fathom.objectives.rows.classification.keys import ClassificationConfig
-from fathom.objectives.rows.transduction.keys import TransductionConfig
-from fathom.objectives.rows.translation.keys import TranslationConfig
-from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
-from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
-from fathom.objectives.synthetic.induction.keys import InductionConfig
-from fathom.objectives.synthetic.k_hop.keys import HopConfig
-from fathom.objectives.text.language.keys import LanguageConfig
-from fathom.objectives.tokens.keys import TokensConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """An objective of Fathom."""
+    """An objective of Fathom, as the place of its folder and the name of its class."""
 
-    keys: type[ObjectiveConfig]
-    place: str
-    """Module below `fathom.objectives` and class; imported once the objective is prepared."""
+    folder: str
+    """Folder below `fathom`, as a module; `keys` and `objective` are modules in it."""
+    name: str
+    """Name of its class in `objective`; with `Config` behind it, that of its keys in `keys`."""
+
+    @property
+    def keys(self) -> type[ObjectiveConfig]:
+        """The class of its keys in a study file."""
+        keys: type[ObjectiveConfig] = self._named("keys", f"{self.name}Config")
+        return keys
+
+    def load(self) -> Any:
+        """The class that it is prepared from, whose module may import torch."""
+        return self._named("objective", self.name)
+
+    def _named(self, module: str, name: str) -> Any:
+        return getattr(import_module(f"fathom.{self.folder}.{module}"), name)
 
 
 OBJECTIVES: Mapping[str, Registered] = {
-    "language": Registered(LanguageConfig, "text.language.objective:Language"),
-    "tokens": Registered(TokensConfig, "tokens.objective:Tokens"),
-    "transduction": Registered(TransductionConfig, "rows.transduction.objective:Transduction"),
-    "translation": Registered(TranslationConfig, "rows.translation.objective:Translation"),
-    "classification": Registered(
-        ClassificationConfig, "rows.classification.objective:Classification"
-    ),
-    "hop": Registered(HopConfig, "synthetic.k_hop.objective:Hop"),
-    "induction": Registered(InductionConfig, "synthetic.induction.objective:Induction"),
-    "connectivity": Registered(ConnectivityConfig, "synthetic.connectivity.objective:Connectivity"),
-    "blocks": Registered(BlocksConfig, "synthetic.alternating_blocks.objective:Blocks"),
-    "external": Registered(ExternalConfig, "external.objective:External"),
+    "language": Registered("objectives.text.language", "Language"),
+    "tokens": Registered("objectives.tokens", "Tokens"),
+    "transduction": Registered("objectives.rows.transduction", "Transduction"),
+    "translation": Registered("objectives.rows.translation", "Translation"),
+    "classification": Registered("objectives.rows.classification", "Classification"),
+    "hop": Registered("papers.tasks.k_hop", "Hop"),
+    "induction": Registered("papers.tasks.induction", "Induction"),
+    "connectivity": Registered("papers.tasks.connectivity", "Connectivity"),
+    "blocks": Registered("papers.tasks.alternating_blocks", "Blocks"),
+    "external": Registered("objectives.external", "External"),
 }

@@ -21,7 +21,7 @@ from tests.support.command_line import run
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT
 
-PACKAGES = ("models", "objectives", "search")
+PACKAGES = ("models", "objectives", "papers", "search")
 
 
 @cache

@@ -9,7 +9,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ import pytest
 from tests.support.command_line import run
 from tests.support.places import ROOT
 
-PACKAGES = ("models", "objectives", "search")
+PACKAGES = ("models", "objectives", "papers", "search")
 """Folders of the checkout that are imported as `fathom.NAME`."""
 STANDARD_LIBRARY = sys.stdlib_module_names
 
@@ -76,7 +76,13 @@ HOMES = {
     "ray": ("search.cluster",),
     "optuna": ("search.scheduling",),
     "psutil": ("search.cluster.doctor.gather", "search.cluster.memory_kills"),
-    "pydantic": ("search.study", "search.record_json", "search.contract", "objectives"),
+    "pydantic": (
+        "search.study",
+        "search.record_json",
+        "search.contract",
+        "objectives",
+        "papers.tasks",
+    ),
     "typer": ("search.cli", "search.commands"),
     "charset_normalizer": ("objectives.text.guesses",),
     "pooch": ("objectives.files.fetching",),
@@ -266,6 +272,23 @@ def test_models_and_objectives_know_neither_each_other_nor_the_search(package: s
     ]
 
     assert not foreign
+
+
+def test_papers_build_on_models_and_objectives_and_the_core_reaches_them_by_name_alone() -> None:
+    core = [module for package in PACKAGES if package != "papers" for module in modules_of(package)]
+
+    assert not [m for m in core if any(is_of(name, "papers") for name in imports_anywhere(m))]
+    assert not [
+        (module, name)
+        for module in modules_of("papers")
+        for name in imports_anywhere(module)
+        if is_ours(name) and not any(map(partial(is_of, name), ("models", "objectives", "papers")))
+    ]
+
+
+def is_of(module: str, package: str) -> bool:
+    """True for a module of a package of ours, and for the package."""
+    return f"{module}.".startswith(f"fathom.{package}.")
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

@@ -27,9 +27,9 @@ from benchmarks.papers.shapes import shape_tables
 from benchmarks.papers.splits import split_lines, split_tables
 from benchmarks.papers.strengths import strength_lines, strength_tables
 from fathom.models.options import Residual
-from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
-from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
-from fathom.objectives.synthetic.k_hop.keys import HopConfig
+from fathom.papers.tasks.alternating_blocks.keys import BlocksConfig
+from fathom.papers.tasks.connectivity.keys import ConnectivityConfig
+from fathom.papers.tasks.k_hop.keys import HopConfig
 from fathom.search.analysis.papers.required_depth import NAMED, RULES, fit_required_depth
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.words.papers import (

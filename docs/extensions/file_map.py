@@ -1,4 +1,4 @@
-"""The map of files in docs/architecture.md, made from the first sentence of each module.
+"""The map of files in docs/files.md, made from the first sentence of each module.
 
     python -m docs.extensions.file_map
 
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "architecture.md"
-FOLDERS = ("models", "objectives", "search", "benchmarks")
+PAGE = ROOT / "docs" / "files.md"
+FOLDERS = ("models", "objectives", "papers", "search", "benchmarks")
 MAP = re.compile(r"(?<=^```text map\n).*?(?=^```)", re.M | re.S)
 COLUMN = 36
 """Column at which the sentences begin, if the name leaves room."""

@@ -151,7 +151,7 @@ def _versions() -> dict[str, str]:
 def _sources_hash() -> str:
     """A hash of Fathom's sources, which changes with the files of a checkout, unlike a version."""
     digest = hashlib.sha256()
-    for package in ("models", "objectives", "search"):
+    for package in ("models", "objectives", "papers", "search"):
         for path in sorted((SOURCES / package).rglob("*.py")):
             digest.update(str(path.relative_to(SOURCES)).encode() + path.read_bytes())
     return digest.hexdigest()[:7]

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fathom.objectives.keys import Positive, Whole
-from fathom.objectives.synthetic.keys import FIRST, SyntheticConfig
+from fathom.papers.tasks.keys import FIRST, SyntheticConfig
 
 
 class HopConfig(SyntheticConfig):

@@ -9,7 +9,7 @@ from torch import nn
 
 from fathom.objectives.contract import IGNORED
 from fathom.objectives.random_numbers import held_out_draws, mixed, training_draws
-from fathom.objectives.synthetic.objective import solved
+from fathom.papers.tasks.objective import solved
 from tests.support.objectives import prepared
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from fathom.objectives.contract import IGNORED
-from fathom.objectives.synthetic.induction.keys import FIRST_SYMBOL, START
-from fathom.objectives.synthetic.induction.objective import Induction, counting_error
+from fathom.papers.tasks.induction.keys import FIRST_SYMBOL, START
+from fathom.papers.tasks.induction.objective import Induction, counting_error
 from tests.support.objectives import perfect, prepared
 
 

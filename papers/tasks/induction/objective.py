@@ -24,8 +24,8 @@ from torch import Generator, Tensor
 
 from fathom.objectives.contract import IGNORED, Batch
 from fathom.objectives.random_numbers import held_out_draws
-from fathom.objectives.synthetic.induction.keys import FIRST_SYMBOL, START, InductionConfig
-from fathom.objectives.synthetic.objective import SyntheticObjective
+from fathom.papers.tasks.induction.keys import FIRST_SYMBOL, START, InductionConfig
+from fathom.papers.tasks.objective import SyntheticObjective
 
 BASELINE_SEQUENCES = 256
 """Sequences that the baseline is measured on."""

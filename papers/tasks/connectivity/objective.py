@@ -28,10 +28,10 @@ import torch
 from torch import Generator, Tensor
 
 from fathom.objectives.contract import IGNORED, Batch
-from fathom.objectives.synthetic.connectivity import keys as ids
-from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
-from fathom.objectives.synthetic.objective import SyntheticObjective
 from fathom.objectives.token_ids import PAD
+from fathom.papers.tasks.connectivity import keys as ids
+from fathom.papers.tasks.connectivity.keys import ConnectivityConfig
+from fathom.papers.tasks.objective import SyntheticObjective
 
 BASELINE = 0.5
 """Error of a guess, and of any answer from the surroundings within D/2 edges."""

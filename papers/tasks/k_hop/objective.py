@@ -22,10 +22,10 @@ from torch import Generator, Tensor
 
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.random_numbers import held_out_draws
-from fathom.objectives.synthetic.k_hop.keys import HopConfig
-from fathom.objectives.synthetic.keys import FIRST
-from fathom.objectives.synthetic.objective import SyntheticObjective
 from fathom.objectives.token_loss import mean_loss
+from fathom.papers.tasks.k_hop.keys import HopConfig
+from fathom.papers.tasks.keys import FIRST
+from fathom.papers.tasks.objective import SyntheticObjective
 
 BASELINE_TOKENS = 200_000
 """Tokens that the baselines are measured on: 2000 sequences of the published length."""

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fathom.objectives.keys import Positive, RuleError, Whole
-from fathom.objectives.synthetic.keys import FIRST, LengthRange, SyntheticConfig
+from fathom.papers.tasks.keys import FIRST, LengthRange, SyntheticConfig
 
 START = FIRST
 FIRST_SYMBOL = START + 1

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from fathom.objectives.contract import IGNORED
-from fathom.objectives.synthetic.connectivity.keys import FIRST_VERTEX, NO, QUESTION, YES
-from fathom.objectives.synthetic.connectivity.objective import Connectivity
 from fathom.objectives.token_ids import PAD
+from fathom.papers.tasks.connectivity.keys import FIRST_VERTEX, NO, QUESTION, YES
+from fathom.papers.tasks.connectivity.objective import Connectivity
 from tests.support.objectives import constant, perfect, prepared
 
 

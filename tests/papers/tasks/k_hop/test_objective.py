@@ -5,8 +5,8 @@ import itertools
 import pytest
 from torch import nn
 
-from fathom.objectives.synthetic.k_hop.objective import Hop
-from fathom.objectives.synthetic.keys import FIRST
+from fathom.papers.tasks.k_hop.objective import Hop
+from fathom.papers.tasks.keys import FIRST
 from tests.support.objectives import perfect, prepared
 
 

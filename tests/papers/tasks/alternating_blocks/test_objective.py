@@ -6,9 +6,9 @@ from collections import Counter
 import torch
 
 from fathom.objectives.contract import IGNORED
-from fathom.objectives.synthetic.alternating_blocks.keys import INSIDE, OUTSIDE, START, A, B
-from fathom.objectives.synthetic.alternating_blocks.objective import Blocks, block_numbers
 from fathom.objectives.token_ids import PAD
+from fathom.papers.tasks.alternating_blocks.keys import INSIDE, OUTSIDE, START, A, B
+from fathom.papers.tasks.alternating_blocks.objective import Blocks, block_numbers
 from tests.support.objectives import constant, perfect, prepared
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from fathom.objectives.keys import Whole
-from fathom.objectives.synthetic.keys import FIRST, SyntheticConfig
+from fathom.papers.tasks.keys import FIRST, SyntheticConfig
 
 NO, YES, QUESTION, FIRST_VERTEX = range(FIRST, FIRST + 4)
 

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fathom.objectives.keys import RuleError, Whole
-from fathom.objectives.synthetic.keys import FIRST, LengthRange, SyntheticConfig
+from fathom.papers.tasks.keys import FIRST, LengthRange, SyntheticConfig
 
 START, A, B, OUTSIDE, INSIDE = range(FIRST, FIRST + 5)
 

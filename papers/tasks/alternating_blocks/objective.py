@@ -19,10 +19,10 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fathom.objectives.contract import IGNORED, Batch, Model
-from fathom.objectives.synthetic.alternating_blocks import keys as ids
-from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
-from fathom.objectives.synthetic.objective import SyntheticObjective
 from fathom.objectives.token_ids import PAD
+from fathom.papers.tasks.alternating_blocks import keys as ids
+from fathom.papers.tasks.alternating_blocks.keys import BlocksConfig
+from fathom.papers.tasks.objective import SyntheticObjective
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

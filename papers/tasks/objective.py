@@ -17,8 +17,8 @@ from fathom.objectives.arrays import sent
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import held_out_draws, training_draws
-from fathom.objectives.synthetic.keys import SyntheticConfig
 from fathom.objectives.token_loss import answers, masked_loss, processes_of
+from fathom.papers.tasks.keys import SyntheticConfig
 
 CPU = torch.device("cpu")
 SOLVED_ERROR = 0.05
