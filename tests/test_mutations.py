@@ -145,7 +145,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "fathom.search.pipeline.settled_resources", lambda config, *_: config.resources
     )
-    for place in ("pipeline", "tracking.publishing"):
+    for place in ("pipeline", "tracking.writing.publishing"):
         monkeypatch.setattr(f"fathom.search.{place}.Tracker", Nowhere)
     monkeypatch.setattr("fathom.search.report.pages.writer.make_charts", lambda *_: ())
 

@@ -78,7 +78,7 @@ def told(
 ) -> Told:
     """A run of each kind; its store is made from its files, as after the first was lost."""
     for name in PICTURES:
-        monkeypatch.setattr(f"fathom.search.report.{name}", lambda *_, **__: None)
+        monkeypatch.setattr(f"fathom.search.report.pages.{name}", lambda *_, **__: None)
     search = search_of_kind(request.param, tmp_path / "runs")
     folder, config = search.folder, search.config
     conclusion = conclude_run(folder, config, read_run(folder, config))
