@@ -1,4 +1,4 @@
-"""The recipe for an agent, examples/five_minutes.md, on the trainings of nanoGPT that it tells of."""
+"""The recipe for agents, examples/five_minutes.md, on the trainings of nanoGPT that it tells of."""
 
 import json
 import re
