@@ -4,7 +4,7 @@ Standard library only: planning a search must not wait for a deep-learning frame
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 
 from fathom.models.options import (
@@ -161,9 +161,8 @@ class Shape:
     @property
     def has_plain_blocks(self) -> bool:
         """True if the blocks have no option that the fused block of `fused_block.py` lacks."""
-        options = self.biases or self.gated or self.smeared_keys or self.bidirectional
-        options = options or self.qk_norm or self.queries_per_key > 1 or bool(self.encoder_depth)
-        return self.d_ff > 0 and self.residual is Residual.PRE and not (options or self.own_counts)
+        plain = (getattr(self, name) == DEFAULTS[name] for name in DEFAULTS.keys() - FUSED)
+        return self.d_ff > 0 and all(plain)
 
     @property
     def ff_ratio(self) -> float:
@@ -377,3 +376,9 @@ class Shape:
     def train_flops_per_token(self) -> float:
         """Floating-point operations to train on a token: three times those of a forward pass."""
         return 3 * self.forward_flops_per_token
+
+
+DEFAULTS = {each.name: each.default for each in fields(Shape) if each.default is not MISSING}
+"""Option of a shape -> its default."""
+FUSED = {"activation", "tied", "positions", "norm", "embedding_rank", "looped", "source_vocab_size"}
+"""Options that the block of `fused_block.py` has, or that are outside the blocks."""

@@ -27,7 +27,7 @@ from fathom.models.network.attention import (
 from fathom.models.network.decoding_cache import LayerCache
 from fathom.models.network.fused_block import fused_block
 from fathom.models.options import Activation, Normalization, Residual
-from fathom.models.parametrization import ForwardScales
+from fathom.models.parametrization import ForwardScales, Role
 from fathom.models.shape import Shape
 
 NORM_EPS = 1e-5
@@ -42,6 +42,28 @@ ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
     Activation.GELU: F.gelu,
     Activation.RELU2: squared_relu,
 }
+
+BLOCK_ROLES = {
+    "attention_norm": Role.NORM,
+    "attention_skip": Role.SKIP,
+    "feed_forward_norm": Role.NORM,
+    "feed_forward_skip": Role.SKIP,
+    "cross_norm": Role.NORM,
+    "cross_skip": Role.SKIP,
+    "cross_attention.q_norm": Role.NORM,
+    "cross_attention.k_norm": Role.NORM,
+    "cross_attention.query": Role.CROSS_QUERY,
+    "cross_attention.key_value": Role.CROSS_KEY_VALUE,
+    "cross_attention.out": Role.ATTENTION_OUT,
+    "attention.smear": Role.SMEAR,
+    "attention.q_norm": Role.NORM,
+    "attention.k_norm": Role.NORM,
+    "attention.into": Role.ATTENTION_IN,
+    "attention.out": Role.ATTENTION_OUT,
+    "feed_forward.into": Role.FEED_FORWARD_IN,
+    "feed_forward.out": Role.FEED_FORWARD_OUT,
+}
+"""Name of a weight in a block, without `.weight` -> its role, as in `ROLES` of `transformer.py`."""
 
 
 class Norm(nn.Module):

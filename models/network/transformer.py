@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from fathom.models.network.attention import not_padding
-from fathom.models.network.blocks import Block, Norm
+from fathom.models.network.blocks import BLOCK_ROLES, Block, Norm
 from fathom.models.network.chunked_loss import LossOfChunk, LossTerms, chunked_loss, loss_of_chunk
 from fathom.models.network.decoding_cache import DecodingCache
 from fathom.models.options import Positions, Residual
@@ -281,27 +281,9 @@ ROLES = {
     "final_norm": Role.OUTER_NORM,
     "unembedding": Role.UNEMBEDDING,
     "unembedding_projection": Role.PROJECTION,
-    "attention_norm": Role.NORM,
-    "attention_skip": Role.SKIP,
-    "feed_forward_norm": Role.NORM,
-    "feed_forward_skip": Role.SKIP,
-    "cross_norm": Role.NORM,
-    "cross_skip": Role.SKIP,
-    "cross_attention.q_norm": Role.NORM,
-    "cross_attention.k_norm": Role.NORM,
-    "cross_attention.query": Role.CROSS_QUERY,
-    "cross_attention.key_value": Role.CROSS_KEY_VALUE,
-    "cross_attention.out": Role.ATTENTION_OUT,
-    "attention.smear": Role.SMEAR,
-    "attention.q_norm": Role.NORM,
-    "attention.k_norm": Role.NORM,
-    "attention.into": Role.ATTENTION_IN,
-    "attention.out": Role.ATTENTION_OUT,
-    "feed_forward.into": Role.FEED_FORWARD_IN,
-    "feed_forward.out": Role.FEED_FORWARD_OUT,
 }
-"""Name of a weight, without its block and `.weight` -> its role; the bias of a norm has the role of
-its weight."""
+"""Name of a weight outside the blocks, without `.weight` -> its role; the bias of a norm has the
+role of its weight."""
 
 
 def role_of(name: str) -> Role:
@@ -310,7 +292,7 @@ def role_of(name: str) -> Role:
         name = name.split(".", 2)[2]
     if name.endswith((".into.bias", ".out.bias", ".query.bias", ".key_value.bias")):
         return Role.BIAS
-    return ROLES[name.removesuffix(".weight").removesuffix(".bias")]
+    return (ROLES | BLOCK_ROLES)[name.removesuffix(".weight").removesuffix(".bias")]
 
 
 def rotary_table(shape: Shape, device: torch.device) -> Tensor:

@@ -3,20 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from fathom.models.options import Activation, Normalization, Positions, Residual, option_key
-from fathom.models.shape import Shape
+from fathom.models.shape import DEFAULTS, Shape
 
-COMMON: dict[str, tuple[Any, ...]] = {
-    "embedding_rank": (None,),
-    "smeared_keys": (False,),
-    "looped": (False,),
-    "bidirectional": (False,),
-}
-"""Options with a single value in every framework."""
 OPTIONS = ("norm", "qk_norm", "gated", "activation", "biases", "positions", "tied")
 """Options whose values differ between the architectures."""
+APART = {"residual", "queries_per_key", "encoder_depth", "source_vocab_size", "own_counts"}
+"""Options that `obstacles` looks at one by one, and a user's own model, which has no format."""
+COMMON = {
+    name: (value,) for name, value in DEFAULTS.items() if name not in OPTIONS and name not in APART
+}
+"""Options that no framework has, and so only at their defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

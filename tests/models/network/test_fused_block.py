@@ -11,7 +11,7 @@ from fathom.models.network.fused_block import fused_block
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Shape
+from fathom.models.shape import DEFAULTS, FUSED, Shape
 from tests.support.models import model_of, scheme_of
 
 SHAPE = Shape(depth=3, d_model=24, d_ff=40, n_heads=3, head_dim=6, vocab_size=13, context=40)
@@ -83,6 +83,11 @@ def test_outputs_and_gradients_are_those_of_the_parts(
     assert len(whole) == len(parts) == 1 + len(list(model.parameters()))
     for a, b in zip(whole, parts, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=close * float(b.abs().max()))
+
+
+def test_an_option_that_the_fused_block_is_not_said_to_have_is_not_fused() -> None:
+    assert {*FUSED} < {*DEFAULTS}
+    assert {name for options in OTHERS for name in options} - {"d_ff"} <= {*DEFAULTS} - FUSED
 
 
 @pytest.mark.parametrize("options", OTHERS)

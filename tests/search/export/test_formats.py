@@ -12,6 +12,8 @@ import yaml
 
 from benchmarks.answers.exports import trained
 from fathom.models.options import Activation, Normalization, Positions, Residual
+from fathom.models.shape import DEFAULTS
+from fathom.search.export.architectures import APART, COMMON, OPTIONS
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import FORMATS, model_of, taking_weights, write_folder
 from fathom.search.export.weights import write_weights
@@ -80,6 +82,12 @@ def test_obstacles_to_an_export_are_named(
         model_of(best_of(**options), name)
     assert all(word in str(caught.value) for word in (f"`--format {name}`", *words)), caught.value
     assert "\n" not in str(caught.value)
+
+
+def test_an_option_of_which_no_framework_is_said_to_have_another_value_has_its_default() -> None:
+    apart = {*OPTIONS, *APART}
+    assert apart < {*DEFAULTS}
+    assert {name: (DEFAULTS[name],) for name in {*DEFAULTS} - apart} == COMMON
 
 
 @pytest.mark.parametrize(("name", "options"), [("hf", {}), ("litgpt", {}), ("hf", {"tied": False})])

@@ -5,14 +5,21 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.records import Stage
-from fathom.search.report.pages.page import provenance
+from fathom.search.report.pages.page import TEMPLATES, provenance
 from tests.support.reporting import BUDGETS, Records, conclusion_of, of_budget
 
 
 def test_the_page_says_the_command_that_made_it(study: Records) -> None:
     facts = provenance(conclusion_of(of_budget(study, BUDGETS[0])))
     assert facts["Command"] == "fathom run simulated.yaml, with the study file on the card"
+
+
+def test_the_page_has_a_term_for_every_verdict_of_a_budget() -> None:
+    of_no_budget = {Kind.BY_LAW, Kind.NO_ANSWER, Kind.PLANNED}
+    terms = (TEMPLATES / "terms.html").read_text(encoding="utf-8")
+    assert all(f'id="verdict-{kind}"' in terms for kind in Kind if kind not in of_no_budget)
 
 
 def test_a_checkout_that_is_not_installed_has_a_page(
