@@ -138,7 +138,7 @@ def _own_code(rule: str) -> Iterator[None]:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise OwnModelError(
-            f"{rule}, got {reason} at {frame.filename}, line {frame.lineno}; mend it there"
+            f"{rule}, got {reason} at {frame.filename}, line {frame.lineno}; fix it there"
         ) from error
 
 

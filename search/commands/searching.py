@@ -113,7 +113,7 @@ def _no_trial_finished(run: "RunResult") -> str:
     reasons = Counter(record.reason for record in records).most_common(1)
     most = f" ({printable(reasons[0][0])[:LONGEST_REASON]})" if reasons else ""
     return (
-        f"no trial finished: {ended or 'none began'}{most}; mend that first, then start anew, as "
+        f"no trial finished: {ended or 'none began'}{most}; fix that first, then start again, as "
         "the same command trains none of these again: " + shell_command("rm", "-r", run.folder.path)
     )
 

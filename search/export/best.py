@@ -225,7 +225,7 @@ def _content(source: Path) -> dict[str, Any]:
     try:
         check_controls(parts)
     except ValueError as error:
-        raise ConfigError(f"{source}: {error}; `fathom report` writes the file anew") from error
+        raise ConfigError(f"{source}: {error}; `fathom report` writes the file again") from error
     return dict(parts)
 
 

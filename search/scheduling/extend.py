@@ -45,7 +45,7 @@ class Extension:
             else "nothing is stopped any more"
         )
         goes_on = f"{self.budget.label}: {moves}; stopped trials resumed: {self.again}"
-        lost = f", {self.anew} of them anew, as their checkpoints are gone" if self.anew else ""
+        lost = f", {self.anew} from the start, as their checkpoints are gone" if self.anew else ""
         return f"{goes_on}{lost}"
 
 

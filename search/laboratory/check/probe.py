@@ -128,7 +128,7 @@ class Prober:
         points = []
         for decay in decays:
             decayed = replace(plan, weight_decay=decay * steps / probe.steps)
-            # What was learnt by heart may be worse than a guess, and decay is what may mend it.
+            # What was learnt by heart may be worse than a guess, and decay is what may prevent it.
             most = self.objective.chance_loss + HOPELESS_NATS
             losses = self._losses(found.shape, decayed, repeated, most)
             points.append(DecayPoint(decay=decay, losses=losses))
