@@ -26,8 +26,8 @@ class OpenStudy:
 
 
 def open_study(analysis: Analysis) -> OpenStudy:
-    """The largest size whose best depth the table leaves open, or else the largest, with the depths
-    about its plateau and the seeds that its noise asks for.
+    """The largest size whose best depth the table leaves open, or the largest if none is, with the
+    depths about its plateau and the seeds that its noise asks for.
 
     Raises:
         ConfigError: when the table shows no depth of any size.

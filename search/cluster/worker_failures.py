@@ -138,8 +138,8 @@ class WorkerFailures:
         return True
 
     def _kernel_killed(self, error: BaseException) -> bool:
-        """True for the death of a worker, or of its command, where the kernel has killed a process
-        of this machine for lack of memory that no earlier death stands for."""
+        """True for the death of a worker, or of its command, if the kernel has killed a process of
+        this machine for lack of memory, and no earlier death accounts for that."""
         cause = _cause(error)
         died = isinstance(error, RayActorError) and cause is None
         killed = (died or type(cause) is WorkerLostError) and kernel_kills() > self._counted

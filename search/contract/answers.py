@@ -161,7 +161,7 @@ def _in_unit(optimum: Optimum) -> Iterator[DepthEstimate]:
 def background_of(
     findings: Findings, source: str, *, horizon: str | None = None, held: Mapping[str, str] = NONE
 ) -> Background:
-    """What the answers of these findings show together."""
+    """Background that the answers of these findings share."""
     return Background(
         source=source,
         horizon=horizon,

@@ -29,11 +29,11 @@ class Extension:
     again: int
     """Number of stopped trials that are resumed."""
     anew: int
-    """Number of resumed trials without a checkpoint, which start anew."""
+    """Number of resumed trials without a checkpoint, which start at step 0."""
 
     @property
     def _place(self) -> str:
-        """Where the first rung is, as text."""
+        """Place of the first rung, as text."""
         return rung_place(self.first_rung, self.budget.tokens, self.budget.spend.coin)
 
     @property

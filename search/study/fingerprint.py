@@ -108,7 +108,7 @@ def check_settings(folder: RunFolder, config: StudyConfig, fingerprint: Fingerpr
 
 
 def _made_anew(folder: RunFolder, now: Fingerprint, place: str) -> Fingerprint:
-    """The fingerprint `now` of a folder without one, once its trials are known to have it."""
+    """Fingerprint of a folder that lost its own: `now`, unless its trials have another."""
     lines = chain(read_lines(folder.records), read_lines(folder.journal))
     recorded = next((line["fingerprint"] for line in lines if "fingerprint" in line), None)
     if recorded is None:

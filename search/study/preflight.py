@@ -250,8 +250,8 @@ def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None
 
 
 def _is_of_run(file: Path) -> bool:
-    """True for a study file that lies in a run folder, which may be another person's, and for one
-    that a report of a run wrote among MLflow's artifacts."""
+    """True for a study file in a run folder, or one that a report wrote among MLflow's artifacts:
+    both may be another person's."""
     folder = RunFolder(file.parent)
     is_config = file.name == folder.config.name
     kept = [folder.records, folder.fingerprint, folder.journal]

@@ -125,7 +125,7 @@ class WorkerLostError(Exception):
 
 
 class HorizonError(ValueError):
-    """A command evaluates at an interval that does not meet the horizon, so that no trial of its
+    """The interval of a command's evaluations does not meet the horizon, so that no trial of its
     budget can finish; the message is one line."""
 
 

@@ -10,7 +10,7 @@ from fathom.search.records import Outcome, TrialRecord
 
 
 class Standing(Enum):
-    """How a depth compares with the answer of its budget."""
+    """Standing of a depth beside the answer of its budget."""
 
     ANSWER = auto()
     NOT_RULED_OUT = auto()

@@ -44,7 +44,7 @@ EDGE_SHARE = 0.25
 
 
 class Kind(StrEnum):
-    """How far an answer can be relied on."""
+    """Kind of a verdict, by how far the answer can be relied on."""
 
     IDENTIFIED = "identified"
     PLATEAU = "plateau"
@@ -265,7 +265,7 @@ class Keys:
 
 
 class Lack(Enum):
-    """Why no change of a study's space or trials brings what its budget lacks."""
+    """Reason why no change of a study's space or trials brings what its budget lacks."""
 
     NO_DEEPER = auto()
     NO_SHALLOWER = auto()

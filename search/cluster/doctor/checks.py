@@ -66,7 +66,7 @@ def judge_cluster(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
 
 
 def judge_members(cluster: ClusterFacts) -> tuple[Finding, ...]:
-    """The address of the cluster, and its nodes that gave no answer."""
+    """Findings on the address of the cluster, and on nodes that gave no answer."""
     if cluster.unanswered:
         text = f"nobody answers at {cluster.unanswered}: the search would use this machine alone"
         remedy = "start the cluster (`ray up`, `ray start`), or unset RAY_ADDRESS"

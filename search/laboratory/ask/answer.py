@@ -71,8 +71,8 @@ class Answer:
 
 
 def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answer | None:
-    """Returns the answer by the laws; None if there is none, or a model of the asked size has no
-    whole layer by them."""
+    """Returns the answer by the laws; None if there is none, or if they give a model of the asked
+    size less than one layer."""
     laws = conclusion.weighed_laws
     if laws is None:
         return None

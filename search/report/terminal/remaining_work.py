@@ -84,7 +84,7 @@ def _running_left(plan: BudgetPlan, running: Sequence[TrialRecord], length: floa
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What the trials of a budget have taken in some time."""
+    """Work that the trials of a budget have done in some time."""
 
     flops: float = 0.0
     train_seconds: float = 0.0
@@ -95,7 +95,7 @@ class Spent:
 
     @property
     def others(self) -> int:
-        """Starts of trials and evaluations, which take the rest of a worker's time."""
+        """Number of starts and evaluations, which take a worker's time beside the steps."""
         return self.starts + self.evaluations
 
 
@@ -202,8 +202,8 @@ class SearchPace:
         return found
 
     def _without_jumps(self, began: float, low: float, high: float) -> tuple[float, float]:
-        """Returns the range of seconds left as the user sees it: both of its ends move towards the
-        new estimates a little at a time, and more slowly in a longer run."""
+        """Returns the range of seconds left that the user sees: both ends move towards the new
+        estimates a little at a time, and more slowly in a longer run."""
         now = self._last
         at, *ends = self._told or (now, now + low, now + high)
         least = low

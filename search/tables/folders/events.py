@@ -39,7 +39,7 @@ NUMBERS = {types.DT_FLOAT, types.DT_DOUBLE, types.DT_HALF, types.DT_INT32, types
 
 @dataclass(slots=True)
 class _Written:
-    """What the event files of a folder say, or of several folders of one run."""
+    """Content of the event files of a folder, or of several folders of one run."""
 
     scalars: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
     """Tag -> step -> value; of a step that was written twice, the later one."""

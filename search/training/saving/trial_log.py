@@ -149,7 +149,7 @@ class TrialLog:
         return training
 
     def forget(self) -> None:
-        """Drops what was restored: the trial begins anew."""
+        """Drops what was restored: the trial starts from its first step."""
         self._points = []
         self._layers = {}
 
@@ -160,7 +160,7 @@ class TrialLog:
 
 
 class Look(NamedTuple):
-    """What is due after a step of a training."""
+    """Actions that are due after a step of a training."""
 
     save: bool
     """True if the clock says that the trial is to be saved."""
@@ -198,8 +198,8 @@ class ReportSchedule:
         return waits, report
 
     def look(self, step: int, *, saving: bool) -> Look:
-        """What is due after a step, also between evaluations; `saving` is true while the last state
-        is still being written."""
+        """Actions that are due after a step, also between evaluations; `saving` is true while the
+        last state is still being written."""
         now = time.monotonic()
         save = not saving and now - self._saved >= CHECKPOINT_SECONDS
         if save or saving:
