@@ -406,7 +406,7 @@ def ask(
     as_json: Json = False,
     exit_verdict: ExitVerdict = False,
 ) -> None:
-    """Say how deep a model of some size should be; searches it, or smaller ones that fit the time.
+    """Say how deep a model of some size should be, by searching it or smaller ones in time.
 
     Writes the study that it searches, to be edited and run again; the same question resumes. With
     --flops or --gpu-hours: how large, how long and how deep at once, by the laws of a ladder.
