@@ -217,9 +217,8 @@ def check_own_loop(config: StudyConfig) -> None:
     """
     if config.train.command:
         raise PlanError(
-            "`fathom check` tries learning rates with Fathom's own loop, and `train.command` "
-            "trains this study's shapes; `fathom run` tries `confirm.rates`, "
-            f"{short(list(config.confirm.rates))}, at every depth in question instead",
+            "`fathom check` trains by Fathom's own loop, but this study has a `train.command`; use "
+            f"`fathom run`, which tries `confirm.rates`, {short(list(config.confirm.rates))}",
             key="train.command",
         )
 

@@ -504,13 +504,13 @@ def _check_horizons(asked: _Asked) -> None:
     for horizon in asked.question.horizons:
         if not coin:
             raise NothingAsked(
-                f"`--horizon` must be tokens of the table, got {horizon.text}, and {asked.label} "
-                f"has none; {remedy}"
+                f"`--horizon` needs a column of tokens, got {horizon.text}, and {asked.label} has "
+                f"none; {remedy}"
             )
         if horizon.per_parameter and coin is not Coin.TOKENS:
             raise NothingAsked(
-                f"`--horizons` must be {coin} of the table, got {horizon.text}, and {asked.label} "
-                f"has no tokens; {remedy}"
+                f"`--horizons` of tokens a parameter need a column of tokens, got {horizon.text}, "
+                f"and {asked.label} has {coin} alone; {remedy}"
             )
 
 

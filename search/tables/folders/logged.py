@@ -246,7 +246,7 @@ def _check_depths(logged: Logged, used: Sequence[LoggedRun], depth: str) -> None
         raise TableError(
             f"{logged.label} must have runs of several depths, got one, {known.pop()}, and "
             f"{len(without)} of {len(used)} runs without a depth, such as {without[0]}; give each "
-            f"a column that is it{logged.lacking['depth']}"
+            f"a column of its depth{logged.lacking['depth']}"
         )
 
 

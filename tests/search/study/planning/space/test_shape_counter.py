@@ -159,7 +159,7 @@ def test_a_model_that_can_not_be_counted_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        ("seeded", ("other weights from another seed", "leave torch.manual_seed out of it")),
+        ("seeded", ("other weights for another seed", "leave out torch.manual_seed")),
         ("narrow_logits", ("(batch, time, vocabulary)", "[2, 12, 31], got [2, 12, 30]")),
         ("a_pair", ("must return logits", "got a tuple")),
         ("not_a_number", ("must start with finite logits",)),
