@@ -128,7 +128,7 @@ class BestDepth(Part):
     """Null where the depth was measured."""
 
 
-class Said(Part):
+class Statement(Part):
     """A cause or a remedy: its name, a sentence, and its values."""
 
     name: str
@@ -147,8 +147,8 @@ class StatedVerdict(Part):
     `planned`: nothing was trained."""
     reason: str
     """Cause and remedy in one sentence."""
-    cause: Said
-    remedy: Said | None = None
+    cause: Statement
+    remedy: Statement | None = None
     """Null where nothing has to change, or nothing helps."""
 
     @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorator above a property
@@ -214,7 +214,7 @@ class Price(Part):
     """As long as finished trainings of the nearest depth took, in the median."""
 
 
-class Brings(Part):
+class ExpectedGain(Part):
     """Expected gain from a training."""
 
     text: str
@@ -236,7 +236,7 @@ class NextTraining(Part):
     """Steps where a table has no tokens; null where it does not say how long its models trained,
     or a training's operations are given and its shape is not known."""
     price: Price
-    brings: Brings
+    brings: ExpectedGain
 
 
 class TrialCounts(Part):

@@ -83,7 +83,7 @@ def _running_left(plan: BudgetPlan, running: Sequence[TrialRecord], length: floa
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class TrialWork:
     """Work that the trials of a budget have done in some time."""
 
     flops: float = 0.0
@@ -99,7 +99,7 @@ class Spent:
         return self.starts + self.evaluations
 
 
-def spent_since(records: Iterable[TrialRecord], since: float) -> Spent:
+def spent_since(records: Iterable[TrialRecord], since: float) -> TrialWork:
     """Returns what these trials have taken up to their evaluations after the Unix time `since`."""
     flops = seconds = 0.0
     starts = evaluations = 0
@@ -113,7 +113,7 @@ def spent_since(records: Iterable[TrialRecord], since: float) -> Spent:
                 flops += record.spec.shape.train_flops_per_token * tokens
                 seconds += points[index].train_seconds - (before.train_seconds if before else 0.0)
                 evaluations += 1
-    return Spent(flops, seconds, starts, evaluations)
+    return TrialWork(flops, seconds, starts, evaluations)
 
 
 def steady_clock() -> Callable[[], float]:
@@ -185,7 +185,7 @@ class SearchPace:
         return TimeLeft(low, high, sum(least.values()), sum(most.values()))
 
     def _seconds_of_a_token(
-        self, records: Mapping[int, Sequence[TrialRecord]], run: Spent, began: float
+        self, records: Mapping[int, Sequence[TrialRecord]], run: TrialWork, began: float
     ) -> dict[int, float]:
         """Returns a worker's seconds for a training token of each budget, with the evaluations and
         the start of its trial."""

@@ -159,7 +159,7 @@ class TrialLog:
         return {"name": spec.trial, "shape": str(spec.shape), "horizon": spec.horizon_tokens}
 
 
-class Look(NamedTuple):
+class DueActions(NamedTuple):
     """Actions that are due after a step of a training."""
 
     save: bool
@@ -197,14 +197,14 @@ class ReportSchedule:
         self._reported = now if report else self._reported
         return waits, report
 
-    def look(self, step: int, *, saving: bool) -> Look:
+    def look(self, step: int, *, saving: bool) -> DueActions:
         """Actions that are due after a step, also between evaluations; `saving` is true while the
         last state is still being written."""
         now = time.monotonic()
         save = not saving and now - self._saved >= CHECKPOINT_SECONDS
         if save or saving:
             self._saved = now
-        return Look(save, self.interrupted(), self._next_look(step, now))
+        return DueActions(save, self.interrupted(), self._next_look(step, now))
 
     def _next_look(self, step: int, now: float) -> int:
         """The next step, or with several ranks one that is some seconds away."""
