@@ -103,7 +103,7 @@ def finding_of(optimum: Optimum) -> BestDepth:
 def verdict_of(verdict: v.Verdict, reason: str, remedy: str, unit: Unit = NATS) -> StatedVerdict:
     """A verdict in the form that programs read, with its sentences."""
     cause = Statement(name=type(verdict.cause).__name__, text=cause_text(verdict.cause, unit),
-                 values=asdict(verdict.cause))  # fmt: skip
+                      values=asdict(verdict.cause))  # fmt: skip
     return StatedVerdict(
         kind=verdict.kind,
         reason=reason,

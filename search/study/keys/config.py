@@ -136,13 +136,13 @@ class StudyConfig(Group):
 
     @property
     def shared_spend(self) -> Spend | None:
-        """Spend of every training; None where it is tokens, which follow from the budget."""
+        """What every training may spend; None where it is tokens, which follow from the budget."""
         amounts = ((getattr(self, coin.key), coin) for coin in OTHER_COINS)
         return next((Spend(amount, coin) for amount, coin in amounts if amount is not None), None)
 
     @property
     def coin(self) -> Coin:
-        """Coin in which all trainings of a budget spend alike."""
+        """What all trainings of a budget spend alike."""
         return self.shared_spend.coin if self.shared_spend else Coin.TOKENS
 
     @property

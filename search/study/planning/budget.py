@@ -156,8 +156,8 @@ def _budget(config: StudyConfig, params: int) -> Budget:
 
 
 def _tokens_of(config: StudyConfig, params: int) -> int:
-    """Training tokens of a trial of a budget; for another coin, those of a usual shape, or of
-    `SHARED_STEPS`."""
+    """Training tokens of a trial of a budget, or where its spend is of another coin those of a
+    usual shape, or of `SHARED_STEPS`."""
     spend = config.shared_spend
     if spend is None:
         horizon = config.tokens_per_parameter or TOKENS_PER_PARAMETER
