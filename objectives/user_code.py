@@ -31,8 +31,8 @@ class UserCodeError(ObjectiveError):
 
 @contextmanager
 def user_code(rule: str, remedy: str = "fix it there") -> Iterator[None]:
-    """Context in which a user's code runs: whatever it raises, or its exit, becomes one line, but
-    for errors that are one.
+    """Context in which a user's code runs: any exception or exit becomes an error of one line,
+    except errors that are one already.
 
     Raises:
         UserCodeError: says `rule`, what was raised and where, and `remedy`.

@@ -56,7 +56,7 @@ def not_ruled_out(optimum: Optimum) -> tuple[int, ...]:
 
 
 def is_inside(depth: int, optimum: Optimum) -> bool:
-    """True if the depth lies in the 95 % interval; every depth does without one."""
+    """True if the depth lies in the 95 % interval; without one every depth is inside."""
     low, high = optimum.interval or (depth, depth)
     return low <= depth <= high
 

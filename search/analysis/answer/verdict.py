@@ -169,7 +169,7 @@ class UnknownSettings:
 
 @dataclass(frozen=True, slots=True)
 class BelowMeasured:
-    """Only the curve falls so far below the losses that were measured."""
+    """The curve falls far below the measured losses, and no measurement confirms it."""
 
     depth: int
     loss: float

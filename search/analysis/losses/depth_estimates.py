@@ -111,7 +111,7 @@ def estimate_depths(
     errors: Mapping[Shape, float] = NO_ERRORS,
 ) -> DepthEstimates:
     """The depth estimates of one budget's records; `noise` between seeds is measured unless it is
-    stated, and `errors` are standard errors, nats, that losses of shapes have besides.
+    stated, and `errors` are further standard errors of the losses of shapes, nats.
 
     A depth with confirmation trials is estimated from the shapes that have some: its other
     exploration trials were selected for having come out low. They still help to estimate the

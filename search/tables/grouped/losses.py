@@ -1,4 +1,4 @@
-"""Values that a table calls losses and that can be none: placeholders, percentages, scores."""
+"""Values in a column of losses that can't be losses: placeholders, percentages, scores."""
 
 import re
 from collections.abc import Iterator, Sequence
