@@ -225,7 +225,7 @@ def test_without_roles_the_rates_of_all_depths_are_expected_to_be_bracketed() ->
     ("function", "words"),
     [
         ("foreseeing", ("mine.yaml:", "predict from earlier tokens alone", "causal mask")),
-        ("seeded", ("mine.yaml:", "leave torch.manual_seed out of it")),
+        ("seeded", ("mine.yaml:", "leave out torch.manual_seed")),
     ],
 )
 def test_a_plan_tries_the_model(function: str, words: tuple[str, ...], tmp_path: Path) -> None:
