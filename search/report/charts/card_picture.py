@@ -34,7 +34,7 @@ CHART_LETTERS, QUESTION_LETTERS = 12, 16.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardPicture:
-    """Content of the picture."""
+    """What the picture shows."""
 
     heading: str
     claim: str

@@ -221,7 +221,7 @@ def study_yaml(config: StudyConfig) -> str:
 
 
 def _picture(conclusion: Conclusion) -> CardPicture:
-    """Content of the card's picture: the largest sizes, and where they are from."""
+    """What the picture of a card shows: the largest sizes, and where they are from."""
     drawn = [
         (optimum, chart)
         for optimum, chart in zip(conclusion.optima, strip_charts(conclusion), strict=True)

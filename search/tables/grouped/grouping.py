@@ -282,7 +282,7 @@ def _sizes(first: Mapping[str, float]) -> tuple[int, int]:
 
 
 def _key(run: Run) -> tuple[object, ...]:
-    """Key that runs share if they differ in the loss alone."""
+    """What runs have in common that differ in the loss alone."""
     sizes = (run.params_total, run.params_non_embedding)
     settings = tuple(run.settings.values())
     return (*run.shape, *sizes, run.learning_rate, run.seed, settings, float(run.tokens[-1:].sum()))
