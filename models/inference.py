@@ -23,8 +23,8 @@ def cache_bytes(shape: Shape, *, sequences: int, tokens: int, number: int) -> in
 
 
 def prompt_products(shape: Shape) -> int:
-    """Weights of the matrix products that every token goes through: those of all layers, looped
-    ones as often as they are applied, and of an embedding's second factor."""
+    """Weights in the matrix products of every token: those of all layers, counted once for each
+    pass of a loop, and of an embedding's second factor."""
     factor = (shape.embedding_rank or 0) * shape.d_model
     return shape.depth // shape.blocks * shape.size(Count.MATRICES) + factor
 

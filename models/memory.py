@@ -26,7 +26,7 @@ MUON_AT_ONCE = 2**24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """How a step is computed, as far as its memory depends on it."""
+    """Settings of a step's computation on which its memory depends."""
 
     bfloat16: bool = False
     """True with autocast to bfloat16."""

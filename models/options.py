@@ -63,8 +63,8 @@ class OptionError(ValueError):
     """The value of an option breaks a rule, which the message tells after the option's name."""
 
     def __init__(self, key: str, rule: str, *, value: str = "") -> None:
-        """`key` is the option as a study names it, in its group; `value` is said with it if the
-        rule is about that value alone."""
+        """`key` is the option as a study names it, in its group; `value` is named with it if the
+        rule concerns that value alone."""
         self.key = key
         self.rest = f"{f': {value}' if value else ''}` {rule}"
         super().__init__(f"`{key}{self.rest}")

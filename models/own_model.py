@@ -138,7 +138,7 @@ def _own_code(rule: str) -> Iterator[None]:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise OwnModelError(
-            f"{rule}, got {reason} at {frame.filename}, line {frame.lineno}; mend it there"
+            f"{rule}, got {reason} at {frame.filename}, line {frame.lineno}; fix it there"
         ) from error
 
 
@@ -191,14 +191,14 @@ def try_out(recipe: OwnRecipe, shape: Shape, *, causal: bool) -> None:
     place, pairs = recipe.place, zip(model.parameters(), again.parameters(), strict=True)
     if not all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs):
         raise OwnModelError(
-            f"{place} must build the same weights from the same seed, and two differ; draw them "
+            f"{place} must build the same weights from the same seed, but they differ; draw them "
             "with torch's global generator alone"
         )
     other = OwnModel(shape, recipe, seed=1, device=cpu)
     if _drawn_alike(model, other):
         raise OwnModelError(
-            f"{place} must build other weights from another seed, and all are the same; leave "
-            "torch.manual_seed out of it: the generator is seeded already, for each trial"
+            f"{place} must build other weights for another seed, got equal ones; leave out "
+            "torch.manual_seed, since each trial seeds the generator"
         )
     length = max(2, min(shape.context, TRIED_LOGITS // shape.vocab_size))
     ids = torch.arange(2 * length).view(2, length) % shape.vocab_size

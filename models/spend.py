@@ -1,4 +1,4 @@
-"""What a training spends: an amount of tokens, of operations, or of another coin."""
+"""The spend of a training: an amount of tokens, of operations, or of another coin."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from fathom.models.shape import Shape
 
 
 class Coin(StrEnum):
-    """What trainings spend alike, one row each; the value is the unit in text.
+    """Units in which trainings spend the same, one row each; the value is the unit in text.
 
     The columns: the unit; the key of a study file and of MLflow; the name in `records.jsonl` and in
     tables; what a token of a shape costs; and what it costs a parameter of a usual shape, by which

@@ -83,14 +83,14 @@ class Objective(Protocol):
 
 
 def data_digest_of(objective: Objective) -> str:
-    """A digest of all data of an objective: its `data_digest`, which an objective may have beside
-    the members above; empty if it has none, as when a rule draws its data."""
+    """A digest of all data of an objective: its optional member `data_digest`; empty if it has
+    none, as when a rule draws its data."""
     return str(getattr(objective, "data_digest", ""))
 
 
 def content_digest_of(objective: Objective | None, stopped: Callable[[], bool]) -> str | None:
-    """A digest of every byte of data of which `data_digest_of` has seen a sample only: the
-    objective's `content_digest`, if it has one; empty without one, None if it was stopped."""
+    """A digest of every byte, for data that `data_digest_of` only samples: the objective's optional
+    `content_digest`; empty if it has none, None if it was stopped."""
     whole: Callable[[Callable[[], bool]], str | None] | None
     whole = getattr(objective, "content_digest", None)
     return whole(stopped) if whole else ""

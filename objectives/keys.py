@@ -216,7 +216,7 @@ class ObjectiveConfig(Group, ABC):
     @property
     def pretraining_tokens(self) -> int:
         """Tokens at the start of the horizon that are of other data than the loss is measured on;
-        until they are over, the loss is no ground for stopping a trial."""
+        during these no trial is stopped for its loss."""
         return 0
 
     @property
@@ -225,7 +225,7 @@ class ObjectiveConfig(Group, ABC):
         return 0
 
     def data_note(self) -> str:
-        """A line on data that are probably not meant so, such as rows far shorter than the context,
+        """A line on data that are probably a mistake, such as rows far shorter than the context,
         with the remedy; empty if there are none. Reads the data."""
         return ""
 
@@ -237,8 +237,8 @@ class ObjectiveConfig(Group, ABC):
         return " and ".join(found) if isinstance(found, tuple) else str(found)
 
     def files_on_nodes(self) -> dict[str, int]:
-        """Path -> least bytes of each file of data that every machine which trains must see; the
-        data of most objectives travel to them.
+        """Path -> least bytes of each data file that every training machine must see; empty for
+        most objectives, whose data are sent to them.
 
         Raises:
             ObjectiveError: if the data are missing or do not suit.

@@ -30,9 +30,9 @@ class UserCodeError(ObjectiveError):
 
 
 @contextmanager
-def user_code(rule: str, remedy: str = "mend it there") -> Iterator[None]:
-    """Context in which a user's code runs: whatever it raises, or its exit, becomes one line, but
-    for errors that are one.
+def user_code(rule: str, remedy: str = "fix it there") -> Iterator[None]:
+    """Context in which a user's code runs: any exception or exit becomes an error of one line,
+    except errors that are one already.
 
     Raises:
         UserCodeError: says `rule`, what was raised and where, and `remedy`.
@@ -64,7 +64,7 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
         if where := place_of(error):
             raise UserCodeError(
                 f"{kind} {place} must be importable, but its import failed at {where}, got "
-                f"{reason}; mend it there"
+                f"{reason}; fix it there"
             ) from error
         raise UserCodeError(
             f"the module of {kind} {place} must be importable from {folder}, got {reason}; "

@@ -1,1 +1,1 @@
-"""What serves studies of published papers alone, on the public contract of objectives."""
+"""Code for studies of published papers alone, on the public contract of objectives."""

@@ -309,7 +309,7 @@ def analyse(
     maps: Sequence[str] = (),
     experiment: str | None = None,
 ) -> Analysis:
-    """How deep models should be by runs that exist, as `fathom analyse` says it with these options.
+    """The answers of runs that exist, as `fathom analyse` gives them with these options.
 
     `source` is what the command takes, or what `Tuner.fit()` of Ray returns: a `ResultGrid` whose
     trials had a `depth` in their configuration, and reported a `loss` and their size, for example

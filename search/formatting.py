@@ -33,8 +33,8 @@ def rounded_count(number: float) -> str:
 
 
 def spend_text(spend: Spend) -> str:
-    """What a training spends, rounded to three significant digits: 1.23M tokens, 1e+15 FLOPs; empty
-    where it is not known."""
+    """Spend of a training as text, rounded to three significant digits: 1.23M tokens, 1e+15 FLOPs;
+    empty where it is not known."""
     amount = spend.amount
     number = rounded_count(amount) if amount < 10**15 else f"{amount:.3g}"
     return f"{number} {spend.coin}" if spend.coin else ""

@@ -179,7 +179,7 @@ def check_keys(line: dict[str, Any], known: Set[str]) -> None:
 
 
 def from_json(line: dict[str, Any]) -> TrialRecord:
-    """The record in a line of `records.jsonl`; derived sizes and results are computed anew.
+    """The record in a line of `records.jsonl`; derived sizes and results are computed again.
 
     Raises:
         KeyError, TypeError, ValueError: when it is not a line that `to_json` wrote.

@@ -89,7 +89,7 @@ class TrialSpec:
 
     @property
     def spend(self) -> Spend:
-        """What all trials of the budget that run to the end spend alike."""
+        """Spend that all trials of the budget that run to the end share."""
         return self.shared_spend or Spend(self.horizon_tokens)
 
     @property

@@ -129,12 +129,12 @@ class RunFolder:
         """Checks that the study file of a search that has begun here is not lost.
 
         Raises:
-            RunFolderError: when it is; the message says what writes it anew.
+            RunFolderError: when it is; the message says what writes it again.
         """
         if self.began and is_lost(self.config):
             again = shell_command("fathom", "run", "STUDY.yaml", "--runs", self.path.parent)
             raise RunFolderError(
-                f"{self.config} is lost: `{again}` writes it anew, with the study file that began "
+                f"{self.config} is lost: `{again}` writes it again, with the study file that began "
                 "this search"
             )
 

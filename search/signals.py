@@ -28,8 +28,8 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def leave_terminal() -> None:
-    """Sends to nowhere what would be written to a terminal that was closed, or to a pipe that
-    nobody reads: writing to them fails."""
+    """Discards output to a terminal that was closed, or to a pipe that nobody reads; writing to
+    them would fail."""
     for stream in (0, 1, 2):
         look = select.poll()
         look.register(stream, 0)  # a hangup, an error and a closed descriptor are told unasked

@@ -184,8 +184,8 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
 def _edge_text(cause: v.Edge) -> str:
     match cause:
         case v.BestAtEnd(end, deeper):
-            side, last = ("above", "deepest") if deeper else ("below", "shallowest")
-            return f"the best depth may lie {side} the {last} tested, {end}"
+            side, last = ("deeper", "deepest") if deeper else ("shallower", "shallowest")
+            return f"the best depth may be {side} than the {last} tested, {end}"
         case v.NothingShallower(depth):
             return f"depth {depth} is best, and no shallower model exists"
         case v.NoneFinishedBeyond(end, outcomes):

@@ -232,7 +232,7 @@ def test_a_fingerprint_that_a_power_cut_took_is_made_anew_from_records_and_data(
     assert fathom(monkeypatch, "report", "runs/simulated").fault == ""
     answer = fathom(monkeypatch, "run", "study.yaml")
     assert (answer.status, answer.fault) == (0, "")
-    assert "is lost: it is written anew from the records and the data" in caplog.text
+    assert "is lost: it is written again from the records and the data" in caplog.text
     assert folder.fingerprint.read_bytes() == before
     leave(folder.fingerprint, left)
     monkeypatch.setattr("fathom.search.opening.data_digest_of", lambda _: "another text")

@@ -1,4 +1,4 @@
-"""Compares a search with the exhaustive ladder of the same study.
+"""Compares a search with the exhaustive search of the same study.
 
 fathom run configs/quickstart.yaml
 fathom run benchmarks/quickstart_ladder.yaml

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from enum import Enum
+from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -22,7 +23,7 @@ def all_keys() -> str:
 
 
 def _sections(group: type[BaseModel], path: str) -> Iterator[str]:
-    yield f"## {_heading(group, path)}\n\n{group.__doc__ or ''}\n"
+    yield f"## {_heading(group, path)}\n\n{cleandoc(group.__doc__ or '')}\n"
     yield HEADS + "\n".join(_row(group, name, path) for name in group.model_fields)
     for name, field in group.model_fields.items():
         yield from _words_of_values(name, field)
@@ -87,8 +88,8 @@ def _words_of_kind(annotation: Any, anchor: str) -> str:
     """What the class of a value says of itself; a group's keys have a section of their own."""
     if not isinstance(annotation, type) or annotation in PLAIN:
         return ""
-    said = (annotation.__doc__ or "").partition("\n")[0]
-    return f"[{said}](#{anchor})" if issubclass(annotation, BaseModel) else said
+    words = cleandoc(annotation.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+    return f"[{words}](#{anchor})" if issubclass(annotation, BaseModel) else words
 
 
 def _words_of_values(name: str, field: FieldInfo) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""What a check reads off a model: sizes of activations, statistics of layers."""
+"""Measurements of a model for a check: sizes of activations, statistics of layers."""

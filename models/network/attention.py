@@ -163,8 +163,8 @@ def turn_in_place(qkv_BTGK: Tensor, turns_TJP: Tensor) -> Tensor:
 
 
 def full_precision(x: Tensor) -> torch.autocast:
-    """Context whose products are in the precision of their factors, on the device of `x`, of any
-    shape: autocast rounds those of float32 numbers too."""
+    """Context in which products have the precision of their factors, on the device of `x`, of any
+    shape; without it autocast rounds float32 numbers too."""
     return torch.autocast(x.device.type, enabled=False)
 
 

@@ -70,8 +70,8 @@ def _with_rows(head_VD: Tensor, W: int, dtype: torch.dtype) -> Tensor:
 
 
 def _logits(x_CD: Tensor, head_WD: Tensor, V: int) -> Tensor:
-    """Logits of a chunk in float32, whatever the model computes in: shapes differ by thousandths of
-    a nat. Those of rows that are no tokens are minus infinity."""
+    """Logits of a chunk, always in float32, since shapes differ by thousandths of a nat. Rows that
+    are no tokens are minus infinity."""
     logits_CW = F.linear(x_CD, head_WD)
     logits_CW[:, V:] = -torch.inf
     return logits_CW.float()

@@ -64,8 +64,8 @@ class GroupFamily:
     """Each weight that groups have a part of, with a view of these parts, (G, ...)."""
 
     def reach(self, norm: GroupNorm, rates: Mapping[Tensor, float]) -> float:
-        """Norm of the step of a group in which each weight moves by its value in `rates`: L2 for
-        `l21`, L1 for `linf1`, the norms by which it is decided if a group becomes zero."""
+        """Norm of the step of a group whose weights move by their values in `rates`; whether the
+        group becomes zero depends on it. L2 for `l21`, L1 for `linf1`."""
         moves = [(rates[weight], view[0].numel()) for weight, view in self.weights]
         if norm is GroupNorm.L21:
             return math.sqrt(sum(rate**2 * count for rate, count in moves))
@@ -162,8 +162,8 @@ def neurons(module: FeedForward, into_FD: Tensor) -> Tensor:
 
 
 def heads(module: AnyAttention) -> list[tuple[nn.Parameter, tuple[Tensor, ...]]]:
-    """The weights and biases into attention, each with views (S, ...) of what each head of keys has
-    of it: queries, keys, values, or some of these; values come last."""
+    """The weights and biases into attention, each with views (S, ...) of the part that belongs to
+    each head of keys: queries, keys, values, or some of these; values come last."""
     S, d_kv = module.kv_heads, module.kv_heads * module.head_dim
     queries = module.n_heads * module.head_dim
     if isinstance(module, Attention):

@@ -1,4 +1,4 @@
-"""What auto-sizing leaves of a model: sizes by layer, and a smaller model with the same outputs.
+"""A model after auto-sizing: sizes by layer, and a smaller model with the same outputs.
 
 Shapes: N tokens, D d_model, F d_ff, H heads, S heads of keys, K head dimension; a small f or s
 counts those that are left.
@@ -201,7 +201,7 @@ def _left_of_feed_forward(module: FeedForward) -> dict[str, Tensor]:
 @torch.no_grad()
 def padded(small: Transformer, sizes: Sequence[LayerSizes]) -> Transformer:
     """A model of one stack and equal layers with the outputs of the compact model `small`, whose
-    layers have `sizes`: they are padded with zeros."""
+    layers have `sizes`; zeros fill the layers up."""
     kept = layers_kept(small.shape, sizes)
     model = Transformer(holding(small.shape, sizes), small.parametrization)
     ratio = small.scales.residual / model.scales.residual  # it follows the depth

@@ -1,4 +1,4 @@
-"""What auto-sizing penalises: a norm, a strength and groups of weights. Standard library only."""
+"""The penalty of auto-sizing: a norm, a strength and groups of weights. Standard library only."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -121,7 +121,7 @@ def _marks(split: Readable, window: int, threshold: np.uint64) -> NDArray[np.uin
 def _seen(
     split: Readable, window: int, threshold: np.uint64, marks_M: NDArray[np.uint64]
 ) -> NDArray[np.bool_]:
-    """Which of the marks a split has, (M,)."""
+    """True for each of the marks that a split has, (M,)."""
     seen_M = np.zeros(len(marks_M), np.bool_)
     table = np.zeros(1 << TABLE_BITS, np.bool_)  # most windows are none, and are passed over here
     low = np.uint64((1 << TABLE_BITS) - 1)

@@ -78,8 +78,8 @@ def files_by_name(corpus: str) -> NamedFiles | None:
 def split_bytes(
     corpus: str, *, validation_fraction: float, without: frozenset[Path] = frozenset()
 ) -> tuple[int, int] | None:
-    """Bytes to train on and bytes that are held out, about, as they lie on the disk, `without` some
-    files; None if they are not downloaded yet."""
+    """Approximate bytes on the disk to train on and held out, `without` some files; None if they
+    are not downloaded yet."""
     if named := files_by_name(corpus):
         return _size({*named.train} - without), _size({*named.validation} - without)
     files = _on_disk(corpus)

@@ -122,7 +122,7 @@ def shown(dtype: str) -> str:
 
 
 def likely_type(content: bytes) -> str:
-    """The type of ids by a sample of a file that nothing says it of; empty for 2 bytes an id."""
+    """Likely type of the ids of a file that does not state it; empty for 2 bytes an id."""
     if len(content) < 2 * FEWEST:
         return ""
     for name, words, order in (("int64", 4, "<"), ("uint32", 2, "<"), (">u4", 2, ">")):

@@ -1,4 +1,4 @@
-"""Files of token ids by their form: raw, with llm.c's header, NumPy's; others by their module."""
+"""Files of token ids by their form: raw ids, llm.c's and NumPy's; other forms have own modules."""
 
 import glob
 import importlib
@@ -109,7 +109,7 @@ def _own(folder: Path, name: str) -> TokenData:
 
 
 def passed_over(place: str) -> list[str]:
-    """What in a folder of token ids looks like them and is not read, each with the reason."""
+    """Files of a folder that look like token ids and are not read, each with the reason."""
     folder = Path(os.path.expanduser(place))
     if not folder.is_dir() or any((folder / name).is_file() for name in (INDEX, STATE, DATASETS)):
         return []
@@ -129,8 +129,8 @@ def _unread(entry: Path) -> str:
 
 
 def has_split(place: str, split: str) -> bool:
-    """True if a place is a folder that has the split apart: Fathom's own shards, a folder of
-    several splits that `datasets` wrote, or files to train on and to hold out by their names."""
+    """True if a folder has held-out data of its own: Fathom's shards, a folder of several splits
+    that `datasets` wrote, or files whose names say which are held out."""
     folder = Path(os.path.expanduser(place))
     if not folder.is_dir():
         return False
@@ -143,9 +143,9 @@ def has_split(place: str, split: str) -> bool:
 
 
 def is_token_place(place: str) -> bool:
-    """True for a place that holds token ids by its look: a folder of shards or of `datasets`; a
-    file or a pattern with a suffix of those known here; a folder of such files, and of what is
-    written beside them, alone, or with such files for both splits."""
+    """True if a place looks as if it held token ids: a folder of shards or of `datasets`; a file or
+    a pattern with a known suffix; a folder whose files all have one, beside what is written with
+    them, or that has such files for both splits."""
     path = Path(os.path.expanduser(place))
     if not path.is_dir():
         return path.suffix in SUFFIXES

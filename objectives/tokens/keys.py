@@ -122,8 +122,8 @@ class TokensConfig(NextTokenConfig):
         return found.train.ends | found.validation.ends
 
     def _found(self) -> tuple[TokenData, ...]:
-        """Returns the training data and, if `validation` names held-out data or the folder `train`
-        has them apart, those."""
+        """Returns the training data, and the held-out data if `validation` names them or the folder
+        `train` has them apart."""
         held_out = self.validation
         if held_out is None and has_split(self.train, VALIDATION):
             held_out = self.train

@@ -43,8 +43,8 @@ class Tokens(NextToken):
         )
 
     def content_digest(self, stopped: Callable[[], bool]) -> str | None:
-        """A digest of every byte of the data, if `data_digest` rests on a sample of them, else
-        empty; None if it was stopped before its end."""
+        """A digest of every byte of the data if `data_digest` reads only a sample, otherwise empty;
+        None if it was stopped before its end."""
         if all(data.hashes is not None for data in self.data):
             return ""
         digests = []

@@ -26,8 +26,8 @@ class OpenStudy:
 
 
 def open_study(analysis: Analysis) -> OpenStudy:
-    """The largest size whose best depth the table leaves open, or else the largest, with the depths
-    about its plateau and the seeds that its noise asks for.
+    """The largest size whose best depth the table leaves open, or the largest if none is, with the
+    depths about its plateau and the seeds that its noise asks for.
 
     Raises:
         ConfigError: when the table shows no depth of any size.
@@ -35,8 +35,8 @@ def open_study(analysis: Analysis) -> OpenStudy:
     answers = [known for found in analysis.findings for known in found.optima if known.depths]
     if not answers:
         raise ConfigError(
-            f"`--from` must be runs that show a depth, got {printable(analysis.label)}, of which "
-            "`fathom analyse` says why not; name sizes with --params instead"
+            f"`--from` must be runs that show a depth, but {printable(analysis.label)} shows none "
+            "(`fathom analyse` says why); name sizes with --params instead"
         )
     optimum = max(answers, key=lambda known: (not known.kind.settled, known.budget))
     seeds = min(max(FEWEST_SEEDS, seeds_to_resolve(optimum.noise)), MOST_SEEDS)

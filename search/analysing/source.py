@@ -1,4 +1,4 @@
-"""Where the runs of `fathom analyse` come from: a file, a folder, MLflow, Optuna or W&B."""
+"""Sources of the runs of `fathom analyse`: a file, a folder, MLflow, Optuna or W&B."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -90,7 +90,7 @@ class DepthPoints:
         return replace(self, depths=depths, losses=losses, covariance=covariance, by_seeds=by_seeds)
 
     def height(self, errors: float) -> Array:
-        """How far each loss exceeds the lowest one, minus `errors` standard errors of their
+        """Height of each loss above the lowest one, minus `errors` standard errors of their
         difference, in nats, (depths,); 0 where that is negative."""
         joint = self.joint_errors[self.best]
         height: Array = np.maximum(0.0, self.losses - self.losses[self.best] - errors * joint)
@@ -180,8 +180,8 @@ class PowerFit:
 
     @property
     def likeliest(self) -> int:
-        """Index of the pair of exponents that fits the first draw best, the first of those that fit
-        alike: many go through three points exactly, but for rounding."""
+        """Index of the pair of exponents that fits the first draw best. Many pairs go through three
+        points exactly; of those that fit alike, the first counts."""
         return int(self.squares[:, 0].round(9).argmin())
 
     def curve(self) -> PowerCurve:

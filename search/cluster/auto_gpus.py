@@ -1,4 +1,4 @@
-"""What `gpus_per_trial: auto` takes on the nodes of a search: the devices that train it sooner."""
+"""GPUs of a trial under `gpus_per_trial: auto`: those of the devices that train a search sooner."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

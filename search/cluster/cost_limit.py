@@ -73,8 +73,8 @@ class CostLimit:
         self._write(0.0)
 
     def sentence(self) -> str:
-        """What the trials of all runs took and cost, and how long devices stood idle in this one;
-        empty without a cap, and where nothing was left to train, for which Ray has not started."""
+        """Time and cost of the trials of all runs, and idle time of devices in this one; empty
+        without a cap, and where nothing was left to train, so that Ray has not started."""
         if self._cap is None or self._has_ended:
             return ""
         unit = "GPU-hours" if gpus_per_trial(self._resources) else "core-hours"
@@ -90,8 +90,8 @@ class CostLimit:
             write_atomically(self._folder.device_seconds, f"{self._spent + ahead:.1f}\n")
 
     def _would_pass(self) -> bool:
-        """True if what was counted, and the time that as many trials as may run take to save, would
-        cost as much as the cap allows."""
+        """True if the cost so far, and that of saving as many trials as may run, would reach the
+        cap."""
         if self._cap is None or self._scheduler.done:
             return False
         each, _ = _devices(self._resources)

@@ -39,8 +39,8 @@ class MemoryKills:
         self._points: dict[str, int] = {}
 
     def tick(self, live: Iterable[TrialRecord], say: Callable[[str], None]) -> None:
-        """Says what was killed since the last look, and asks the search to end where kills follow
-        each other without a report in between."""
+        """Reports kills since the last call, and asks the search to end if several follow each
+        other without a report in between."""
         now = self._clock()
         if now - self._looked < LOOK_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""What Fathom reads or replaces inside Ray, for which Ray has no public name; seen in Ray 2.60.
+"""Parts of Ray that Fathom reads or replaces, and that have no public name; seen in Ray 2.60.
 
 What is Tune's is in `tune_internals.py`: its import takes seconds in which Ray can start.
 `tests/search/cluster/test_ray_internals.py` fails where Ray renames any of it.
@@ -57,8 +57,8 @@ def loopback() -> Any:
 
 
 def silent() -> Any:
-    """Context in which Ray starts no thread that prints pages of its logs; what happens to a
-    worker is told by its trial."""
+    """Context in which Ray starts no thread that prints pages of its logs; what happens to a worker
+    is reported by its trial."""
     return replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
 
 
@@ -120,7 +120,7 @@ def draining_nodes() -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class ActorDeath:
-    """Why an actor died, by the note of Ray's head; its error has the same as text alone."""
+    """Reason of an actor's death, by the note of Ray's head; its error has it as text alone."""
 
     reason: str = ""
     """Ray's sentence."""

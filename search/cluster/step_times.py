@@ -146,7 +146,7 @@ def measured_steps(
         if not known:
             reason = next((text for each in results for text in each if isinstance(text, str)), "")
             raise ConfigError(
-                f"the steps of budget {plan.budget.label} can't be measured: {reason}; mend that, "
+                f"the steps of budget {plan.budget.label} can't be measured: {reason}; fix that, "
                 "or use `tokens`"
             )
         budgets[plan.budget.params] = step_times(known).timed

@@ -1,4 +1,4 @@
-"""What Fathom replaces inside Ray Tune and Ray Train, for lack of public names; seen in 2.60."""
+"""Parts of Ray Tune and Ray Train that Fathom replaces, for lack of public names; seen in 2.60."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -142,7 +142,7 @@ class StorageError(ValueError):
 
 
 def refuse_unseen_checkpoints(assignment: Assignment) -> None:
-    """Checks that this node sees the run's checkpoints; trials would begin anew otherwise.
+    """Checks that this node sees the run's checkpoints; otherwise trials would start from step 0.
 
     Raises:
         StorageError: when the run's marker is not beside the checkpoint, or is another run's.

@@ -138,8 +138,8 @@ class WorkerFailures:
         return True
 
     def _kernel_killed(self, error: BaseException) -> bool:
-        """True for the death of a worker, or of its command, where the kernel has killed a process
-        of this machine for lack of memory that no earlier death stands for."""
+        """True for the death of a worker, or of its command, if the kernel has killed a process of
+        this machine for lack of memory, and no earlier death accounts for that."""
         cause = _cause(error)
         died = isinstance(error, RayActorError) and cause is None
         killed = (died or type(cause) is WorkerLostError) and kernel_kills() > self._counted
@@ -226,7 +226,7 @@ def _line(error: BaseException, deaths: int) -> str:
     place = f" at {places[-1][0]}, line {places[-1][1]}" if places else ""
     return (
         f"every worker must live to train, but all {deaths} so far died for one reason{place}: "
-        f"{last_line(error)[:300]}; nothing is lost: mend that (`fathom doctor` looks for it), and "
+        f"{last_line(error)[:300]}; nothing is lost: fix that (`fathom doctor` looks for it), and "
         "run the same command again"
     )
 
@@ -236,7 +236,7 @@ def _cancelled_line(death: ActorDeath) -> str:
     return (
         f"Ray must start workers, but has cancelled every start in {MAX_CANCELLED} attempts: "
         f"{death.reason[:300]} `fathom doctor` looks for the reason; nothing is lost: once it is "
-        "mended, run the same command again"
+        "fixed, run the same command again"
     )
 
 
@@ -248,7 +248,7 @@ class SharedFailures:
     """Failures that are not recorded yet, since every trial so far may have failed for one reason.
 
     Once a trial reports a loss or fails for another reason, they are released to be recorded. If
-    all failed for one reason, none is recorded: the trials run again once the reason is mended.
+    all failed for one reason, none is recorded: the trials run again once the reason is fixed.
     """
 
     def __init__(self, folder: RunFolder, records: Iterable[TrialRecord]) -> None:
@@ -303,5 +303,5 @@ class SharedFailures:
         where = f" ({log} has all it printed)" if log.exists() else ""
         raise AllTrialsFailError(
             f"some trial must train, but all {len(self._reports)} so far failed for one reason: "
-            f"{report.reason}{where}; nothing is lost: mend that, and run the same command again"
+            f"{report.reason}{where}; nothing is lost: fix that, and run the same command again"
         )

@@ -1,4 +1,4 @@
-"""What machine a cluster of Ray is for a study, and how fast one of its workers trains."""
+"""The machine that a cluster of Ray is for a study, and the speed of one of its workers."""
 
 import math
 from collections.abc import Mapping

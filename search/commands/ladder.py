@@ -102,7 +102,7 @@ def _standing(each: StatedRung) -> str:
 
 
 def sentences(ladder: StatedLadder) -> list[str]:
-    """Which rungs are off, by how much, and how far a line through all of them bends."""
+    """Sentences: which models are off, by how much, and how far a line through all bends."""
     lines = [_off_text(each) for each in ladder.rungs if each.is_off]
     if not lines:
         lines = ["No rung is off by this law."]

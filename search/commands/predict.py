@@ -84,8 +84,8 @@ def _over_sizes(law: str) -> NamedLaw:
 
 
 def _note(law: DepthLaw, null_laws: Sequence[NullLaw] = ()) -> str:
-    """How well a law predicts left-out budgets, and how well the null laws do; empty for a
-    published one."""
+    """Sentence on how well a law predicts left-out budgets, and how well the baseline laws do;
+    empty for a published one."""
     match law:
         case TokenLaw():
             return sentence(token_law_text(law))

@@ -64,7 +64,7 @@ class RunStatus:
 
     @property
     def time_left(self) -> TimeLeft | None:
-        """What the running search tells as its time left; None if it does not know it yet."""
+        """Time left of the running search, by its own estimate; None if it has none yet."""
         return told_time_left(self.folder, time.time()) if self.running else None
 
     @property
@@ -87,7 +87,7 @@ class RunStatus:
 
     @property
     def idle_text(self) -> str:
-        """When anything was written of a trial, such as `3 min ago`."""
+        """Time since anything was written of a trial, such as `3 min ago`."""
         return "never" if self.idle_seconds is None else f"{format_seconds(self.idle_seconds)} ago"
 
 
@@ -128,7 +128,7 @@ def print_status(status: RunStatus, console: Console) -> None:
 
 
 def run_of(status: RunStatus) -> RunProgress:
-    """How far a search is, in the form that programs read."""
+    """Progress of a search, in the form that programs read."""
     left = status.time_left
     return RunProgress(
         study=status.config.study,
@@ -170,8 +170,8 @@ def all_runs_reply(runs: Path) -> Reply:
 
 
 def all_runs(runs: Path) -> Iterator[RunStatus | tuple[Path, str]]:
-    """The status of each run in a folder of run folders, or the path of a folder that can't be
-    read and what is wrong with it.
+    """The status of each run in a folder of run folders; for a run that can't be read, its path and
+    what is wrong.
 
     Raises:
         ConfigError: if there is no such folder.

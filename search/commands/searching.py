@@ -113,7 +113,7 @@ def _no_trial_finished(run: "RunResult") -> str:
     reasons = Counter(record.reason for record in records).most_common(1)
     most = f" ({printable(reasons[0][0])[:LONGEST_REASON]})" if reasons else ""
     return (
-        f"no trial finished: {ended or 'none began'}{most}; mend that first, then start anew, as "
+        f"no trial finished: {ended or 'none began'}{most}; fix that first, then start again, as "
         "the same command trains none of these again: " + shell_command("rm", "-r", run.folder.path)
     )
 
@@ -406,7 +406,7 @@ def ask(
     as_json: Json = False,
     exit_verdict: ExitVerdict = False,
 ) -> None:
-    """Say how deep a model of some size should be; searches it, or smaller ones that fit the time.
+    """Say how deep a model of some size should be, by searching it or smaller ones in time.
 
     Writes the study that it searches, to be edited and run again; the same question resumes. With
     --flops or --gpu-hours: how large, how long and how deep at once, by the laws of a ladder.

@@ -1,1 +1,1 @@
-"""What trials show: the findings of any that were trained, and the conclusion of a study."""
+"""Findings from any trials that were trained, and the conclusion of a study."""

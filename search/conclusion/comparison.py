@@ -66,7 +66,7 @@ class ComparedPair:
 
     @property
     def depths_text(self) -> str:
-        """Whether the best depths differ."""
+        """Sentence that says if the best depths differ."""
         if self.depths is None:
             return f"not settled: {self.why_not}"
         if self.depths.ratio.is_settled:
@@ -77,7 +77,7 @@ class ComparedPair:
 
     @property
     def losses_text(self) -> str:
-        """Which study has the lower best loss, or that it is not settled."""
+        """Sentence that names the study of the lower best loss, or says that it is not settled."""
         if self.losses is None or not self.losses.is_settled:
             return "not settled"
         return f"{self.other if self.losses.difference > 0 else self.one} is better"
@@ -216,7 +216,7 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _no_losses(differing: Mapping[str, object]) -> str:
-    """Why best losses do not compare: they are of other data."""
+    """Reason why best losses do not compare: they are of other data."""
     reasons = [name for name in differing if name == "data" or name.startswith("objective.")]
     return f"the studies differ in {reasons[0]}" if reasons else ""
 

@@ -52,8 +52,8 @@ class Conclusion(Findings):
         return self.config.seed
 
     def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
-        """What the search of a budget trains next, or would if it had no limits on depths and
-        seeds, where it has ended on an open answer; nothing while it explores, as trials are then
+        """Next trainings of a budget's search, or those that it would do without limits on depths
+        and seeds, where it has ended on an open answer; none while it explores, as trials are then
         drawn one by one."""
         config, records = self.config, self.records_of(optimum.budget)
         if optimum.kind is not Kind.UNFINISHED:

@@ -44,7 +44,7 @@ curve are None unless it is located."""
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(ABC):
-    """What the trials of several budgets show; the same trials give the same findings.
+    """Findings from the trials of several budgets; the same trials give the same findings.
 
     What only a report shows is computed when it is first read.
     """
@@ -135,7 +135,7 @@ class Findings(ABC):
         return find_paper_findings(self.records, seed=self.seed)
 
     def compute_multiple(self, optimum: Optimum, cost: DepthCost) -> ComputeMultiple | None:
-        """What a depth of a budget costs as a multiple of compute; None where it can't be told."""
+        """Cost of a depth of a budget as a multiple of compute; None where it is not known."""
         return self.compute_law.multiple(optimum, cost) if self.compute_law else None
 
     def reason(self, optimum: Optimum) -> str:

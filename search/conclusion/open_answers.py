@@ -1,4 +1,4 @@
-"""What comes next for an answer that is open although its search has ended, or that has none."""
+"""The next step for an answer that is open although its search has ended, or that has none."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,8 +26,8 @@ def shapes_of_plan(config: StudyConfig, records: Sequence[TrialRecord]) -> tuple
 def wider_limits(
     config: StudyConfig, optimum: Optimum, records: Sequence[TrialRecord]
 ) -> TrainingLimits:
-    """The limits of a study without one on depths and seeds, and with shapes to twice its deepest;
-    where such a search would end, the depths that the verdict asks for."""
+    """Limits of the study without a limit on depths and seeds, and with shapes to twice its
+    deepest; if such a search would end too, the depths that the verdict asks for."""
     tried = [record.spec.shape for record in records]
     deepest = max([*config.space.depths, *(shape.depth for shape in tried)])
     depths = (tried[0].least_depth, min(2 * deepest, EVERY_DEPTH[1]))

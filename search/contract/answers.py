@@ -18,13 +18,13 @@ from fathom.search.contract.reply import (
     DepthEvidence,
     DepthProbability,
     Evidence,
-    Said,
     Sizes,
     StatedAnswer,
     StatedCost,
     StatedSeconds,
     StatedUnit,
     StatedVerdict,
+    Statement,
     TrialCounts,
 )
 from fathom.search.contract.trainings import next_trainings
@@ -102,8 +102,8 @@ def finding_of(optimum: Optimum) -> BestDepth:
 
 def verdict_of(verdict: v.Verdict, reason: str, remedy: str, unit: Unit = NATS) -> StatedVerdict:
     """A verdict in the form that programs read, with its sentences."""
-    cause = Said(name=type(verdict.cause).__name__, text=cause_text(verdict.cause, unit),
-                 values=asdict(verdict.cause))  # fmt: skip
+    cause = Statement(name=type(verdict.cause).__name__, text=cause_text(verdict.cause, unit),
+                      values=asdict(verdict.cause))  # fmt: skip
     return StatedVerdict(
         kind=verdict.kind,
         reason=reason,
@@ -112,17 +112,17 @@ def verdict_of(verdict: v.Verdict, reason: str, remedy: str, unit: Unit = NATS) 
     )
 
 
-def _remedy(remedy: v.Remedy | None, text: str) -> Said | None:
+def _remedy(remedy: v.Remedy | None, text: str) -> Statement | None:
     if remedy is None or not text:
         return None
     if isinstance(remedy, Enum | v.Larger):
-        return Said(name=remedy.name.lower(), text=text, values={})
+        return Statement(name=remedy.name.lower(), text=text, values={})
     values = asdict(remedy)
     if isinstance(remedy, v.Keys):
         values = {"changes": dict(remedy.changes)}
     if isinstance(remedy, v.NoRemedy):
         values["why"] = remedy.why.name.lower()
-    return Said(name=type(remedy).__name__, text=text, values=values)
+    return Statement(name=type(remedy).__name__, text=text, values=values)
 
 
 def _evidence(optimum: Optimum, findings: Findings) -> Evidence:
@@ -161,7 +161,7 @@ def _in_unit(optimum: Optimum) -> Iterator[DepthEstimate]:
 def background_of(
     findings: Findings, source: str, *, horizon: str | None = None, held: Mapping[str, str] = NONE
 ) -> Background:
-    """What the answers of these findings show together."""
+    """Background that the answers of these findings share."""
     return Background(
         source=source,
         horizon=horizon,

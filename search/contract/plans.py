@@ -7,7 +7,7 @@ from fathom.models.spend import OTHER_COINS
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.contract import reply
 from fathom.search.contract.questions import asked_horizon, study_question
-from fathom.search.contract.reply import Plan, Reply, Said, StatedAnswer, StatedVerdict
+from fathom.search.contract.reply import Plan, Reply, StatedAnswer, StatedVerdict, Statement
 from fathom.search.study.planning.advice import RunPlan
 from fathom.search.study.planning.horizons import horizon_name
 from fathom.search.study.planning.plan import BudgetPlan, listed_sizes
@@ -81,7 +81,7 @@ def budget_plans(
 
 def _answers(run: RunPlan, command: str, horizon: str | None) -> Iterator[StatedAnswer]:
     """Yields the questions that a search would answer."""
-    cause = Said(name="NothingTrained", text=NOTHING, values={})
+    cause = Statement(name="NothingTrained", text=NOTHING, values={})
     verdict = StatedVerdict(kind=Kind.PLANNED, reason=NOTHING, cause=cause)
     for plan in run.budgets:
         asked = asked_horizon(plan.budget.spend, horizon)

@@ -8,7 +8,7 @@ from fathom.search.study.keys.config import StudyConfig
 
 
 def asked_horizon(spend: Spend, name: str | None = None) -> AskedHorizon | None:
-    """How long models that spend this train, None where that is not known; `name` if a study has
+    """Horizon of models that spend this, None where that is not known; `name` if a study has
     several horizons."""
     if not spend.coin:
         return None

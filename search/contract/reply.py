@@ -36,7 +36,7 @@ class Part(BaseModel):
 
 
 class AskedHorizon(Part):
-    """How long a model trains."""
+    """Length of the training of a model."""
 
     amount: Number
     unit: str
@@ -47,7 +47,7 @@ class AskedHorizon(Part):
 
 
 class AskedQuestion(Part):
-    """What an answer is the answer to."""
+    """The question to which an answer belongs."""
 
     source: str
     """Name of the study, or the table."""
@@ -88,7 +88,7 @@ class DepthProbability(Part):
 
 
 class ByLaw(Part):
-    """Where a depth is read off the laws of other sizes, not measured."""
+    """Laws of other sizes by which a depth was predicted that was not measured."""
 
     law: str
     """The laws by name, the likeliest first."""
@@ -128,7 +128,7 @@ class BestDepth(Part):
     """Null where the depth was measured."""
 
 
-class Said(Part):
+class Statement(Part):
     """A cause or a remedy: its name, a sentence, and its values."""
 
     name: str
@@ -138,7 +138,7 @@ class Said(Part):
 
 
 class StatedVerdict(Part):
-    """How far an answer can be relied on, why, and what to change."""
+    """Reliability of an answer, with the cause and a remedy."""
 
     kind: Kind
     """`identified` and `plateau` are settled: nothing has to be trained. `edge`: the best depth may
@@ -147,8 +147,8 @@ class StatedVerdict(Part):
     `planned`: nothing was trained."""
     reason: str
     """Cause and remedy in one sentence."""
-    cause: Said
-    remedy: Said | None = None
+    cause: Statement
+    remedy: Statement | None = None
     """Null where nothing has to change, or nothing helps."""
 
     @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorator above a property
@@ -189,7 +189,7 @@ class StatedSize(Part):
 
 
 class StatedCost(Part):
-    """What a depth costs instead of the best one."""
+    """Cost of a depth compared with the best one."""
 
     depth: int
     nats: float
@@ -206,7 +206,7 @@ class StatedCost(Part):
 
 
 class Price(Part):
-    """What a training costs; null where it is not known."""
+    """Cost of a training; null where it is not known."""
 
     flops: float | None
     """Exact for a study; for a table, six for each parameter and token."""
@@ -214,8 +214,8 @@ class Price(Part):
     """As long as finished trainings of the nearest depth took, in the median."""
 
 
-class Brings(Part):
-    """What a training is expected to bring."""
+class ExpectedGain(Part):
+    """Expected gain from a training."""
 
     text: str
     doubt_left: float | None
@@ -236,11 +236,11 @@ class NextTraining(Part):
     """Steps where a table has no tokens; null where it does not say how long its models trained,
     or a training's operations are given and its shape is not known."""
     price: Price
-    brings: Brings
+    brings: ExpectedGain
 
 
 class TrialCounts(Part):
-    """How the trials of a budget ended."""
+    """Number of a budget's trials by how they ended."""
 
     finished: int
     stopped: int
@@ -285,7 +285,7 @@ class StatedSeconds(Part):
 
 
 class Evidence(Part):
-    """What the trainings of a budget show, in layers, parameters and the unit of the answer."""
+    """Evidence from the trainings of a budget, in layers, parameters and the unit of the answer."""
 
     trials: TrialCounts
     depths: tuple[DepthEvidence, ...]
@@ -333,7 +333,7 @@ class StatedAnswer(Part):
 
 
 class Background(Part):
-    """What the answers of one horizon of a study, or one part of a table, show together."""
+    """Findings that the answers of one horizon of a study, or one part of a table, share."""
 
     source: str
     horizon: str | None
@@ -349,7 +349,7 @@ class Background(Part):
 
 
 class RunProgress(Part):
-    """How far the search in a run folder is."""
+    """Progress of the search in a run folder."""
 
     study: str
     folder: str
@@ -380,7 +380,7 @@ class StatedImportance(Part):
 
 
 class ReadTable(Part):
-    """What was read of a table."""
+    """Rows, columns and notes of a table as it was read."""
 
     rows: int
     runs: int
@@ -431,7 +431,7 @@ class PlannedBudget(Part):
 
 
 class Plan(Part):
-    """What a search would take, before any of it is spent."""
+    """Shapes, trials, time and cost of a search, before it starts."""
 
     budgets: tuple[PlannedBudget, ...]
     hours: float
@@ -574,7 +574,7 @@ class Exponents(Part):
 
 
 class CheckedCoordinates(Part):
-    """How far activations change in the first steps."""
+    """Change of activations in the first steps."""
 
     sizes: tuple[int, ...]
     exponents: Exponents
@@ -616,7 +616,7 @@ class CheckedStudy(Part):
 
 
 class ServedShape(Part):
-    """What a shape takes to answer."""
+    """Time and memory of answers by a shape."""
 
     depth: int
     measured: bool
@@ -630,7 +630,7 @@ class ServedShape(Part):
 
 
 class ServedBudget(Part):
-    """What the best shape of each depth of a budget takes to answer."""
+    """Time and memory of answers by the best shape of each depth of a budget."""
 
     budget: int
     request: Request
@@ -713,7 +713,7 @@ class StatedLadder(Part):
 
 
 class Reply(Part):
-    """What a command of Fathom prints with `--json`."""
+    """Output of a command of Fathom with `--json`."""
 
     version: Literal["1.0"] = "1.0"
     command: Literal[

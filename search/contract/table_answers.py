@@ -39,7 +39,7 @@ def table_reply(analysis: Analysis, again: str) -> Reply:
 
 
 def table_of(analysis: Analysis) -> ReadTable:
-    """What was read of a table."""
+    """Rows, columns and notes of a table as it was read."""
     return ReadTable(
         rows=analysis.rows,
         runs=analysis.runs,

@@ -3,7 +3,7 @@
 from fathom.models.shape import Shape
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.conclusion.findings import Findings
-from fathom.search.contract.reply import Brings, NextTraining, Price, Sizes
+from fathom.search.contract.reply import ExpectedGain, NextTraining, Price, Sizes
 from fathom.search.scheduling.offers import Offer
 from fathom.search.tables.grouped.sizes import SizedShape
 
@@ -25,7 +25,7 @@ def _training(offer: Offer, optimum: Optimum) -> NextTraining:
         decay_scale=choice.decay_scale,
         tokens=costs.tokens,
         price=Price(flops=costs.flops, seconds=costs.seconds),
-        brings=Brings(text=offer.brings, doubt_left=offer.doubt_left),
+        brings=ExpectedGain(text=offer.brings, doubt_left=offer.doubt_left),
     )
 
 

@@ -166,8 +166,8 @@ def read_best(
 
 
 def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
-    """A best shape with the study that trains it. One whose steps are timed becomes one of the
-    `tokens` that the shape trained on: step times are those of the search's device alone."""
+    """A best shape with the study that trains it. If its steps are timed, the study gets the
+    shape's `tokens` instead: step times are those of the search's device alone."""
     if config.coin.timed:
         config = changed(config, {config.coin.key: None, "tokens": tokens})
     return BestShape(config, budget, shape)
@@ -225,7 +225,7 @@ def _content(source: Path) -> dict[str, Any]:
     try:
         check_controls(parts)
     except ValueError as error:
-        raise ConfigError(f"{source}: {error}; `fathom report` writes the file anew") from error
+        raise ConfigError(f"{source}: {error}; `fathom report` writes the file again") from error
     return dict(parts)
 
 

@@ -173,7 +173,7 @@ def _readme(model: ExportedModel, name: str, lines: Sequence[str], how: Sequence
         if model.with_weights
         else "There are no weights: it starts as the framework draws them. The learning rate of "
         f"the search, {model.config.train.learning_rate:g}, belongs to Fathom's parametrization "
-        f"(`{settings.scheme.value}`), not to the framework's: tune it anew."
+        f"(`{settings.scheme.value}`), not to the framework's: tune it again."
     )
     parts = [
         f"# {model.name} for `{name}`",

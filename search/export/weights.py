@@ -51,7 +51,7 @@ def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -
         wanted = class_of(shape)(shape, parametrization).state_dict()
     if state is None or {k: v.shape for k, v in state.items()} != _sizes(wanted):
         raise ConfigError(
-            f"{file} must be the weights that `fathom train` leaves at its end, and is not; "
+            f"{file} does not hold the weights that `fathom train` writes at its end; "
             "run the training to its end"
         )
     if model.architecture.encoder:

@@ -72,7 +72,7 @@ class RungAudit:
 
     @property
     def place(self) -> str:
-        """Where the rung is, as text: its tokens, or its share of another unit."""
+        """Place of the rung as text: its tokens, or its share of another unit."""
         return rung_place(self.rung, self.horizon, self.unit)
 
     @property
@@ -134,7 +134,7 @@ class RungAudit:
 
 
 def rung_place(rung: int, horizon: int, unit: str) -> str:
-    """Where a rung is, as text: its tokens, or its share of another unit that trials spend.
+    """Place of a rung as text: its tokens, or its share of another unit that trials spend.
 
     >>> rung_place(2000, 16000, "tokens"), rung_place(2000, 16000, "FLOPs")
     ('2,000 tokens', '12.5% of the FLOPs')

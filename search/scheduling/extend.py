@@ -29,11 +29,11 @@ class Extension:
     again: int
     """Number of stopped trials that are resumed."""
     anew: int
-    """Number of resumed trials without a checkpoint, which start anew."""
+    """Number of resumed trials without a checkpoint, which start at step 0."""
 
     @property
     def _place(self) -> str:
-        """Where the first rung is, as text."""
+        """Place of the first rung, as text."""
         return rung_place(self.first_rung, self.budget.tokens, self.budget.spend.coin)
 
     @property
@@ -45,7 +45,7 @@ class Extension:
             else "nothing is stopped any more"
         )
         goes_on = f"{self.budget.label}: {moves}; stopped trials resumed: {self.again}"
-        lost = f", {self.anew} of them anew, as their checkpoints are gone" if self.anew else ""
+        lost = f", {self.anew} from the start, as their checkpoints are gone" if self.anew else ""
         return f"{goes_on}{lost}"
 
 

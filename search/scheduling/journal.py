@@ -266,8 +266,8 @@ def _past_of(folder: RunFolder, check: Check, *, at_rest: bool) -> Past:
 
 
 def read_run(folder: RunFolder, config: StudyConfig, *, at_rest: bool = False) -> Past:
-    """Reads what a search in a folder has come to, as every command that only looks at it does; no
-    file is changed, since the search may be writing.
+    """Reads the state of the search in a folder without changing a file, as the search may be
+    writing; for commands that only look at it.
 
     Raises:
         DamagedFileError: at a line that can't be read, or that is not of this study; where nothing

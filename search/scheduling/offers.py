@@ -1,4 +1,4 @@
-"""The one list of what comes next for a budget: the search trains it, and programs are told it."""
+"""The one list of next trainings of a budget: the search does them, and programs can read them."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Offer:
 
     @property
     def brings(self) -> str:
-        """What it is expected to bring, as a sentence without a full stop."""
+        """Expected gain, as a sentence without a full stop."""
         depth, known = self.training.shape.depth, self.trained.losses
         if self._is_scaled:
             return SCALED

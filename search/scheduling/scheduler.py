@@ -209,7 +209,7 @@ class Scheduler:
             self._decide(search, Taken(job.trial))
 
     def _next_decision(self, search: BudgetState) -> Decided | None:
-        """What a virtual worker does next, or what follows when none has anything to do; None if
+        """Next job of a virtual worker, or the decision that follows when none has a job; None if
         nothing is to be decided before another result is taken."""
         schedule = search.schedule
         match None if search.explored else schedule.decision(search):
@@ -245,7 +245,7 @@ class Scheduler:
             self._write_study(search)
 
     def _apply(self, search: BudgetState, decided: Decided) -> None:
-        """What follows from a decision."""
+        """Changes the state of a budget as a decision says."""
         match decided:
             case Assigned(job, choice):
                 search.assign(job, self._spec(search, choice) if choice else None)

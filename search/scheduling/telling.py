@@ -62,9 +62,9 @@ def is_wide(optimum: Located) -> bool:
 
 
 def doubt_of(posterior: Posterior, optimum: Located) -> Array:
-    """What is in doubt about an answer, (draws,): ln of the best depth, or where the interval is
-    narrow what the depth that is expected to cost least lies above the lowest of each draw, nats.
-    """
+    """The quantity in doubt about an answer, (draws,): ln of the best depth, or where the interval
+    is narrow what the depth that is expected to cost least lies above the lowest of each draw,
+    nats."""
     if is_wide(optimum):
         spread: Array = np.log(posterior.lowest)
         return spread

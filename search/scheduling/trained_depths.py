@@ -74,7 +74,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class TrainingLimits:
-    """What may be trained for the answer of a budget."""
+    """Limits on the trainings for the answer of a budget."""
 
     confirm: ConfirmConfig
     shapes: tuple[Shape, ...]
@@ -287,8 +287,8 @@ class TrainedDepths:
         return len(self.losses) < self._confirm.depths
 
     def _seeds(self, depth: int) -> int:
-        """Number of trainings of a depth at nearly the usual ratio, without the stalled ones; of
-        these, as many as the study has seeds are trained anew."""
+        """Number of trainings of a depth at nearly the usual ratio, without the stalled ones; as
+        many of those as the study has seeds are replaced."""
         shape = self._first(depth).shape
         trained = sum(record.spec.shape == shape for record in self._done)
         return max(self._counting(depth), trained - self._confirm.seeds)

@@ -37,7 +37,7 @@ def read_latency(folder: RunFolder) -> dict[int, Latency]:
         return {latency.budget: latency for latency in map(_latency_of, values["budgets"])}
     except DAMAGE as error:
         raise RunFolderError(
-            f"{folder.latency}: {problem_of(error)}; delete it, and `fathom latency` writes it anew"
+            f"{folder.latency}: {problem_of(error)}; delete it, and `fathom latency` makes it again"
         ) from error
 
 

@@ -29,7 +29,7 @@ RESAMPLES = 200
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where models are timed."""
+    """Place where models are timed."""
 
     device: torch.device
     dtype: torch.dtype

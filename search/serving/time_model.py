@@ -55,9 +55,9 @@ def fit_times(shapes: Sequence[Shape], seconds: Sequence[float]) -> TimeModel:
 
 
 def worst_error(shapes: Sequence[Shape], seconds: Sequence[float]) -> float | None:
-    """Returns the largest relative error of the models that are fitted to all shapes but one, at
-    that one; the ends, which they would have to go beyond, are never left out. None with too few
-    shapes, which are in ascending order of depth."""
+    """Returns the largest relative error when each shape in turn is left out of the fit and
+    predicted; the ends are never left out, as they would be extrapolated. None with too few shapes,
+    which are in ascending order of depth."""
     if len(shapes) < FEWEST_FOR_ERROR:
         return None
     errors = []

@@ -1,4 +1,4 @@
-"""What is served and what it takes, as values: a request, and the time and memory of each shape."""
+"""Values of serving: a request, and the time and memory of each shape."""
 
 from dataclasses import dataclass
 

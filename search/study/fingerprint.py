@@ -63,7 +63,7 @@ def read_fingerprint(folder: RunFolder) -> Fingerprint | None:
     except DAMAGE as error:
         raise DamagedFileError(
             f"{path}: {problem_of(error)}; restore the file, or delete it: `fathom run` writes it "
-            "anew from the records and the data"
+            "again from the records and the data"
         ) from error
 
 
@@ -108,7 +108,7 @@ def check_settings(folder: RunFolder, config: StudyConfig, fingerprint: Fingerpr
 
 
 def _made_anew(folder: RunFolder, now: Fingerprint, place: str) -> Fingerprint:
-    """The fingerprint `now` of a folder without one, once its trials are known to have it."""
+    """Fingerprint of a folder that lost its own: `now`, unless its trials have another."""
     lines = chain(read_lines(folder.records), read_lines(folder.journal))
     recorded = next((line["fingerprint"] for line in lines if "fingerprint" in line), None)
     if recorded is None:
@@ -119,7 +119,7 @@ def _made_anew(folder: RunFolder, now: Fingerprint, place: str) -> Fingerprint:
             f"{str(recorded)[:12]} where the study and {place} now give {now.study[:12]}; restore "
             "that file or the old data, or give the study another `study` name"
         )
-    log.warning("%s is lost: it is written anew from the records and the data", folder.fingerprint)
+    log.warning("%s is lost: it is written again from the records and the data", folder.fingerprint)
     return now
 
 

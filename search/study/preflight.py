@@ -217,9 +217,8 @@ def check_own_loop(config: StudyConfig) -> None:
     """
     if config.train.command:
         raise PlanError(
-            "`fathom check` tries learning rates with Fathom's own loop, and `train.command` "
-            "trains this study's shapes; `fathom run` tries `confirm.rates`, "
-            f"{short(list(config.confirm.rates))}, at every depth in question instead",
+            "`fathom check` trains by Fathom's own loop, but this study has a `train.command`; use "
+            f"`fathom run`, which tries `confirm.rates`, {short(list(config.confirm.rates))}",
             key="train.command",
         )
 
@@ -250,8 +249,8 @@ def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None
 
 
 def _is_of_run(file: Path) -> bool:
-    """True for a study file that lies in a run folder, which may be another person's, and for one
-    that a report of a run wrote among MLflow's artifacts."""
+    """True for a study file in a run folder, or one that a report wrote among MLflow's artifacts:
+    both may be another person's."""
     folder = RunFolder(file.parent)
     is_config = file.name == folder.config.name
     kept = [folder.records, folder.fingerprint, folder.journal]

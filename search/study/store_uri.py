@@ -1,5 +1,5 @@
-"""Addresses of MLflow's stores, checked without importing MLflow and shown without passwords; and
-of Optuna's studies, told from these."""
+"""Addresses of MLflow's stores and Optuna's studies, told apart and checked without importing
+either, and shown without passwords."""
 
 import glob
 import json

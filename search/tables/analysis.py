@@ -87,7 +87,7 @@ MOST_SIZES = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableQuestion:
-    """What is asked of a table."""
+    """A question to a table."""
 
     count: Count | None = None
     """Parameters that a size counts; None for those that the table has, in total first."""
@@ -129,7 +129,7 @@ class TableQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class TableFindings(Findings):
-    """What a table shows of several sizes at one horizon."""
+    """Findings from a table for several sizes at one horizon."""
 
     table: str
     counted: Count
@@ -161,8 +161,8 @@ class TableFindings(Findings):
         return SEED
 
     def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
-        """What a search with default settings and these runs would train next at their rates;
-        `noise` is in the table's unit."""
+        """Next trainings of a search with default settings and these runs, at their rates; `noise`
+        is in the table's unit."""
         if self.best_size or self.searched or not may_gain(optimum):
             return ()
         noise = noise and noise * optimum.unit.nats
@@ -224,7 +224,7 @@ class Analysis:
 
 
 def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQuestion) -> Analysis:
-    """The answers of a table; `told` has its name of a column -> ours.
+    """The answers of a table; `told` maps names of its columns to ours.
 
     Raises:
         TableError: when the table does not have what it takes, or what is asked.
@@ -411,7 +411,7 @@ _Answers = tuple[tuple[TableFindings, ...], tuple[str, ...]]
 def find_answers(
     runs: Runs, question: TableQuestion, count: Count, label: str
 ) -> tuple[TableFindings, ...]:
-    """What runs show at each horizon of a question, or at that which they have in common.
+    """Answers of runs at each horizon of a question, or at that which they have in common.
 
     Raises:
         TableError: when they have nothing of what is asked.
@@ -421,7 +421,7 @@ def find_answers(
 
 
 def _answers(asked: _Asked) -> _Answers:
-    """What the runs show, part by part.
+    """Answers of the runs, part by part.
 
     Raises:
         TableError: when the table has nothing of what is asked, or leaves open what a setting that
@@ -504,13 +504,13 @@ def _check_horizons(asked: _Asked) -> None:
     for horizon in asked.question.horizons:
         if not coin:
             raise NothingAsked(
-                f"`--horizon` must be tokens of the table, got {horizon.text}, and {asked.label} "
-                f"has none; {remedy}"
+                f"`--horizon` needs a column of tokens, got {horizon.text}, and {asked.label} has "
+                f"none; {remedy}"
             )
         if horizon.per_parameter and coin is not Coin.TOKENS:
             raise NothingAsked(
-                f"`--horizons` must be {coin} of the table, got {horizon.text}, and {asked.label} "
-                f"has no tokens; {remedy}"
+                f"`--horizons` of tokens a parameter need a column of tokens, got {horizon.text}, "
+                f"and {asked.label} has {coin} alone; {remedy}"
             )
 
 

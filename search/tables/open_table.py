@@ -48,8 +48,8 @@ def readable_rows(rows: Iterable[Row], label: str) -> Iterator[Row]:
 
 @contextmanager
 def readable(label: str) -> Iterator[None]:
-    """Context in which a library reads a file: whatever it raises becomes one line, but for errors
-    that are one, and those of the machine.
+    """Context in which a library reads a file: any exception becomes an error of one line, except
+    errors that are one already, and those of the machine.
 
     Raises:
         TableError: when the file can't be read.

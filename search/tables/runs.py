@@ -49,7 +49,7 @@ class Run:
 
     @property
     def training(self) -> tuple[object, ...]:
-        """What final losses of one training at several horizons have in common."""
+        """Key that final losses of one training at several horizons share."""
         return *self.sized_shape, self.seed, self.learning_rate, *self.settings.items()
 
     @property

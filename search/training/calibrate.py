@@ -123,8 +123,8 @@ def _seconds_per_step(
 
 
 def _own_clock(device: torch.device) -> Callable[[], float]:
-    """A clock of seconds that stands, as far as it can, while other programs have the device: on
-    one CPU core that of this thread, which computes all of a step."""
+    """A clock of seconds that, as far as it can, does not count the time of other programs on the
+    device: on one CPU core that of this thread, which computes all of a step."""
     one_core = device.type == "cpu" and torch.get_num_threads() == 1
     return time.thread_time if one_core else time.perf_counter
 

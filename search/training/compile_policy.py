@@ -71,8 +71,8 @@ def pays(
 
 
 def pays_in(seconds: float, device_type: str) -> bool:
-    """True if compiling is estimated to save more time than it takes, of a training that spends so
-    many seconds for each kind of batch."""
+    """True if compiling is estimated to save more time than it takes, in a training that spends so
+    many seconds on each kind of batch."""
     return device_type == "cuda" and seconds * SAVED > COMPILE_SECONDS
 
 
@@ -89,8 +89,8 @@ def launches_may_dominate(shape: Shape, *, tokens_per_step: int, device_type: st
 
 
 def possible() -> bool:
-    """True if this machine has what compiling for a CPU or a GPU calls: a C compiler, and the
-    headers of Python, which are a package of their own on Debian (`python3-dev`)."""
+    """True if this machine has what compiling needs: a C compiler, and the headers of Python, which
+    on Debian are a package of their own (`python3-dev`)."""
     header = Path(sysconfig.get_path("include"), "Python.h")
     compilers = (os.environ.get("CC", "cc"), "gcc", "clang")
     return header.exists() and any(shutil.which(name) for name in compilers)

@@ -54,8 +54,8 @@ def local_device(resources: ResourcesConfig) -> torch.device:
 
 
 def keep_to_share(device: torch.device, resources: ResourcesConfig) -> None:
-    """Has this process run out of memory at its trial's share of a GPU: it then takes smaller
-    micro-batches, and the trials beside it have what they were promised."""
+    """Limits this process to its trial's share of a GPU's memory. Beyond it the trial takes smaller
+    micro-batches, and trials beside it keep theirs."""
     share = resources.gpus_of_trial(1)
     if device.type == "cuda" and share < 1:
         total = torch.cuda.get_device_properties(device).total_memory

@@ -37,8 +37,8 @@ def computing_evaluations(training: Training) -> Iterator[None]:
 
 
 def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
-    """The metrics of an evaluation, with the held-out `loss`, and its layer metrics; both have
-    details at the steps of the plan that ask for them, and of restored weights."""
+    """The metrics of an evaluation, with the held-out `loss`, and its layer metrics; both are
+    detailed at the steps of the plan that ask for it, and of restored weights."""
     details, layers = dict[str, float](), Layers()
     metrics = objective.evaluate(training.model)
     if "loss" not in metrics:

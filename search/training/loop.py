@@ -182,7 +182,7 @@ def _backward(training: Training, objective: Objective, batch: Batch) -> Tensor:
     """Computes the gradients of a batch; returns this rank's part of its mean loss.
 
     Where memory runs out, it begins again with micro-batches of half the size, which are kept for
-    the steps to come. Several ranks wait for each other, so they all begin anew instead.
+    the steps to come. Several ranks wait for each other, so they all start at step 0 instead.
     """
     while True:
         draw_dropout(training)

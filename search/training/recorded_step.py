@@ -69,7 +69,7 @@ class RecordedStep:
         precision = torch.float32 if on_gpu else torch.float64
         self._rates_G = torch.zeros_like(self._scales_G, dtype=precision)
         self._optimizer.rates = self._rates_G.unbind()
-        self._optimizer.make_moments()  # recorded, they would be made anew by each step
+        self._optimizer.make_moments()  # recorded, each step would make them again
         self._graph: torch.cuda.CUDAGraph | None = None
         self._loss = self._rate
         """The loss of the last step, where the graph writes it."""

@@ -125,7 +125,7 @@ class WorkerLostError(Exception):
 
 
 class HorizonError(ValueError):
-    """A command evaluates at an interval that does not meet the horizon, so that no trial of its
+    """The interval of a command's evaluations does not meet the horizon, so that no trial of its
     budget can finish; the message is one line."""
 
 
@@ -308,7 +308,7 @@ def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Repo
     """All reports of a trial; where memory runs out, it is resumed with smaller micro-batches.
 
     A trial in one process halves its micro-batches by itself (`loop.advance`); several processes
-    wait for each other, so that all must begin anew. The gradients of the micro-batches add up to
+    wait for each other, so that all must start again. The gradients of the micro-batches add up to
     that of the whole batch.
     """
     first = AFTER_A_KILL if out_of_memory else 1

@@ -1,6 +1,5 @@
 """configs/studies: each file plans, is named after its place, and docs/studies.md has it."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -57,9 +56,5 @@ def test_every_folder_is_a_paper_whose_claims_are_known() -> None:
     assert not any(claims_of(config) for paper in OF_LOSSES for config in of_paper(paper))
 
 
-def test_the_page_has_a_section_a_paper_and_the_command_of_every_study_for_a_cpu(page: str) -> None:
-    commands = set(re.findall(r"^fathom run (\S+)$", page, re.M))
-    cpu = {str(path.relative_to(ROOT)) for path in FILES if path.stem.startswith("cpu")}
-
+def test_the_page_has_a_section_for_each_paper(page: str) -> None:
     assert {paper for paper in KNOWN if f"\n## {paper}\n" in page} == KNOWN
-    assert commands == cpu

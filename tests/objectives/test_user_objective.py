@@ -93,7 +93,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("nothere.task:Task", {}, ("must be importable", "No module named 'nothere'")),
         ("mine.tusk:Task", {}, ("must be importable", "No module named 'mine.tusk'")),
         ("mine.broken:Task", {}, ("broken.py, line 1", "ZeroDivisionError: division by zero")),
-        ("mine.needy:Task", {}, ("needy.py, line 2, got", "No module named 'nets'", "mend it")),
+        ("mine.needy:Task", {}, ("needy.py, line 2, got", "No module named 'nets'", "fix it")),
         ("mine.wordy:Task", {}, ("ValueError: two lines;",)),
         ("mine.task:NoObjektive", {}, ("has no NoObjektive", "did you mean 'NoObjective'?")),
         ("mine.task:number", {}, ("must be a class with `prepare`", "has number without it")),

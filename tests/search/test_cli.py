@@ -311,7 +311,7 @@ def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path:
 
     done = fathom("run", "study.yaml", "--extend", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"stopped trials resumed: {len(cut)}, {len(cut)} of them anew" in done.stdout
+    assert f"stopped trials resumed: {len(cut)}, {len(cut)} from the start" in done.stdout
     assert "can't be trusted" not in done.stdout
     records = read_records(planted.folder.records)
     # At another learning rate a training may diverge, on one machine and not on another.

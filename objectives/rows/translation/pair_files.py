@@ -105,8 +105,8 @@ def _of(row: tsv.TsvLine, columns: tuple[int, int]) -> tuple[str, str]:
 
 
 def _regular(rows: Sequence[tsv.TsvLine], needed: int) -> list[tsv.TsvLine]:
-    """The rows with as many columns as most have; raises `ObjectiveError` if these are fewer than
-    needed, or if too many rows have another number."""
+    """The rows with the usual number of columns; raises `ObjectiveError` if these are too few, or
+    if too many rows have another number."""
     ((usual, _),) = Counter(len(row.cells) for row in rows).most_common(1)
     odd = [row for row in rows if len(row.cells) != usual]
     if usual < needed:

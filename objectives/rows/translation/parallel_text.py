@@ -109,8 +109,8 @@ def _without_overlap(
     train = [pair for pair in pairs if pair.source not in sources and pair.target not in targets]
     if not train:
         raise ObjectiveError(
-            "`data` must have pairs of which no side is in `dev` or `test` as well, got "
-            f"{len(pairs)}, each with a side that is; name other files, or check `columns`"
+            f"`data` must have pairs to train on, but a side of each of its {len(pairs)} is in "
+            "`dev` or `test` as well; name other files, or check `columns`"
         )
     overlapping = len(pairs) - len(train)
     if most is not None:

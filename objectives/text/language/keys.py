@@ -54,7 +54,7 @@ class LanguageConfig(NextTokenConfig):
         )
 
     def most_train_tokens(self) -> int:
-        """Bytes of the training split, about; no tokenizer makes more tokens of them."""
+        """Approximate bytes of the training split: no tokenizer makes more tokens of them."""
         sizes = self._split_bytes()
         if sizes is None or is_packed(self.corpus) or survey(self.corpus).recoded:
             return 0

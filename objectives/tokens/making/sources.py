@@ -146,7 +146,7 @@ def read_blocks(files: Sequence[SourceFile], field: str) -> Iterator[TextBlock]:
                     f"one (zstd --long); unpack it: zstd -d --long=31 {place} -o {plain}"
                 ) from error
             raise ObjectiveError(
-                f"{file.path} must be readable to its end, got {str(reason).splitlines()[0]}; "
+                f"{file.path} can't be read to its end: {str(reason).splitlines()[0]}; "
                 "restore it, or leave it out"
             ) from error
         before += file.size

@@ -10,7 +10,7 @@ from fathom.search.records import Outcome, TrialRecord
 
 
 class Standing(Enum):
-    """How a depth compares with the answer of its budget."""
+    """Standing of a depth beside the answer of its budget."""
 
     ANSWER = auto()
     NOT_RULED_OUT = auto()
@@ -56,7 +56,7 @@ def not_ruled_out(optimum: Optimum) -> tuple[int, ...]:
 
 
 def is_inside(depth: int, optimum: Optimum) -> bool:
-    """True if the depth lies in the 95 % interval; every depth does without one."""
+    """True if the depth lies in the 95 % interval; without one every depth is inside."""
     low, high = optimum.interval or (depth, depth)
     return low <= depth <= high
 

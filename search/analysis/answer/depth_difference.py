@@ -1,4 +1,4 @@
-"""How the best depths of two studies differ, and what the best depth of one costs in the other.
+"""Difference between the best depths of two studies, and the cost of one's best in the other.
 
 The studies are independent, so each draw of one posterior is paired with a draw of the other.
 """
@@ -72,7 +72,7 @@ def common_ratio(draws: Sequence[Array], confidence: float) -> DepthRatio:
 
 
 def cost_in(best: Located, other: Located) -> DepthCost | None:
-    """What the best depth of one study costs in another; None where that did not test it."""
+    """Cost of the best depth of one study in another; None where that did not test it."""
     depth = best.optimal_depth
     if depth == other.optimal_depth:
         return DepthCost(depth=depth, nats=0.0, interval=(0.0, 0.0))

@@ -70,8 +70,8 @@ class InterimAnswer:
 def interim_answer(
     records: Sequence[TrialRecord], *, seed: int, done: bool = False
 ) -> InterimAnswer | None:
-    """The interim answer from the trials of one budget; None before any informative evaluation,
-    and where no trial of a budget that is done has finished.
+    """Interim answer from the trials of one budget; None before any trial has a loss that counts,
+    and for a budget that is done without a finished trial.
 
     It has the statistics of the final answer, once enough depths are confirmed for them or the
     budget is done; then both are the same.

@@ -60,7 +60,7 @@ class Curves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthCost:
-    """What a depth costs instead of the best one, nats."""
+    """Cost of a depth compared with the best one, nats."""
 
     depth: int
     nats: float
@@ -71,7 +71,7 @@ class DepthCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetAnswer:
-    """What the trials of one budget show after `tokens` of training, located or not."""
+    """Answer from the trials of one budget after `tokens` of training, located or not."""
 
     budget: int
     count: Count
@@ -100,7 +100,7 @@ class BudgetAnswer:
 
     @property
     def spend(self) -> Spend:
-        """What each trial that runs to the end has spent, the same for all."""
+        """Spend of each trial that runs to the end, the same for all."""
         return self.shared_spend or Spend(self.tokens)
 
     @property
@@ -418,7 +418,7 @@ def _likeliest_first(posterior: Posterior) -> tuple[tuple[int, float], ...]:
 
 
 def _costs(posterior: Posterior, best: int) -> tuple[DepthCost, ...]:
-    """What each depth of the range costs against the best one."""
+    """Cost of each depth of the range compared with the best one."""
     above = posterior.losses - posterior.losses[:, [posterior.at(best)]]
     lows, highs = np.quantile(above, [0.025, 0.975], axis=0).tolist()
     rows = zip(posterior.depths.tolist(), above.mean(axis=0).tolist(), lows, highs, strict=True)

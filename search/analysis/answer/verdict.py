@@ -44,7 +44,7 @@ EDGE_SHARE = 0.25
 
 
 class Kind(StrEnum):
-    """How far an answer can be relied on."""
+    """Kind of a verdict, by how far the answer can be relied on."""
 
     IDENTIFIED = "identified"
     PLATEAU = "plateau"
@@ -169,7 +169,7 @@ class UnknownSettings:
 
 @dataclass(frozen=True, slots=True)
 class BelowMeasured:
-    """Only the curve falls so far below the losses that were measured."""
+    """The curve falls far below the measured losses, and no measurement confirms it."""
 
     depth: int
     loss: float
@@ -265,7 +265,7 @@ class Keys:
 
 
 class Lack(Enum):
-    """Why no change of a study's space or trials brings what its budget lacks."""
+    """Reason why no change of a study's space or trials brings what its budget lacks."""
 
     NO_DEEPER = auto()
     NO_SHALLOWER = auto()

@@ -39,7 +39,8 @@ HALF_WIDTH = 1.96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeMultiple:
-    """How much more compute a depth takes to reach the loss of the best: 1.06 is 6 % more."""
+    """Compute by which a depth reaches the loss of the best one, as a multiple: 1.06 is 6 %
+    more."""
 
     middle: float
     interval: tuple[float, float]
@@ -48,7 +49,7 @@ class ComputeMultiple:
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeLaw:
-    """What the law may be, as draws."""
+    """Law of the loss over compute, as draws of its constants."""
 
     least: float
     """Compute of the smallest budget, FLOPs."""
@@ -62,13 +63,13 @@ class ComputeLaw:
     """Exponents g; (draws,)."""
 
     def multiple(self, optimum: Optimum, cost: DepthCost) -> ComputeMultiple | None:
-        """What a depth of a budget costs as a multiple of its compute; None where `multiple_at`
-        says nothing, or the compute is not known."""
+        """Cost of a depth of a budget as a multiple of its compute; None where `multiple_at` is
+        None, or the compute is not known."""
         compute = training_flops(optimum)
         return self.multiple_at(compute, cost) if compute else None
 
     def multiple_at(self, compute: float, cost: DepthCost) -> ComputeMultiple | None:
-        """What a depth costs as a multiple of compute, FLOPs.
+        """Cost of a depth as a multiple of compute, FLOPs.
 
         With the loss of the depth the best one would have been content with `C / multiple`. None
         where the ladder does not say how fast the loss falls there, or the loss lies far above that

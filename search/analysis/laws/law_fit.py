@@ -148,8 +148,8 @@ def _point(optimum: Located) -> tuple[float, float, float, float]:
 
 
 def cut_sides(optimum: Located) -> tuple[bool, bool]:
-    """True where an optimum's interval ends with the tested depths, below and above; an interval
-    from the fewest layers that such a model can have is whole."""
+    """True where an optimum's interval ends with the tested depths, below and above; never at the
+    fewest layers that such a model can have."""
     at_first, at_last = _at_ends(optimum)
     return at_first and optimum.depths[0].depth > optimum.least_depth, at_last
 
@@ -200,8 +200,8 @@ def _fit_with(scatter: float, form: Form, points: SizedDepths, start: Array) -> 
 
 
 def weighted_slopes(form: Form, constants: Array, points: SizedDepths) -> Array:
-    """Slopes of ln depth in the constants, in standard errors of each point, by the information
-    that it has; (sizes, constants)."""
+    """Derivatives of ln depth by the constants, weighted: in standard errors of each point, times
+    the root of its information; (sizes, constants)."""
     depth, slopes = form(constants, points.params)
     _, information = points.pull(np.log(depth))
     return np.asarray(slopes / points.error[:, None] * np.sqrt(information)[:, None])

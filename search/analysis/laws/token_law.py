@@ -176,8 +176,8 @@ def _spread_beside(varied: Array, held: Array) -> float:
 
 
 def _cautious(fit: LawFit, points: SizedDepths) -> Array:
-    """The least covariance that is at least that of independent errors and that of errors which a
-    budget has once, whatever is asked of the law; (3, 3)."""
+    """The smallest covariance, (3, 3), that is at least that of independent errors, and at least
+    that of one error shared by all horizons of a budget."""
     design = weighted_slopes(depth_of_both, fit.constants, points.scattered(fit.scatter**2))
     root = np.linalg.cholesky(fit.covariance)
     whitened = design @ root

@@ -111,7 +111,7 @@ def estimate_depths(
     errors: Mapping[Shape, float] = NO_ERRORS,
 ) -> DepthEstimates:
     """The depth estimates of one budget's records; `noise` between seeds is measured unless it is
-    stated, and `errors` are standard errors, nats, that losses of shapes have besides.
+    stated, and `errors` are further standard errors of the losses of shapes, nats.
 
     A depth with confirmation trials is estimated from the shapes that have some: its other
     exploration trials were selected for having come out low. They still help to estimate the
@@ -279,8 +279,8 @@ class _Regression:
 
 
 def excess_variance(misses: Callable[[float], tuple[Array, Array] | None], spare: int) -> float:
-    """The variance, at least 0, by which residuals from a fit exceed their errors (Paule & Mandel):
-    with it added to the squared errors, the sum of squared residuals is `spare`.
+    """The variance, at least 0, by which residuals of a fit exceed their errors (Paule & Mandel):
+    once added to the squared errors, the sum of squared residuals in these is `spare`.
 
     `misses` fits with a variance added and returns the residuals in standard errors, and these
     errors; None where no fit is found. By Newton's method: the sum falls ever more slowly as the

@@ -166,8 +166,8 @@ class _Trial:
         return self.loss_at(self.tokens) - coming, error
 
     def shape_loss(self, loss: float, error: float) -> ShapeLoss:
-        """The loss as an estimate of the shape. All trials count as one stage here, since the
-        question is where the best lies, not how certain that is."""
+        """Estimate of the loss of the shape. All trials count as one stage here, since the question
+        is where the best lies, not how certain that is."""
         spec = self.record.spec
         size = log(self.record.size / spec.budget)
         return ShapeLoss(Stage.EXPLORE, spec.shape, size, loss, error**2, 1)

@@ -19,7 +19,7 @@ MOST_DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What repeats of a shape with other seeds show of the noise between seeds."""
+    """Repeats of shapes with other seeds, from which the noise between seeds is known."""
 
     noise: float
     """Pooled standard deviation between the seeds of a shape, nats."""
@@ -41,8 +41,8 @@ class Repeats:
 
 
 def rounding_error(losses: Sequence[float]) -> float:
-    """Returns the standard deviation of what rounding added to losses, nats, by the decimals that
-    they have: repeats that agree after it may differ by as much."""
+    """Returns the standard deviation of rounding, nats, by the decimals of the losses: repeats that
+    are equal after rounding may differ by as much."""
     for decimals in range(MOST_DECIMALS):
         if all(round(loss, decimals) == loss for loss in losses):
             return float(10**-decimals / sqrt(12))

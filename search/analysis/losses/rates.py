@@ -101,8 +101,8 @@ def granted_gain(x: float, known: Sequence[Bracket]) -> tuple[float, float]:
 def mean_at_best(
     seeds: Sequence[Mapping[Scale, float]], depth: int, known: Mapping[Factor, Sequence[Bracket]]
 ) -> tuple[float, float]:
-    """Returns the mean loss of a shape over seeds, each at the shape's best rate and decay, and the
-    sum of the squared weights; `seeds` has multiples -> loss for each of them.
+    """Returns the mean loss of a shape over seeds at its best rate and decay, and the sum of the
+    squared weights; `seeds` has multiples -> loss for each seed.
 
     A factor that no seed brackets gains as the `known` brackets of the depths around say.
     """

@@ -17,8 +17,8 @@ WIDEST = 2**20
 
 
 def with_scaled(shapes: Collection[Shape]) -> tuple[Shape, ...]:
-    """The shapes, and for each further depth to twice their deepest those of the nearest depth,
-    with the width that leaves `depth * d_model**2` as it is.
+    """The shapes, and more for depths up to twice their deepest: each from the shape of the nearest
+    depth, with the width that keeps `depth * d_model**2`.
 
     Such a shape keeps its heads: only its depth, width and `ff_ratio` are meant.
     """

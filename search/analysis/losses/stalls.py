@@ -175,8 +175,8 @@ def _is_apart(lowest: _Seed, others: Sequence[_Seed], noise: float) -> bool:
 def _better_at(
     depth: int, pair: tuple[float, float], shapes: Mapping[Shape, Sequence[_Seed]], noise: float
 ) -> float | None:
-    """The one of a pair of losses of a depth with which a curve fits all depths better, the others
-    by their lowest seeds; None where neither is clearly better."""
+    """The one of two losses of a depth with which a curve fits all depths better, where the others
+    have their lowest seeds; None where neither is clearly better."""
     others: dict[int, float] = {}
     for shape, (lowest, *_) in shapes.items():
         if shape.depth != depth:

@@ -1,1 +1,1 @@
-"""What compute, time and serving buy, from answers and laws."""
+"""Value of compute, time and serving, from answers and laws."""

@@ -46,7 +46,7 @@ class RuledSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeAnswer:
-    """How large, how long and how deep for some FLOPs, with 95 % intervals."""
+    """Size, tokens and depth for an amount of FLOPs, with 95 % intervals."""
 
     flops: float
     params: float
@@ -191,7 +191,7 @@ def _rules(losses: LossLaw, sizes: _Sizes, flops: float, of_draws: Array) -> lis
 
 
 def _beyond(flops: float, spent: Sequence[float]) -> str:
-    """Why the compute is too far from that of the ladder's trainings; empty where it is not."""
+    """Reason why the compute is too far from that of the ladder's trainings; empty if it is not."""
     if flops < min(spent):
         return (
             f"it is less than the {min(spent):.3g} FLOPs of the ladder's smallest training; so "

@@ -1,5 +1,5 @@
-"""A ladder of models beside a law of the best depth: rungs that are off, and what that does to a
-line through their losses."""
+"""A ladder of models compared with a law of the best depth: models that are off, and the error that
+this causes in a line through their losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -78,9 +78,9 @@ def check_rung(
 
 
 def bend(checked: Sequence[CheckedRung]) -> float | None:
-    """How far a line through the ladder's losses over ln parameters lies too high at `BEYOND` times
-    its largest rung, nats, by the shapes of the rungs alone; None with fewer than three sizes whose
-    cost is known."""
+    """Nats by which a line through the losses over ln parameters is too high at `BEYOND` times the
+    largest model, by the shapes of the models alone; None with fewer than three sizes whose cost is
+    known."""
     known = [(log(each.rung.params), each.cost) for each in checked if each.cost is not None]
     if len({size for size, _ in known}) < FEWEST_RUNGS:
         return None
@@ -90,8 +90,8 @@ def bend(checked: Sequence[CheckedRung]) -> float | None:
 
 
 def ladder_by_law(checked: Sequence[CheckedRung]) -> list[LadderRung | None]:
-    """The rungs at the law's depths, with widths at which their layers have about as many
-    parameters as before, or all of a rung that has no width; None where the law has no depth."""
+    """The models at the law's depths, with widths that keep the parameters of their layers, or all
+    parameters if a model has no width; None where the law has no depth."""
     widths = [each.rung.d_model for each in checked if each.rung.d_model]
     step = next(step for step in WIDTH_STEPS if not any(width % step for width in widths))
     return [_by_law(each.rung, each.prediction, step) for each in checked]

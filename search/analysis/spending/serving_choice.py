@@ -22,7 +22,7 @@ SURE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedDepth:
-    """What a depth takes to answer."""
+    """Time and memory of answers by a depth."""
 
     depth: int
     token_seconds: float
@@ -36,7 +36,7 @@ class ServedDepth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an answer may take at most; infinite without a limit."""
+    """Upper limits on time and memory of an answer; infinite without a limit."""
 
     token_seconds: float = inf
     prefill_seconds: float = inf

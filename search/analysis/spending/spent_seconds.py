@@ -1,4 +1,4 @@
-"""How far trials were off the seconds that each was to spend, where a study gives seconds."""
+"""Deviation of trials from the seconds that each was to spend, where a study gives seconds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class SpentSeconds:
 
 
 def spent_seconds(records: Sequence[TrialRecord]) -> SpentSeconds | None:
-    """What the trials of a budget that trained to the end took; None where the study gives no
+    """Seconds of the trials of a budget that trained to the end; None where the study gives no
     seconds, or no such trial was timed."""
     whole = [r for r in records if r.loss is not None and r.tokens == r.spec.horizon_tokens]
     asked = next((record.spec.spend for record in whole), None)

@@ -45,8 +45,8 @@ def judge_storage(
 
 
 def judge_data(cluster: ClusterFacts, files: Collection[str], runs: Path) -> tuple[Finding, ...]:
-    """Findings about files that every worker reads in place: each node sees them, and so will those
-    that start later, which share the folder `runs`; none without such files."""
+    """Findings on files that every worker reads in place: if each node sees them, and if later
+    nodes will, which share the folder `runs`; none without such files."""
     apart = [file for file in files if not Path(file).is_relative_to(runs)]
     remedy = f"name them in a folder that all nodes share, to which `{CARRY}` carries them"
     found = [
@@ -62,9 +62,8 @@ def judge_data(cluster: ClusterFacts, files: Collection[str], runs: Path) -> tup
 
 
 def judge_tracking(uri: str, *, refusal: str = "", silence: str = "", strange: str = "") -> Finding:
-    """A failure if MLflow's store can't be used, by reason of the refusal; a warning if it does not
-    answer or was not made here. `uri` is its address without credentials.
-    """
+    """Finding on MLflow's store: a failure if it is refused, a warning if it does not answer or was
+    not made here. `uri` is its address without credentials."""
     if strange:
         return warning("tracking", strange, "or go on: the report is written without MLflow")
     if refusal:

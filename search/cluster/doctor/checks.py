@@ -66,7 +66,7 @@ def judge_cluster(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
 
 
 def judge_members(cluster: ClusterFacts) -> tuple[Finding, ...]:
-    """The address of the cluster, and its nodes that gave no answer."""
+    """Findings on the address of the cluster, and on nodes that gave no answer."""
     if cluster.unanswered:
         text = f"nobody answers at {cluster.unanswered}: the search would use this machine alone"
         remedy = "start the cluster (`ray up`, `ray start`), or unset RAY_ADDRESS"
@@ -110,7 +110,7 @@ def _imports(node: Node) -> Finding | None:
     if not node.facts.import_trouble:
         return None
     text = f"{node.name}: a worker fails at {node.facts.import_trouble}"
-    return failure("imports", text, "mend it there, or install on that node what is missing")
+    return failure("imports", text, "fix it there, or install on that node what is missing")
 
 
 def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
@@ -155,7 +155,7 @@ def _gpus_of(node: Node, needs: Needs) -> Iterable[Finding]:
     count = max(len(facts.gpus), int(node.gpus))
     unused = not node.gpus or needs.gpus_per_trial == 0
     if facts.gpu_trouble:
-        remedy = "mend the driver until `nvidia-smi` and `import torch` work there"
+        remedy = "fix the driver until `nvidia-smi` and `import torch` work there"
         yield warning_if(unused, "GPUs", f"{node.name}: {facts.gpu_trouble}", remedy)
     elif count and facts.torch_gpus is not None and facts.torch_gpus < count:
         text = f"{node.name}: PyTorch can use {facts.torch_gpus} of {_gpu_text(node)}"

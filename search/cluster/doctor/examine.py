@@ -91,7 +91,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
 
 
 def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[str]:
-    """What a plan of the study warns of, on this machine."""
+    """Warnings of a study's plan on this machine."""
     if config is None:
         return []
     machine = this_machine(config)
@@ -187,8 +187,8 @@ def ask_tracking(uri: str, *, trusted: bool) -> Finding:
 
 
 def measure_speed(config: StudyConfig | None, cluster: ClusterFacts) -> tuple[Finding, ...]:
-    """A finding of how fast this machine trains, which is kept for `fathom plan`; empty in a
-    cluster, where other machines train, and if a trial wants more cores than there are."""
+    """A finding of how fast this machine trains, kept for `fathom plan`; empty in a cluster, where
+    other machines train, and if a trial wants more cores than this one has."""
     resources = config.resources if config else ResourcesConfig()
     if cluster.address or resources.threads < int(resources.cpus_per_trial):
         return ()

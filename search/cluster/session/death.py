@@ -54,8 +54,8 @@ def end_with_head(address: str, again: str) -> None:
 
 
 def _watch_head(address: str, patience: float, again: str) -> None:
-    """Ends this process once the head of a cluster could not be reached for so many seconds, or the
-    raylet of this machine is gone, without which Ray ends it, too."""
+    """Ends this process once the head of a cluster could not be reached for so many seconds, or
+    this machine's raylet is gone, without which Ray ends it as well."""
     silent_since, socket, was_there = None, ray_internals.raylet_socket(), False
     while ray.is_initialized():
         is_there = _has_socket(socket)

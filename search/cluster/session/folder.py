@@ -32,7 +32,7 @@ LOCK = "lock"
 
 def private_folder() -> Path:
     """Makes a folder for Ray in one that only this user can enter, and deletes it when this process
-    ends. Those that killed processes have left are deleted now.
+    ends; deletes those of killed processes now.
 
     Raises:
         OSError: when there is no place for one; `filename` is where.

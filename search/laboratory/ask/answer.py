@@ -21,7 +21,7 @@ from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import why_no_law
 from fathom.search.contract import reply as forms
 from fathom.search.contract.questions import asked_horizon, study_question
-from fathom.search.contract.reply import BestDepth, ByLaw, Said
+from fathom.search.contract.reply import BestDepth, ByLaw, Statement
 from fathom.search.contract.studies import study_answers
 from fathom.search.export.best import entries_yaml, shape_entry
 from fathom.search.formatting import exact_count, format_count, rounded_count, shell_command
@@ -71,8 +71,8 @@ class Answer:
 
 
 def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answer | None:
-    """Returns the answer by the laws; None if there is none, or a model of the asked size has no
-    whole layer by them."""
+    """Returns the answer by the laws; None if there is none, or if they give a model of the asked
+    size less than one layer."""
     laws = conclusion.weighed_laws
     if laws is None:
         return None
@@ -134,7 +134,7 @@ def asked_answer(
     finding: BestDepth | None, command: str | None,
 ) -> forms.StatedAnswer:  # fmt: skip
     """The answer to a question whose size was not searched, by a law or not at all."""
-    said = Said(name="Law" if finding else "NoLaw", text=why, values={})
+    said = Statement(name="Law" if finding else "NoLaw", text=why, values={})
     horizon = asked_horizon(Spend(question.tokens))
     of_budgets = study_question(
         question.params, result.conclusion.config, result.folder.path, horizon

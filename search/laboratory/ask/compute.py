@@ -18,10 +18,10 @@ from fathom.search.contract.reply import (
     AtCompute,
     BestDepth,
     Reply,
-    Said,
     Sizes,
     StatedAnswer,
     StatedVerdict,
+    Statement,
 )
 from fathom.search.formatting import rounded_count
 from fathom.search.report.words.text import sentence, shape_text
@@ -193,7 +193,7 @@ def compute_reply(answer: SizeAtCompute, law: str) -> Reply:
     """The reply to an amount of compute; its answer is null where there is none."""
     found = None if answer.why_not else answer.found
     said = " ".join(compute_lines(answer))
-    cause = Said(name="Law" if found else "NoLaw", text=answer.why_not or said, values={})
+    cause = Statement(name="Law" if found else "NoLaw", text=answer.why_not or said, values={})
     question = AskedQuestion(
         source=law, run=None, count=answer.count.value, budget=None, flops=answer.compute.flops,
         horizon=None, data={"law": law}, held={},

@@ -121,14 +121,14 @@ class Prober:
     def decays(
         self, found: Sweep, decays: Sequence[float], *, epochs: float, steps: int
     ) -> DecaySweep:
-        """Sweep of weight decays of a shape at its best rate. The data are repeated over so many
-        `epochs`, and a training takes as much off the weights as one of so many `steps`."""
+        """Sweep of weight decays of a shape at its best rate. The data are repeated for `epochs`,
+        and decays are scaled to take as much off the weights as in a training of `steps`."""
         plan, probe = self._plan(found.lowest.log2_factor), self.probe
         repeated = Repeated(self.objective, max(1, round(probe.steps / epochs)))
         points = []
         for decay in decays:
             decayed = replace(plan, weight_decay=decay * steps / probe.steps)
-            # What was learnt by heart may be worse than a guess, and decay is what may mend it.
+            # What was learnt by heart may be worse than a guess, and decay is what may prevent it.
             most = self.objective.chance_loss + HOPELESS_NATS
             losses = self._losses(found.shape, decayed, repeated, most)
             points.append(DecayPoint(decay=decay, losses=losses))

@@ -15,7 +15,7 @@ MOST_TICKS = 7
 
 
 class Form(StrEnum):
-    """How a value is written for people."""
+    """Format of a value for people."""
 
     PLAIN = "plain"
     """Four significant digits."""

@@ -24,7 +24,7 @@ EDGE = 1e-3
 
 
 class FigureData:
-    """What the page's script says of points and lines, when they are pointed at and in tables.
+    """Texts for the page's script, which shows them at a point or a line and in tables.
 
     These texts are compressed: they would be most of a page on a thousand trials.
     """

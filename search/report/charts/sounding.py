@@ -61,7 +61,7 @@ def sounding_chart(
 
 
 def _line(law: WeighedLaws, low: float, high: float) -> list[Prediction]:
-    """What the law says between two sizes; the ends of those it was fitted to are among them."""
+    """Values of the law between two sizes; the ends of those it was fitted to are among them."""
     ends = [float(end) for end in law.params_range]
     return list(predictions(law, sorted({*chart.log_grid(low, high, STEPS), *ends})))
 

@@ -77,8 +77,8 @@ def _curve(optimum: Optimum) -> list[chart.Mark]:
 def _means(
     standings: Sequence[DepthStanding], optimum: Optimum, y: chart.Axis
 ) -> Iterator[chart.Mark]:
-    """Yields the mean of each depth that finished and the expected loss of the others; those off
-    the scale, and those of which nothing is known, at its upper edge."""
+    """Yields the mean of each finished depth and the expected loss of the others; at the upper edge
+    if it is off the scale or not known."""
     edge = _edge(y)
     finished: Losses = [(known, known.estimate.loss) for known in standings if known.estimate]
     others: Losses = [(known, known.loss) for known in standings if not known.estimate]

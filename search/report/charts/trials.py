@@ -74,8 +74,8 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
 
 
 def _spent(record: TrialRecord, tokens: float) -> float:
-    """What a trial has spent after these tokens, in the unit in which the trials of its budget
-    spend alike."""
+    """Spend of a trial after these tokens, in the unit in which the trials of its budget spend
+    alike."""
     spec, spend = record.spec, record.spec.spend
     if spend.coin.of_a_token is None:
         return tokens / spec.horizon_tokens * spend.amount
@@ -83,7 +83,7 @@ def _spent(record: TrialRecord, tokens: float) -> float:
 
 
 def _rung_places(records: Sequence[TrialRecord], optimum: Optimum) -> list[float]:
-    """What trials have spent at each rung, ascending."""
+    """Spend of trials at each rung, ascending."""
     shares = {rung / record.spec.shared_horizon for record in records for rung in record.rungs}
     return sorted(share * optimum.spend.amount for share in shares)
 

@@ -1,1 +1,1 @@
-"""What a report shows while a search runs."""
+"""Parts of a report that are shown while a search runs."""

@@ -1,4 +1,4 @@
-"""The time that a search has left, as a range: told by the search, read by `fathom status`."""
+"""The time that a search has left, as a range: written by the search, read by `fathom status`."""
 
 import json
 import math
@@ -40,7 +40,7 @@ class TimeLeft:
         return f"{number if high.endswith(unit) else low} to {high} left"
 
     def later(self, seconds: float) -> "TimeLeft":
-        """The range so many seconds after it was told."""
+        """The range so many seconds after it was written."""
         return TimeLeft(
             max(0.0, self.low - seconds), max(0.0, self.high - seconds), self.low_busy,
             self.high_busy,
@@ -60,8 +60,8 @@ def keep_time_left(folder: RunFolder, left: TimeLeft | None) -> None:
 
 
 def told_time_left(folder: RunFolder, now: float) -> TimeLeft | None:
-    """Returns what the search in a folder told last, less the time since up to the Unix time `now`;
-    None if it told none, or the file is missing or damaged."""
+    """Returns the time left that the search in a folder last wrote, less the time from then to the
+    Unix time `now`; None if it wrote none, or the file is missing or damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         if folder.time_left.stat().st_size <= LARGEST_FILE:
             told = json.loads(folder.time_left.read_text(encoding="utf-8"))

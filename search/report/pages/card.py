@@ -114,7 +114,7 @@ def _fenced(language: str, block: str) -> str:
 
 
 def _reasons(conclusion: Conclusion) -> list[str]:
-    """Why each budget has its verdict."""
+    """Reason of each budget's verdict."""
     return [
         f"{format_count(optimum.budget)}, `{optimum.kind.value}`: "
         f"{text.sentence(conclusion.reason(optimum))}"
@@ -168,7 +168,7 @@ def _telling(optimum: Located) -> float:
 
 
 def _of_the_recipe(conclusion: Conclusion) -> list[str]:
-    """What is the same in all trainings, and may favour some depths."""
+    """Settings that all trainings share, and that may favour some depths."""
     train = conclusion.config.train
     rates = sorted({record.spec.learning_rate for record in conclusion.records})
     shown = f"learning rate{'' if len(rates) == 1 else 's'} "

@@ -79,7 +79,7 @@ def _ratio(ratio: DepthRatio) -> str:
 
 
 def _cost(cost: DepthCost | None) -> str:
-    """What a depth costs there, in nats."""
+    """Cost of a depth there, in nats."""
     if cost is None:
         return "not tested"
     return cost_text(cost) if cost.nats else "the same depth"

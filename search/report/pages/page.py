@@ -74,7 +74,7 @@ COUNT_MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What a page that is served adds to the file."""
+    """Parts that a served page adds to the file."""
 
     stamp: str
     """The server has another one once the report has changed."""

@@ -36,7 +36,7 @@ SPREAD = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoundedDepth:
-    """What a depth costs at a size, as text; empty where it is not known."""
+    """Cost of a depth at a size, as text; empty where it is not known."""
 
     depth: int
     nats: str

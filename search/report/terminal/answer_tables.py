@@ -60,7 +60,7 @@ def print_conclusion(conclusion: Findings, console: Console) -> None:
 
 
 def _spent(conclusion: Findings) -> str:
-    """What each training could spend, if it was not tokens."""
+    """Amount that each training could spend, if it was not tokens."""
     spends = any(optimum.spend.coin in OTHER_COINS for optimum in conclusion.optima)
     return f", {conclusion.horizon_text}" if spends else ""
 

@@ -14,7 +14,7 @@ interval: intervals of an early search are often too narrow, and are looked at m
 
 
 class LooksWorse:
-    """The depths of each budget that look worse so far; each is told once.
+    """The depths of each budget that look worse so far; each is reported once.
 
     Neither the interval of an early search is told nor that a depth is out: the verdict may allow
     neither, and what is told is not taken back.

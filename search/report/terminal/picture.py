@@ -26,7 +26,7 @@ Grid = list[list[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class DepthPicture:
-    """What is drawn of one budget."""
+    """Content of the picture of one budget."""
 
     title: str
     losses: Sequence[DepthLoss]

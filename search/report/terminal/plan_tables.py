@@ -85,7 +85,8 @@ def print_plan(
 
 
 def _stopping(plan: BudgetPlan) -> str:
-    """How many exploring trials continue after each rung that stops some; empty without a rung."""
+    """Number of exploring trials that continue after each rung that stops some; empty if none
+    does."""
     stops = [rung for rung in plan.rungs if round(rung.surviving) < round(rung.arriving)]
     steps = (f"{rung.surviving:.0f} continue after {_rung_text(plan, rung)}" for rung in stops)
     text = ", ".join(steps)

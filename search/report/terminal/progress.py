@@ -96,8 +96,8 @@ class Progress:
             self._screen.draw(self.view())
 
     def _update_answers(self, *, all_budgets: bool = False) -> None:
-        """Computes the answers of budgets that are done at once, so that no earlier one is shown
-        as final, and of the others now and then."""
+        """Computes the answers of budgets that are done at once, so that no older answer is shown
+        as final, and those of other budgets now and then."""
         for budget, search in self._scheduler.budgets.items():
             if search.done or all_budgets:
                 # In the order of the records' file, as the report reads them.
@@ -144,7 +144,7 @@ class Progress:
             self.print_line(f"{_now()}  {ended}; {self._time_left()}")
 
     def _is_due(self, state: LiveRow, now: float) -> bool:
-        """Whether a budget has news: a new stage, or in a file another answer."""
+        """True if a budget has news: a new stage, or in a file another answer."""
         budget, never = state.plan.budget.params, (self._began, "explore", UNKNOWN)
         at, stage, best = self._printed.get(budget, never)
         if state.done or self._screen.shows_table:

@@ -83,8 +83,8 @@ def _running_left(plan: BudgetPlan, running: Sequence[TrialRecord], length: floa
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What the trials of a budget have taken in some time."""
+class TrialWork:
+    """Work that the trials of a budget have done in some time."""
 
     flops: float = 0.0
     train_seconds: float = 0.0
@@ -95,11 +95,11 @@ class Spent:
 
     @property
     def others(self) -> int:
-        """Starts of trials and evaluations, which take the rest of a worker's time."""
+        """Number of starts and evaluations, which take a worker's time beside the steps."""
         return self.starts + self.evaluations
 
 
-def spent_since(records: Iterable[TrialRecord], since: float) -> Spent:
+def spent_since(records: Iterable[TrialRecord], since: float) -> TrialWork:
     """Returns what these trials have taken up to their evaluations after the Unix time `since`."""
     flops = seconds = 0.0
     starts = evaluations = 0
@@ -113,7 +113,7 @@ def spent_since(records: Iterable[TrialRecord], since: float) -> Spent:
                 flops += record.spec.shape.train_flops_per_token * tokens
                 seconds += points[index].train_seconds - (before.train_seconds if before else 0.0)
                 evaluations += 1
-    return Spent(flops, seconds, starts, evaluations)
+    return TrialWork(flops, seconds, starts, evaluations)
 
 
 def steady_clock() -> Callable[[], float]:
@@ -185,7 +185,7 @@ class SearchPace:
         return TimeLeft(low, high, sum(least.values()), sum(most.values()))
 
     def _seconds_of_a_token(
-        self, records: Mapping[int, Sequence[TrialRecord]], run: Spent, began: float
+        self, records: Mapping[int, Sequence[TrialRecord]], run: TrialWork, began: float
     ) -> dict[int, float]:
         """Returns a worker's seconds for a training token of each budget, with the evaluations and
         the start of its trial."""
@@ -202,8 +202,8 @@ class SearchPace:
         return found
 
     def _without_jumps(self, began: float, low: float, high: float) -> tuple[float, float]:
-        """Returns the range of seconds left as the user sees it: both of its ends move towards the
-        new estimates a little at a time, and more slowly in a longer run."""
+        """Returns the range of seconds left that the user sees: both ends move towards the new
+        estimates a little at a time, and more slowly in a longer run."""
         now = self._last
         at, *ends = self._told or (now, now + low, now + high)
         least = low

@@ -1,4 +1,4 @@
-"""What a command does before there is anything to show: a spinner, or a line for each step."""
+"""Display of a command before it has results: a spinner, or a line for each step."""
 
 import time
 from typing import Self

@@ -27,7 +27,7 @@ def heading(analysis: Analysis) -> str:
 
 
 def columns_text(analysis: Analysis) -> str:
-    """Which column was taken for what; empty for a run folder."""
+    """Sentence that says which column was taken for what; empty for a run folder."""
     return ", ".join(
         ours if ours == theirs else f"{ours} = {printable(theirs)}"
         for ours, theirs in analysis.columns.items()

@@ -132,7 +132,7 @@ def latency_rows(each: BudgetLatency) -> list[dict[str, str]]:
 
 
 def _above(choice: ServingChoice | None, depth: int) -> str:
-    """How far a depth lies above the best on offer, or how it stands to the limits."""
+    """Text of the distance from a depth to the best on offer, or of its standing to the limits."""
     if choice is None:
         return "-"
     offered = next((each for each in choice.offered if each.depth == depth), None)

@@ -1,4 +1,4 @@
-"""What other depths cost instead of the best one, in nats and in compute, as text."""
+"""Cost of other depths compared with the best one, in nats and in compute, as text."""
 
 from collections.abc import Iterable, Iterator
 from math import log

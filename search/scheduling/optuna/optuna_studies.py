@@ -60,7 +60,7 @@ class Copy:
     def write(self, contents: StudyContents) -> None:
         """Adds missing trials, and updates those that are paused.
 
-        Optuna changes no trial that has ended. So the study is made anew if it holds another end
+        Optuna changes no trial that has ended. So the study is made again if it holds another end
         of a trial, as after an extension of the search, or a trial twice.
         """
         wanted = trial_ends(contents)
@@ -131,7 +131,7 @@ class _Lock(JournalFileSymlinkLock):
 
 class UnsyncedFile(JournalFileBackend):
     """Optuna's file, written without waiting for the disk: lines that a power cut takes are written
-    anew from the records. Optuna itself would wait 4 times a trial."""
+    again from the records. Optuna itself would wait 4 times a trial."""
 
     def __init__(self, path: Path) -> None:
         self._place, self._lock, self._is_locked = path, _Lock(str(path)), False
@@ -181,7 +181,7 @@ def open_file(path: Path) -> StudiesStorage:
         aside = path.with_name(path.name + ".damaged")
         put_in_place(path, aside)
         log.warning(
-            "Optuna can't read %s (%s): it is written anew from the records, and the old one is %s",
+            "Optuna can't read %s (%s): it is made again from the records, and the old one is %s",
             path,
             type(error).__name__,
             aside.name,

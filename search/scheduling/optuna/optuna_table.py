@@ -1,4 +1,4 @@
-"""A study of somebody's own Optuna as rows of a table: a trial is one training."""
+"""Rows of a table from a user's own Optuna study: each trial is one training."""
 
 import json
 import re

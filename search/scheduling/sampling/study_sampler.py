@@ -58,8 +58,8 @@ class ShapeSampler:
         )
 
     def draw(self, index: int, visible: Sequence[TrialRecord]) -> Shape:
-        """The shape of the budget's exploring trial `index`, from 0; `visible` has those before it,
-        in their order, as far as they may be known.
+        """The shape of the budget's exploring trial `index`, from 0; `visible` has the trials
+        before it, in their order, as far as their results may be used.
 
         Raises:
             PlanError: if a sampler that the study names by its import path fails.

@@ -40,7 +40,7 @@ Rate = tuple[float, float]
 
 
 class TimeSource(StrEnum):
-    """How the seconds of a training step are known."""
+    """Source of the seconds of a training step."""
 
     MEASURED = "measured"
     DATA_SHEET = "by its data sheet"
@@ -66,7 +66,7 @@ class Speed:
 
     @property
     def source(self) -> TimeSource:
-        """How it is known: by measurements of any size, a GPU's data sheet, or a rule of thumb."""
+        """Source of the time: measurements of any size, a GPU's data sheet, or a rule of thumb."""
         if self.measured:
             return TimeSource.MEASURED
         return TimeSource.ESTIMATE if self.bandwidth is None else TimeSource.DATA_SHEET

@@ -1,4 +1,4 @@
-"""Whether a training step fits the memory of a device, and in how many micro-batches."""
+"""Fit of a training step into the memory of a device, and the number of its micro-batches."""
 
 import math
 import os

@@ -80,7 +80,7 @@ def trials_in_memory(processes: int) -> int:
 
 
 def lack_of_memory() -> str:
-    """Why no search can run here, a sentence with a remedy; empty if the memory is enough."""
+    """Reason why no search can run here, with a remedy; empty if the memory is enough."""
     if (has := machine_memory()) >= LEAST_MEMORY:
         return ""
     least = format_bytes(LEAST_MEMORY)

@@ -148,7 +148,7 @@ def frozen_steps(folder: RunFolder, config: StudyConfig) -> MeasuredSteps | None
     if is_lost(path):
         if folder.began:
             raise RunFolderError(
-                f"{path} is lost, by which trials of {config.train_seconds:g} s have their steps; "
+                f"{path}, the step times for {config.train_seconds:g} s of training, is lost; "
                 "restore it, or give the study another `study` name"
             )
         return None

@@ -198,7 +198,7 @@ class StudyConfig(Group):
                 f"needs a `sampler` that is named by its import path, got {self.sampler}; drop one",
             )
         if "seed" in options:
-            raise RuleError("sampler_options", "must leave `seed` to the study's `seed`; drop it")
+            raise RuleError("sampler_options", "must leave out `seed`, which is the study's")
         if key := next((key for key, value in options.items() if not is_plain(value)), None):
             raise RuleError(
                 f"sampler_options.{key}",

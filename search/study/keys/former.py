@@ -1,5 +1,5 @@
-"""Keys that the `config.yaml` of a run folder has from an earlier version, and that mean nothing
-now: such a folder is read, and its search is not resumed."""
+"""Keys that an earlier version wrote into the `config.yaml` of a run folder and that have no
+meaning now: the folder is read, and its search is not resumed."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce

@@ -185,7 +185,7 @@ class Sampler(StrEnum):
 
 
 class StoppingMethod(StrEnum):
-    """When a paused trial is promoted."""
+    """Rule by which a paused trial is promoted."""
 
     ASHA = "asha"
     """As soon as it is among the best that have come to its rung: fewer workers stand idle."""

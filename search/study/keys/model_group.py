@@ -110,8 +110,8 @@ class ModelConfig(Group):
 
     @property
     def plain_rates(self) -> bool:
-        """True if all weights have the study's learning rate at every shape, and so no rate is
-        known to suit all depths: a model of the user's own without roles."""
+        """True if all weights have the study's learning rate at every shape, so that no rate is
+        known to suit all depths: a user's own model without roles."""
         return self.build is not None and self.roles is None
 
     @model_validator(mode="after")

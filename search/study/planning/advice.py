@@ -80,8 +80,8 @@ def advised(
 def plan_notes(
     config: StudyConfig, plans: Sequence[BudgetPlan], machine: Machine, gpu: str | None = None
 ) -> tuple[str, ...]:
-    """The notes of the machine, and lines on settings that are probably not meant, on trials that
-    do not fit into memory, and on devices that would take less time."""
+    """Notes on the machine, on settings that are probably mistakes, on trials that do not fit into
+    memory, and on devices that would take less time."""
     return (
         *study_notes(config),
         *machine.notes,

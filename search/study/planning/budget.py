@@ -65,7 +65,7 @@ class Budget:
 
     @property
     def spend(self) -> Spend:
-        """What a training to the end spends, the same for all shapes."""
+        """Spend of a training to the end, the same for all shapes."""
         return self.shared_spend or Spend(self.tokens)
 
     def of_shape(self, shape: Shape) -> "Budget":
@@ -81,7 +81,7 @@ class Budget:
         return round(steps) if self.spend.coin.timed else int(steps)
 
     def step_cost(self, shape: Shape) -> float:
-        """What a step of a shape costs, in the coin of the spend."""
+        """Cost of a step of a shape, in the coin of the spend."""
         if (of_a_token := self.spend.coin.of_a_token) is not None:
             return of_a_token(shape) * self.tokens_per_step
         assert self.step_times is not None, "steps follow from step times"
@@ -247,8 +247,8 @@ def _shared_rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
 
 
 def check_steps(config: StudyConfig, budget: Budget, shapes: Sequence[Shape]) -> None:
-    """Checks that a spend of another coin than tokens suffices for every shape, and to tell rungs
-    apart. Seconds are checked once steps are measured: an estimate may be several times off.
+    """Checks that a spend of another coin than tokens pays for enough steps and distinct rungs of
+    every shape. Seconds are checked once steps are measured: an estimate may be far off.
 
     Raises:
         PlanError: if they do not.

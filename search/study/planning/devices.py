@@ -1,4 +1,4 @@
-"""Whether CPU cores train a study sooner than GPUs. Imports no framework."""
+"""CPU cores compared with GPUs: which train a study sooner. Imports no framework."""
 
 import math
 from bisect import bisect_left
@@ -86,8 +86,8 @@ def core_notes(
 def plans_of_auto(
     config: StudyConfig, plans: Sequence[BudgetPlan], machine: Machine
 ) -> tuple[tuple[BudgetPlan, ...], Machine]:
-    """Returns the plans and the machine of a search here, on what `gpus_per_trial: auto` takes
-    instead of a whole GPU for each trial, for which the plans are: CPU cores, or shared GPUs."""
+    """Returns the plans and the machine of a search here on the devices that `gpus_per_trial: auto`
+    takes: CPU cores, shared GPUs, or as planned a whole GPU for each trial."""
     is_asked = config.resources.gpus_per_trial == "auto" and compares_by_time(config)
     if machine.device != "GPU" or not (is_asked and machine.here):
         return tuple(plans), machine

@@ -196,8 +196,8 @@ def choose(
     seen: Seen, study: str, *, budgets: str | None, hours: float,
     runs: Mapping[str, object] = FROM_RUNS,
 ) -> Draft:  # fmt: skip
-    """The largest study within the hours and `MOST_EPOCHS`; for budgets that are named, the
-    longest. `runs` are keys that runs which exist leave open.
+    """The largest study within the hours and `MOST_EPOCHS`; for named budgets, the longest. `runs`
+    are keys of a study of what existing runs leave open.
 
     Raises:
         ConfigError: when even the smallest is too large, or the budgets are no numbers.

@@ -18,8 +18,8 @@ OWN_LENGTH = ("language", "tokens")
 def memory_remedy(
     config: StudyConfig, plan: BudgetPlan, plans: Sequence[BudgetPlan], machine: Machine
 ) -> str:
-    """The change with which a trial of a budget, or the study without this budget, fits: a shorter
-    context, computed; the budgets that fit; else only another device does."""
+    """The change by which a trial of a budget fits: a shorter context, computed, or only the
+    budgets that fit; otherwise another device."""
     device = "use a device with more memory"
     if context := _context_that_fits(config, plan, machine):
         return f"set `objective.context: {context}`, or {device}"

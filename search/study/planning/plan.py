@@ -176,7 +176,7 @@ def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
     """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does.
-    Steps take the seconds that the run has measured, else those of the machine's speed."""
+    Step times are those that the run has measured, or else follow from the machine's speed."""
     timed = budget.step_times and budget.step_times.source is TimeSource.MEASURED
     if budget.spend.coin.timed and not timed:
         estimate = estimated_times(shapes, budget.tokens_per_step, machine.speed)
@@ -233,7 +233,7 @@ def _expected_ends(
 def largest_step(
     config: StudyConfig, budget: Budget, shapes: Sequence[Shape], machine: Machine
 ) -> StepFit:
-    """How a step of the shape that takes most memory fits a trial's part of the machine.
+    """Fit of a step of the shape that takes most memory into a trial's part of the machine.
 
     Raises:
         PlanError: when it fits in parts only, and the study can't train them.

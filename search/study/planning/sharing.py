@@ -1,4 +1,4 @@
-"""Whether several small trials should share each GPU. Imports no framework."""
+"""Several small trials on each GPU compared with one at a time. Imports no framework."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -101,9 +101,8 @@ def _best(
     *,
     at_a_time: int | str = "auto",
 ) -> Sharing | None:
-    """The number of trials on each GPU with which a search takes least; None if that is not much
-    less than with one. Where the study says how many train `at_a_time`, each is taken for so many
-    as share a GPU."""
+    """The number of trials on each GPU with which a search is fastest; None if one is nearly as
+    fast. `at_a_time` is the number of GPUs in use, where the study limits it."""
     if not compares_by_time(config):
         return None
     alone = _plans(config, sizes, gpu, 1, at_a_time)

@@ -159,7 +159,8 @@ class _TriedPlan:
         return TheseDepths(tuple(sorted(depths)), self._finished)
 
     def _these(self, depths: Sequence[int], cause: v.Cause) -> Remedy:
-        """Those of the depths that have a shape; else others between the same tested ones."""
+        """Training those depths that have a shape; if none has, others between the same tested
+        ones."""
         possible = set(self._meetable) - set(self._finished)
         if isinstance(cause, v.BetweenTested) and not possible.intersection(depths):
             between = [d for d in sorted(possible) if cause.below < d < cause.above]

@@ -113,7 +113,7 @@ class VirtualTime:
         return self.workers - len(self.jobs)
 
     def decision(self, trials: Trials) -> Decision | None:
-        """What is to be done before the next result is taken; None if nothing is."""
+        """Next decision before another result is taken; None if there is none."""
         if self.free:
             if trial := self._next_promoted(trials):
                 return Promotion(trial)
@@ -140,8 +140,8 @@ class VirtualTime:
         self.assigned = job.seq + 1
 
     def take(self, trial: str, rungs: Iterable[int], *, over: bool, badly: bool = False) -> None:
-        """Takes the result of a trial's job: the rungs to which the trial has come so far, and
-        whether it has ended, or even `badly`, without a loss at the horizon."""
+        """Takes the result of a trial's job: the rungs that the trial has reached, and if it has
+        ended, or ended `badly`, without a loss at the horizon."""
         self.now = self.jobs.pop(trial).finish
         for rung in rungs:
             self.standing[rung][trial] = None
@@ -169,7 +169,7 @@ class VirtualTime:
         return all(self.places[trial] or trial in self.over for trial in first)
 
     def _next_promoted(self, trials: Trials) -> str | None:
-        """The trial that trains on: one that does not pause where it stands, else the best that is
+        """The trial that trains on: one that need not pause at its rung, otherwise the best that is
         promoted at the highest rung; None if there is none."""
         waiting = {rung: self.waiting(rung) for rung in reversed(self.rungs)}
         for rung, here in waiting.items():

@@ -1,1 +1,1 @@
-"""What columns mean, the values of their cells, and which rows count."""
+"""Meaning of columns, values of their cells, and the rows that count."""

@@ -183,7 +183,7 @@ def _texts(coded: "array[int]", codes: Mapping[object, int]) -> Texts:
 
 
 def form(text: str) -> str:
-    """A value in one form: a number as 64 or 0.1, a blank as nothing.
+    """A value in canonical form: a number as 64 or 0.1, a blank as nothing.
 
     >>> form(" 64.0"), form("1e-1"), form("None"), form("AdamW")
     ('64', '0.1', '', 'AdamW')

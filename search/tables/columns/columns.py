@@ -1,4 +1,4 @@
-"""Which column of somebody's table is what: by our names for it, by common names, or as told."""
+"""Meaning of the columns of a user's table: by our names, by common names, or by `--map`."""
 
 import difflib
 import re
@@ -121,7 +121,7 @@ SHORT = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Which columns are used, and for what."""
+    """The columns that are used, and their meaning."""
 
     taken: Mapping[str, str]
     """Our name -> the table's own."""

@@ -1,4 +1,4 @@
-"""Which rows of a table a question is about, and which column it means by a name."""
+"""Rows of a table that a question is about, and the column that it means by a name."""
 
 import difflib
 import re

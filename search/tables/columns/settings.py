@@ -1,4 +1,4 @@
-"""Which of somebody's other columns are settings of a training, by their names and their values.
+"""Columns of a user's table that are settings of a training, by their names and their values.
 
 A setting moves the loss beside depth. What follows from a shape, what a training gave, and what
 only keeps the books does not; a table of some tool has dozens of such columns.
@@ -94,7 +94,7 @@ MOST_DIGITS = 2
 
 
 class ColumnRole(Enum):
-    """What a column of a table is, by its name alone."""
+    """Role of a column of a table, by its name alone."""
 
     SETTING = auto()
     UNKNOWN = auto()
@@ -158,7 +158,7 @@ def to_read(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the other columns of a table are."""
+    """Columns of a table beside those that are used, by their roles."""
 
     names: tuple[str, ...]
     """Columns that are settings; where several part the rows in the same way, only the first."""
@@ -229,7 +229,7 @@ def _product(columns: Sequence[Texts]) -> Texts:
 
 
 def _pattern(values: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
-    """What is equal for columns that tell the same rows apart: values numbered as they come."""
+    """Key that is equal for columns that part the rows alike: values numbered as they come."""
     _, first, places = np.unique(values, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[places].tobytes()
 
@@ -256,8 +256,8 @@ def _is_setting(
 def _stands_alone(
     texts: Texts, shapes: NDArray[np.int64], values: Mapping[str, NDArray[np.float64]]
 ) -> bool:
-    """True for chosen numbers of which each shape has one that is no power of its depth, width and
-    size: a setting that went with the shape."""
+    """True for chosen numbers of which each shape has one, which is no power of its depth, width
+    and size: a setting that goes with the shape."""
     numbers = _numbers(texts)
     _, first = np.unique(shapes, return_index=True)
     if len(texts.values) < 2 or numbers is None or not _chosen(numbers, shapes[first], texts):
@@ -303,7 +303,7 @@ def _names_depth(texts: Texts, depths: NDArray[np.float64]) -> bool:
 
 
 def _shapes(values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.int64]:
-    """A whole number for the shape of each row."""
+    """Number of each row's shape, (rows,); rows of one shape share it."""
     codes = np.zeros(len(values["depth"]), dtype=np.int64)
     for name in ("depth", "d_model", "d_ff", "params_total", "params_non_embedding"):
         if name in values:

@@ -38,8 +38,8 @@ NUMBERS = {types.DT_FLOAT, types.DT_DOUBLE, types.DT_HALF, types.DT_INT32, types
 
 
 @dataclass(slots=True)
-class _Written:
-    """What the event files of a folder say, or of several folders of one run."""
+class _EventFiles:
+    """Content of the event files of a folder, or of several folders of one run."""
 
     scalars: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
     """Tag -> step -> value; of a step that was written twice, the later one."""
@@ -56,7 +56,7 @@ def read_events(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
     Raises:
         TableError: when none has a scalar of a known name.
     """
-    written: dict[Path, _Written] = defaultdict(_Written)
+    written: dict[Path, _EventFiles] = defaultdict(_EventFiles)
     broken = []
     for path in found.events:
         try:
@@ -83,7 +83,7 @@ def read_events(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
     )
 
 
-def _read(path: Path, head: str, keep: Keep, written: _Written) -> None:
+def _read(path: Path, head: str, keep: Keep, written: _EventFiles) -> None:
     """Adds what an event file has, its tags after `head`; one that is torn is read up to there."""
     plugins: dict[str, str] = {}
     for event in LegacyEventFileLoader(str(path)).Load():
@@ -137,9 +137,9 @@ def _settings_in_text(value: Summary.Value) -> dict[str, Any]:
     return {n: v for n, v in row.items() if v is not None and len(str(v)) <= LONGEST}
 
 
-def _whole_runs(written: Mapping[Path, _Written], root: Path) -> dict[Path, _Written]:
+def _whole_runs(written: Mapping[Path, _EventFiles], root: Path) -> dict[Path, _EventFiles]:
     """Folder -> what was written of its run, there and in folders below that are parts of it."""
-    runs: dict[Path, _Written] = {}
+    runs: dict[Path, _EventFiles] = {}
     sessions: dict[Path, list[Path]] = defaultdict(list)
     for folder, part in written.items():
         if part.is_session:
@@ -147,7 +147,7 @@ def _whole_runs(written: Mapping[Path, _Written], root: Path) -> dict[Path, _Wri
     for folder in sorted(written, key=lambda folder: len(folder.parts)):
         part, parent = written[folder], folder.parent
         if _is_part(folder, root):
-            _add(runs.setdefault(parent, _Written()), part.scalars, part)
+            _add(runs.setdefault(parent, _EventFiles()), part.scalars, part)
         elif parent in runs and part.scalars and all(_is_one_of(folder, t) for t in part.scalars):
             # add_scalars("loss", {"val": ...}): run/loss_val
             tags = {f"{tag}/{_end(folder, tag)}": v for tag, v in part.scalars.items()}
@@ -167,7 +167,7 @@ def _is_part(folder: Path, root: Path) -> bool:
     return folder != root and folder.name.lower() in SPLITS
 
 
-def _add(run: _Written, scalars: Mapping[str, dict[int, float]], part: _Written) -> None:
+def _add(run: _EventFiles, scalars: Mapping[str, dict[int, float]], part: _EventFiles) -> None:
     run.scalars |= scalars
     run.settings |= part.settings
 
@@ -181,7 +181,7 @@ def _end(folder: Path, tag: str) -> str:
     return folder.name[len(tag) + 1 :]
 
 
-def _run(found: Found, folder: Path, run: _Written, files: SettingsFiles) -> LoggedRun:
+def _run(found: Found, folder: Path, run: _EventFiles, files: SettingsFiles) -> LoggedRun:
     name = found.name(folder)
     series = {tag: _series(values.items()) for tag, values in run.scalars.items()}
     if not any(meaning(tag) == STEP for tag in series):

@@ -46,8 +46,8 @@ def is_pattern(source: str) -> bool:
 
 
 def find_files(source: str) -> Found:
-    """The files below a folder, or those that a pattern names and those below folders that it does;
-    hidden ones and links to others of them are left out.
+    """The files below a folder, or those that a pattern matches and those below folders that it
+    matches; without hidden ones and links to other files found.
 
     Raises:
         TableError: when there are too many.

@@ -1,4 +1,4 @@
-"""What a line of a log says: numbers with their names, or the groups of a person's own pattern."""
+"""Content of a line of a log: numbers with their names, or the groups of a user's own pattern."""
 
 import json
 import re
@@ -45,8 +45,8 @@ EXAMPLE = r"--line 'step (?P<step>\d+).* loss (?P<loss>\S+)'"
 
 
 def common_pairs(line: str) -> Pairs:
-    """The numbers of a line by their names, as many programs write them; a loss of validation that
-    only another word says to be one is `val_loss`.
+    """The numbers of a line by their names, as many programs write them; a loss is `val_loss` also
+    where another word of the line says that it is of validation.
 
     >>> common_pairs("step 250: train loss 4.0, val loss 4.1")
     [('step', 250.0), ('train_loss', 4.0), ('val_loss', 4.1)]

@@ -45,7 +45,7 @@ Keep = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What a run measured of one thing, in order."""
+    """Values of one quantity that a run measured, in order."""
 
     at: "array[int]" = field(default_factory=lambda: array("q"))
     """Line of the log, or step, of each value, ascending."""
@@ -66,7 +66,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRun:
-    """What the files of one run say of it."""
+    """Content of the files of one run."""
 
     name: str
     settings: Mapping[str, object]
@@ -209,7 +209,7 @@ def _rows(
 
 
 def _time(run: LoggedRun, times: Sequence[str]) -> Series | None:
-    """How far the run was, by the first of several series that it has."""
+    """Progress of the run, by the first of several series that it has."""
     return next((run.series[name] for name in times if name in run.series), None)
 
 
@@ -246,7 +246,7 @@ def _check_depths(logged: Logged, used: Sequence[LoggedRun], depth: str) -> None
         raise TableError(
             f"{logged.label} must have runs of several depths, got one, {known.pop()}, and "
             f"{len(without)} of {len(used)} runs without a depth, such as {without[0]}; give each "
-            f"a column that is it{logged.lacking['depth']}"
+            f"a column of its depth{logged.lacking['depth']}"
         )
 
 
@@ -267,7 +267,7 @@ def _notes(
 
 
 def lacking(others: Sequence[str], line: str = "") -> dict[str, str]:
-    """What messages say of columns that files lack; `others` are names of numbers of unknown
+    """Ends of messages on columns that files lack; `others` are names of numbers of unknown
     meaning, and `line` is the flag that says how a line has the loss."""
     place = ", or put it into the name of each folder or file, such as {}, or into config.json"
     more = f" (there are also {listed(others)})" if others else ""

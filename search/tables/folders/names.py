@@ -1,4 +1,4 @@
-"""What the names of files and folders say of a run: `d8_w512_seed1`, `depth=8,lr=0.01`."""
+"""Settings of a run in the names of files and folders: `d8_w512_seed1`, `depth=8,lr=0.01`."""
 
 import re
 from collections.abc import Iterable

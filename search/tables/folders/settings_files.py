@@ -52,7 +52,7 @@ class SettingsFiles:
             folder = folder.parent
 
     def notes(self) -> tuple[str, ...]:
-        """Which files could not be read."""
+        """Sentences on files that could not be read."""
         if not self._unread:
             return ()
         return (f"settings could not be read: {listed(self._unread)}",)

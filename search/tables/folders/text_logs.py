@@ -42,7 +42,7 @@ SLOWEST = 2.0
 
 @dataclass(slots=True)
 class _Reading:
-    """What was seen while logs were read."""
+    """Counts and names from the logs read so far."""
 
     lines: int = 0
     with_numbers: int = 0
@@ -95,7 +95,7 @@ def _run(found: Found, path: Path, series: dict[str, Series], files: SettingsFil
 
 
 def _series(path: Path, read_line: ReadLine, keep: Keep, seen: _Reading) -> dict[str, Series]:
-    """What a log has of each name that is kept."""
+    """Values in a log under each name that is kept."""
     series: dict[str, Series] = {}
     for number, line in enumerate(_lines(path, seen)):
         seen.lines += 1
@@ -119,8 +119,8 @@ def _series(path: Path, read_line: ReadLine, keep: Keep, seen: _Reading) -> dict
 
 
 def _lines(path: Path, seen: _Reading) -> Iterator[str]:
-    """Yields the lines of a file of text, also one that is packed, up to where it is torn; none of
-    a binary one."""
+    """Yields the lines of a text file, plain or gzip, up to where it is damaged; none of a binary
+    file."""
     with open_regular(path) as file:
         stream = gzip.GzipFile(fileobj=file) if file.peek(2).startswith(GZIP) else file
         try:
@@ -139,8 +139,8 @@ def _lines(path: Path, seen: _Reading) -> Iterator[str]:
 
 @contextmanager
 def _watched(seen: _Reading, patterns: Sequence[str]) -> Iterator[None]:
-    """Context in which a line that a pattern is not done with in time ends the reading: with some
-    patterns the time grows with a power of 2 of the length of a line."""
+    """Context that ends the reading if a pattern takes too long on a line: with some patterns the
+    time grows exponentially with the length of a line."""
     if not patterns:
         yield
         return

@@ -69,8 +69,8 @@ def choose(ended: Sequence[EndedRun], *, rates: bool, noise: float) -> list[Ende
 
 
 def swept_notes(runs: Iterable[Run]) -> Iterator[str]:
-    """Yields which depths have their best learning rate at the lowest of several that a shape was
-    trained at, and which at the highest."""
+    """Yields a note on depths whose best learning rate is the lowest of several that a shape was
+    trained at, and one on those where it is the highest."""
     losses: dict[tuple[int, object], dict[float, list[float]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -107,8 +107,8 @@ def measured_noise(ended: Sequence[EndedRun]) -> float:
 
 
 def expected_gain(losses: Sequence[float], errors: Sequence[float]) -> float:
-    """Nats by which the lowest of losses with these errors is expected to fall if all are measured
-    once more on top: the part of the lowest one's lead that is chance (parametric bootstrap)."""
+    """Nats by which the lowest of these losses is expected to be too low by chance, given their
+    errors (parametric bootstrap)."""
     if len(losses) < 2:
         return 0.0
     levels, widths = np.array(losses), np.array(errors)

@@ -1,4 +1,4 @@
-"""Which runs an answer rests on, why others do not count, and if what they differ by is seeds."""
+"""Runs that an answer rests on, why others do not count, and if they differ by seeds alone."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ OTHER_LAYERS = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRuns:
-    """How many runs about a size count after a spend."""
+    """Number of runs about a size that count after a spend."""
 
     size: int
     runs: int
@@ -73,7 +73,7 @@ class CountedRuns:
 
 
 def count_runs(runs: Sequence[Run], size: int, spend: Spend) -> CountedRuns:
-    """How many of the runs about a size count after a spend."""
+    """Number of the runs about a size that count after a spend."""
     there = {run.training: run for run in runs if loss_at(run, spend.amount) is not None}
     left = list({run.training: run for run in runs if run.training not in there}.values())
     elsewhere = {run.depth for run in left if not run.diverged}
@@ -90,8 +90,8 @@ def count_runs(runs: Sequence[Run], size: int, spend: Spend) -> CountedRuns:
 
 
 def check_repeats(runs: Sequence[Run], label: str) -> None:
-    """Raises `TableError` if rows that differ in the loss alone are no seeds: shapes have as many
-    as a search that draws settings gives, and not one number by design."""
+    """Raises `TableError` if rows that differ in the loss alone can't be seeds: their number varies
+    between shapes as in a search that draws settings."""
     rows = Counter((*run.sized_shape, run.learning_rate, *run.settings.items()) for run in runs)
     several = [number for number in rows.values() if number > 1]
     alike = max(Counter(several).values(), default=0)
@@ -108,7 +108,7 @@ def check_repeats(runs: Sequence[Run], label: str) -> None:
 def unknown_settings(
     runs: Sequence[Run], tokens: float, count: Count, size: int
 ) -> UnknownSettings | None:
-    """The cause of a verdict that runs of one depth, of a table without seeds, differ by more than
+    """The cause of a verdict that, in a table without seeds, runs of one depth differ by more than
     seeds usually do and about as much as depths do; None if they don't.
 
     Of a shape with several learning rates or values of settings, the best one's runs are compared.

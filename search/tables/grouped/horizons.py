@@ -24,7 +24,7 @@ class Horizon:
 
     @property
     def text(self) -> str:
-        """The horizon as a sentence has it."""
+        """The horizon in words, such as `20 tokens a parameter`."""
         number = format_count(self.amount)
         return f"{number} tokens a parameter" if self.per_parameter else f"{number} tokens"
 

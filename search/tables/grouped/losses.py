@@ -1,4 +1,4 @@
-"""Values that a table calls losses and that can be none: placeholders, percentages, scores."""
+"""Values in a column of losses that can't be losses: placeholders, percentages, scores."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -74,8 +74,8 @@ def in_nats(runs: Runs, unit: Unit) -> Runs:
 
 
 def unit_to_maximise(runs: Sequence[Run], name: str, noise: float | None) -> Unit:
-    """The unit of a quantity to maximise, whose noise between seeds is put at the usual one of
-    losses: what depths are told apart by is what that noise allows.
+    """The unit of a quantity to maximise. The noise between its seeds is set to the usual noise of
+    losses, and scales the difference by which depths are told apart.
 
     The noise is `noise` if it was stated, or measured, or else assumed by how far the runs differ.
     """

@@ -35,7 +35,7 @@ RATIO = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedShape(Shape):
-    """A shape of a table, which counts exactly as many parameters as it is told."""
+    """A shape of a table, which counts as many parameters as the table says."""
 
     counted: int
     embedding: int
@@ -133,8 +133,8 @@ def shape_scatter(
     runs: Sequence[Run], losses: Sequence[float], variances: Sequence[float], params: float,
     count: str,
 ) -> float:  # fmt: skip
-    """Standard deviation, nats, of what shapes of a depth differ by beyond their sizes and the
-    `variances` of their losses: widths of heads, rounded layers, whatever a table has.
+    """Standard deviation, nats, between shapes of a depth beyond the effect of their sizes and the
+    `variances` of their losses: from heads, rounded layers, or anything else.
 
     From the shapes of about the size `params`, by a level for each depth and the gain from size;
     0 where they show none.

@@ -30,7 +30,7 @@ TOKENS = "tokens"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is done about the settings that vary among the runs of one size."""
+    """Decision about the settings that vary among the runs of one size."""
 
     apart: tuple[str, ...] = ()
     """Settings that change the question and of which every shape has every value: each value gets
@@ -53,7 +53,7 @@ def decide(
     runs: Sequence[Run], settings: Sequence[str], said: Sequence[str], *, size: int, label: str,
     columns: Mapping[str, str], shaped: Sequence[str] = (),
 ) -> Decision:  # fmt: skip
-    """What is done about the settings that vary among the runs of about one size.
+    """Decision about the settings that vary among the runs of about one size.
 
     `said` are the columns that the question names; `columns` has our names of columns -> the
     table's own; `shaped` are columns that are settings only where they go with depth.
@@ -153,8 +153,8 @@ def varies(runs: Sequence[Run], name: str) -> bool:
 
 
 def rates_differ(runs: Sequence[Run]) -> bool:
-    """True if the learning rates of shapes don't compare: no rate was used for all shapes, and none
-    was chosen for each shape from several."""
+    """True if the learning rates of shapes don't compare: no rate was used for all shapes, and not
+    every shape had several to choose from."""
     if not varies(runs, RATE):
         return False
     sets = _by_shape(runs, RATE).values()
@@ -229,7 +229,7 @@ def refusal(
 
 
 def _in_words(values: Mapping[str, Sequence[int]]) -> str:
-    """How a setting goes with depth: `16 at 4, 12; 64 at 16`; of many values the ends."""
+    """Values of a setting by depth, as text: `16 at 4, 12; 64 at 16`; of many values the ends."""
     texts = [
         f"{printable(value) or 'nothing'} at {ranges(list(depths))}"
         for value, depths in values.items()
@@ -315,8 +315,8 @@ def _close(values: set[str]) -> bool:
 
 
 def _near(low: float, high: float, close: float) -> bool:
-    """True if numbers differ by a factor up to `close`; of shares such as 0.9 and 0.95, which are
-    ten and twenty steps of memory, what they lack of 1 does too."""
+    """True if numbers differ by at most a factor of `close`; for shares such as 0.9 and 0.95, ten
+    and twenty steps of memory, their distances from 1 must too."""
     if low <= 0 or high > close * low:
         return False
     return high > 1 or 1 - low <= close * (1 - high)

@@ -136,7 +136,7 @@ def _levels(held: Held) -> Iterator[tuple[float, list[Run]]]:
 
 
 def _amount(run: Run, coin: Coin) -> float:
-    """What a run spent; 0 where nothing says it."""
+    """Amount that a run spent; 0 where nothing says it."""
     tokens = float(run.tokens[-1]) if run.tokens[-1] > NO_TIME else 0.0
     if coin is Coin.TOKENS:
         return tokens
@@ -278,8 +278,8 @@ def _best_size(
 def _check_settings(
     held: Held, runs: Sequence[Run], places: Sequence[int], names: Sequence[str]
 ) -> None:
-    """Raises `TableError` for settings of which sizes have other values each, and some several:
-    the best of them counts only if every size has had the same."""
+    """Raises `TableError` for settings whose values differ between sizes and also within some:
+    choosing the best is fair only if every size has had the same values."""
     left = []
     for name in names:
         values: Mapping[int, set[str]] = defaultdict(set)

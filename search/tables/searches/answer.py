@@ -38,7 +38,7 @@ NAMED = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchAnswer:
-    """What a table of a search shows of one size, or of the best one."""
+    """Answer of a table of a search for one size, or for the best one."""
 
     optimum: Optimum
     records: tuple[TrialRecord, ...]

@@ -100,8 +100,8 @@ class Drawn:
         return next((i for i, axis in enumerate(self.axes) if axis.name == name), None)
 
     def grid(self, axis: int) -> Array:
-        """Places of an axis among which the best is looked for, at most `GRID`: those of the low
-        runs without the outermost, so that no setting is one that hardly a good run had."""
+        """Places of an axis among which the best is looked for, at most `GRID`: those of the runs
+        with low losses, without the outermost, which hardly any good run had."""
         if self.axes[axis].name == TOKENS:
             return np.array([self.axes[axis].place(f"{self.horizon:g}")])
         tried = self.rows[self.losses <= np.quantile(self.losses, LOW), axis]

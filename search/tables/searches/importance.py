@@ -1,4 +1,4 @@
-"""How much each setting of a table of a search matters, and on which the best depth depends."""
+"""Importance of each setting of a search's table, and those on which the best depth depends."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ CERTAIN = 0.98
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Importance:
-    """How much a setting matters where all others are at their best."""
+    """Importance of a setting where all others are at their best."""
 
     setting: str
     """The table's name of the column, or `depth`, `size` or `learning_rate`."""

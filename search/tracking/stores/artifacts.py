@@ -54,7 +54,7 @@ def strange_store(uri: str) -> str:
 def _refusal(problem: str, path: Path) -> str:
     return problem and visible(
         f"{problem}, as in a folder that was copied, moved or made by somebody else; delete "
-        f"{path} and what SQLite keeps beside it to have it made anew, or add --trust"
+        f"{path} and what SQLite keeps beside it to have it made again, or add --trust"
     )
 
 

@@ -99,7 +99,7 @@ def artifact_location(uri: str, study: str) -> str | None:
 def _create_database(path: Path) -> None:
     """Makes the database under another name and moves it into place, since this takes seconds.
 
-    A process killed in between would otherwise leave half a schema, which MLflow never mends.
+    A process killed in between would otherwise leave half a schema, which MLflow never repairs.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # In a folder of its own: beside the file of a name that can be guessed, links may wait.

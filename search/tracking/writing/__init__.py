@@ -1,1 +1,1 @@
-"""What is written to MLflow."""
+"""The writing of studies to MLflow."""

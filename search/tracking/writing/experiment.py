@@ -89,8 +89,8 @@ def _unwritten(uri: str) -> Iterator[str]:
 
 @contextmanager
 def _folders_allowed() -> Iterator[None]:
-    """Context in which MLflow reads a store that is a folder, as those of its older versions are;
-    it refuses them, since it no longer develops how they are written."""
+    """Context in which MLflow reads a store that is a folder, as its older versions made them; it
+    refuses these otherwise."""
     before = os.environ.get(store_uri.FOLDERS)
     os.environ.setdefault(store_uri.FOLDERS, "true")
     try:

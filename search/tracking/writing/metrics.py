@@ -138,7 +138,7 @@ def answer_metrics(answer: InterimAnswer) -> dict[str, float]:
 
 
 def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
-    """Returns the numbers in the audit of each rung, named by its tokens; unknown ones are out."""
+    """Returns the known numbers in the audit of each rung, named by its tokens."""
     metrics = {
         f"rung_{audit.rung}_{name}": getattr(audit, name)
         for audit in audits

@@ -1,1 +1,1 @@
-"""What a trial leaves on disk: checkpoints, its log, the best weights."""
+"""Files that a trial leaves: checkpoints, its log, the best weights."""

@@ -51,8 +51,8 @@ def read_compact(folder: Path) -> Transformer:
     wanted = {name: weight.shape for name, weight in small.state_dict().items()}
     if state is None or {name: weight.shape for name, weight in state.items()} != wanted:
         raise ConfigError(
-            f"{folder / COMPACT} must be the weights that `fathom train` leaves at its end, and is "
-            "not; run the training to its end"
+            f"{folder / COMPACT} does not hold the weights that `fathom train` writes at its end; "
+            "run the training to its end"
         )
     small.load_state_dict(state)
     return small

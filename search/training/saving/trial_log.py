@@ -149,7 +149,7 @@ class TrialLog:
         return training
 
     def forget(self) -> None:
-        """Drops what was restored: the trial begins anew."""
+        """Drops what was restored: the trial starts from its first step."""
         self._points = []
         self._layers = {}
 
@@ -159,8 +159,8 @@ class TrialLog:
         return {"name": spec.trial, "shape": str(spec.shape), "horizon": spec.horizon_tokens}
 
 
-class Look(NamedTuple):
-    """What is due after a step of a training."""
+class DueActions(NamedTuple):
+    """Actions that are due after a step of a training."""
 
     save: bool
     """True if the clock says that the trial is to be saved."""
@@ -197,14 +197,14 @@ class ReportSchedule:
         self._reported = now if report else self._reported
         return waits, report
 
-    def look(self, step: int, *, saving: bool) -> Look:
-        """What is due after a step, also between evaluations; `saving` is true while the last state
-        is still being written."""
+    def look(self, step: int, *, saving: bool) -> DueActions:
+        """Actions that are due after a step, also between evaluations; `saving` is true while the
+        last state is still being written."""
         now = time.monotonic()
         save = not saving and now - self._saved >= CHECKPOINT_SECONDS
         if save or saving:
             self._saved = now
-        return Look(save, self.interrupted(), self._next_look(step, now))
+        return DueActions(save, self.interrupted(), self._next_look(step, now))
 
     def _next_look(self, step: int, now: float) -> int:
         """The next step, or with several ranks one that is some seconds away."""

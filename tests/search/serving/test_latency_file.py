@@ -46,5 +46,5 @@ def test_the_file_has_throughput_and_exact_bytes() -> None:
 @pytest.mark.parametrize("text", ["{", "{}", '{"budgets": [{"request": 3}]}', "[]"])
 def test_a_damaged_file_is_refused_with_the_remedy(tmp_path: Path, text: str) -> None:
     (tmp_path / "latency.json").write_text(text)
-    with pytest.raises(RunFolderError, match="delete it, and `fathom latency` writes it anew"):
+    with pytest.raises(RunFolderError, match="delete it, and `fathom latency` makes it again"):
         read_latency(RunFolder(tmp_path))

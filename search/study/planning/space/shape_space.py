@@ -22,7 +22,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeLimits:
-    """What the shapes of a study share, and the limits on their sizes."""
+    """Options that the shapes of a study share, and the limits on their sizes."""
 
     limits: SpaceConfig
     model: ModelConfig

@@ -202,10 +202,10 @@ WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
     "half a gz": (
         lambda f: written(f / "a.txt.gz", gzip.compress(b"text" * 900, mtime=0)[:-9]),
         {},
-        "readable to its end, got Compressed file ended",
+        "read to its end: Compressed file ended",
     ),
     "no gz": (lambda f: written(f / "a.txt.gz", b"text"), {}, "Not a gzipped file"),
-    "no zst": (lambda f: written(f / "a.txt.zst", b"text" * 9), {}, "readable to its end, got"),
+    "no zst": (lambda f: written(f / "a.txt.zst", b"text" * 9), {}, "read to its end:"),
     "no JSON": (lambda f: written(f / "a.jsonl", b"text\n"), {}, "object with `text` a line, got"),
     "another key": (
         lambda f: written(f / "a.jsonl", b'{"body": "a", "id": 3}\n'),
@@ -213,7 +213,7 @@ WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
         "got body, id .*--field",
     ),
     "a list of JSON": (lambda f: written(f / "a.json", b'["a", "b"]'), {}, "got no object"),
-    "no parquet": (lambda f: written(f / "a.parquet", b"PAR1"), {}, "readable to its end, got"),
+    "no parquet": (lambda f: written(f / "a.parquet", b"PAR1"), {}, "read to its end:"),
     "another column": (parquet, {"field": "body"}, "must have a column body, got text"),
     "no ids": (parquet, {"tokenizer": "ids", "vocabulary": 9}, "lists of token ids in its column"),
     "ids without a vocabulary": (parquet, {"tokenizer": "ids"}, "needs `--vocabulary`"),

@@ -180,7 +180,7 @@ FINDINGS: list[tuple[Any, Severity, str, str, str]] = [
      WARNING, "GPUs", "PyTorch can use 0 of 1 x NVIDIA L4", "torch for that driver"),
     (judged(node(gpus=1), needs=FOUR_SHARE), WARNING, "GPUs", "MPS is not on", "-control -d"),
     (judged(node(gpus=1, gpu_trouble="nvidia-smi: couldn't communicate")),
-     FAILURE, "GPUs", "couldn't communicate", "mend the driver"),
+     FAILURE, "GPUs", "couldn't communicate", "fix the driver"),
     (judged(with_gpu(given=0)),
      WARNING, "GPUs", "Ray gives out 0 of 1 x NVIDIA L4", "without `--num-gpus`"),
     (judged(node(), node(SECOND), needs=FIVE_CPUS),

@@ -73,5 +73,5 @@ def test_a_damaged_file_of_times_is_refused_with_the_remedy(
     found: Conclusion, tmp_path: Path
 ) -> None:
     (tmp_path / "latency.json").write_text(json.dumps({"budgets": [{}]}))
-    with pytest.raises(RunFolderError, match="delete it, and `fathom latency` writes it anew"):
+    with pytest.raises(RunFolderError, match="delete it, and `fathom latency` makes it again"):
         kept_latency(found, RunFolder(tmp_path))

@@ -59,7 +59,7 @@ def test_a_parser_is_found_in_the_working_folder(
 
 def test_what_only_fathoms_own_loop_does_is_refused() -> None:
     check_own_loop(parse("{study: a, objective: language, budgets: [1M]}"))
-    with pytest.raises(PlanError, match=r"`fathom run` tries `confirm.rates`, \[0.5, 1.0, 2.0\]"):
+    with pytest.raises(PlanError, match=r"which tries `confirm.rates`, \[0.5, 1.0, 2.0\]"):
         check_own_loop(parse(STUDY))
     with pytest.raises(TrackingError, match=r"this shape is of `train\.command`"):
         check_model_name("best", "`train.command`")

@@ -86,8 +86,8 @@ def test_a_range_that_holds_every_shape_already_is_not_advised_to_be_widened() -
     remedy = remedy_of(deepest, Depths(3, 24))
     assert remedy == NoRemedy(Lack.NO_DEEPER, 10_000)
     assert study_reason(Verdict(Kind.EDGE, deepest, remedy)) == (
-        "the best depth may lie above the deepest tested, 6; no deeper shape meets 10k; drop this "
-        "budget"
+        "the best depth may be deeper than the deepest tested, 6; no deeper shape meets 10k; drop "
+        "this budget"
     )
     assert remedy_of(
         BestAtEnd(2, deeper=False), Depths(1, 4), rest="space: {depth: [2, 9], ff_ratio: [1, 2]}",

@@ -159,7 +159,7 @@ def test_a_model_that_can_not_be_counted_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        ("seeded", ("other weights from another seed", "leave torch.manual_seed out of it")),
+        ("seeded", ("other weights for another seed", "leave out torch.manual_seed")),
         ("narrow_logits", ("(batch, time, vocabulary)", "[2, 12, 31], got [2, 12, 30]")),
         ("a_pair", ("must return logits", "got a tuple")),
         ("not_a_number", ("must start with finite logits",)),
@@ -225,7 +225,7 @@ def test_without_roles_the_rates_of_all_depths_are_expected_to_be_bracketed() ->
     ("function", "words"),
     [
         ("foreseeing", ("mine.yaml:", "predict from earlier tokens alone", "causal mask")),
-        ("seeded", ("mine.yaml:", "leave torch.manual_seed out of it")),
+        ("seeded", ("mine.yaml:", "leave out torch.manual_seed")),
     ],
 )
 def test_a_plan_tries_the_model(function: str, words: tuple[str, ...], tmp_path: Path) -> None:
