@@ -102,8 +102,9 @@ class TableQuestion:
     it."""
     unit: str = ""
     """Name of the unit of the losses; empty for that which their column's name says, or nats."""
-    tokens_per_byte: float = 1.0
-    """Tokens for each byte, or character, that a loss of such a unit is divided by."""
+    tokens_per_byte: float | None = None
+    """Tokens for each byte, or character, that a loss of such a unit is divided by; None for the
+    usual ones."""
     maximise: bool = False
     """True if more is better."""
     at: Coin | None = None
