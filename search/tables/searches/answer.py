@@ -10,7 +10,14 @@ import numpy as np
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.answer.optimum import Optimum, optimum_of
-from fathom.search.analysis.answer.verdict import Confounded, Kind, OneValue, Verdict
+from fathom.search.analysis.answer.verdict import (
+    Confounded,
+    FlatRange,
+    Kind,
+    NoEffectShown,
+    OneValue,
+    Verdict,
+)
 from fathom.search.analysis.curve.curve_fit import points_of
 from fathom.search.analysis.curve.posterior import Posterior
 from fathom.search.analysis.losses.depth_estimates import DepthEstimate, DepthEstimates
@@ -62,6 +69,9 @@ def answer_search(
     records = tuple(_records(drawn, tuned, count, label, int(at)))
     estimates = _estimates(drawn, tuned, losses, records)
     optimum = optimum_of(records, estimates, _posterior(tuned, losses, estimates))
+    if isinstance(flat := optimum.verdict.cause, FlatRange):
+        unshown = Verdict(Kind.INSUFFICIENT, NoEffectShown(flat.plateau))
+        optimum = replace(optimum, verdict=unshown)
     if cause := _one_rule(drawn, width):
         optimum = replace(
             optimum, verdict=Verdict(Kind.INSUFFICIENT, cause, OneValue(cause.setting))
