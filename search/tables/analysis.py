@@ -72,6 +72,7 @@ from fathom.search.tables.grouped.varying import (
 )
 from fathom.search.tables.held.sizes import BestSize, Held, held_answers, held_coin
 from fathom.search.tables.open_table import OpenTable
+from fathom.search.tables.parts import differences
 from fathom.search.tables.runs import Run, Runs
 from fathom.search.tables.searches.answer import answer_search
 from fathom.search.tables.searches.axes import Drawn, drawn_settings
@@ -533,6 +534,8 @@ def _part_by(name: str, asked: _Asked) -> _Answers:
             notes += decided
     if problem is not None and not findings:
         raise problem
+    if not asked.part:
+        notes += differences(findings, asked.question.width, asked.noise)
     return tuple(findings), tuple(dict.fromkeys(notes))
 
 
