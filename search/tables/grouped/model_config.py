@@ -133,8 +133,7 @@ OTHER_LAYERS = (
 """Parts of keys of models whose layers are not attention and a feed-forward branch each."""
 MOST = 10**9
 REMEDY = (
-    "leave it out, or give a table of dense decoders with name, depth, d_model, "
-    "params_non_embedding and params_total"
+    "leave it out, or give a table with name, depth, d_model, params_non_embedding and params_total"
 )
 
 
@@ -148,7 +147,7 @@ def config_rung(file: Path, count: Count) -> LadderRung:
     values, label = _read(file), printable(str(file))
     try:
         if reason := _reason(values):
-            raise ValueError(f"it is no dense causal decoder of a known type: {reason}; {REMEDY}")
+            raise ValueError(f"no dense causal decoder of a known type: {reason}; {REMEDY}")
         shape, params = _counted(values, FAMILIES[values["model_type"]])
     except ValueError as error:
         raise TableError(f"{label}: {printable(str(error))}") from error
