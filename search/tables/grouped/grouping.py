@@ -1,6 +1,6 @@
 """The rows of a table become runs: which rows are one curve, and which are another seed."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -91,21 +91,18 @@ def group_runs(
 
 
 def _of_whole_sizes(runs: Sequence[Run]) -> list[Run]:
-    """The runs, of which those of one shape have one size if they differ by a hair: whether norms
-    have weights is a setting, and makes no other shape."""
-    sizes: dict[object, list[tuple[int, int]]] = defaultdict(list)
-    for run in runs:
-        sizes[run.shape].append((run.params_total, run.params_non_embedding))
-    least = {shape: tuple(map(min, zip(*of, strict=True))) for shape, of in sizes.items()}
-    hairs = {
-        shape for shape, of in sizes.items()
-        if all(max(each) <= (1 + HAIR) * min(each) for each in zip(*of, strict=True))
-    }  # fmt: skip
-    return [
-        replace(run, params_total=least[run.shape][0], params_non_embedding=least[run.shape][1])
-        if run.settings and run.shape in hairs else run
-        for run in runs
-    ]  # fmt: skip
+    """The runs, of which those that are a hair larger than the smallest of their shape have its
+    size: whether norms have weights is a setting, and makes no other shape."""
+    least: dict[object, Run] = {}
+    for run in sorted(runs, key=lambda run: run.params_total):
+        least.setdefault(run.shape, run)
+    return [_as_large_as(least[run.shape], run) if run.settings else run for run in runs]
+
+
+def _as_large_as(least: Run, run: Run) -> Run:
+    total, inner = least.params_total, least.params_non_embedding
+    near = run.params_total <= (1 + HAIR) * total and run.params_non_embedding <= (1 + HAIR) * inner
+    return replace(run, params_total=total, params_non_embedding=inner) if near else run
 
 
 def _told_apart(
