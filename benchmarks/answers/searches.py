@@ -58,11 +58,13 @@ class _Losses:
         self.choices = np.exp(draws.uniform(np.log(5e-4), np.log(0.02), CATEGORIES))
 
     def of_depth(self, depth: Array) -> Array:
+        """What depths cost with the other settings at their best, nats."""
         x = np.log(depth / self.best)
         found: Array = self.steep * x**2 * np.exp(self.lean * x)
         return found
 
     def of_others(self, point: Array) -> float:
+        """What the settings of a point but depth cost against the best for it, nats."""
         off = point[2] - self.shift * np.log(point[0] / self.best)
         away = point[3 : 2 + NUMBERS] - self.places
         found = self.size * point[1] ** 2 + self.rate * off**2 * (1 + 0.5 * off) ** 2
@@ -74,7 +76,8 @@ class _Losses:
 def search_world(seed: int, kind: str, *, guided: bool) -> SearchWorld:
     """The world of a seed and a kind; most trials of a `guided` search are near good ones."""
     draws = np.random.default_rng([seed, KINDS.index(kind), guided])
-    trials, deepest = int(np.exp(draws.uniform(np.log(100), np.log(700)))), draws.integers(12, 25)
+    trials = int(np.exp(draws.uniform(np.log(100), np.log(700))))
+    deepest = int(draws.integers(12, 25))
     losses = _Losses(draws, kind, deepest)
     growth = draws.uniform(0.6, 1.3) if kind == "size" else 0.0
     noise = np.exp(draws.uniform(np.log(5e-4), np.log(0.004)))
@@ -83,12 +86,12 @@ def search_world(seed: int, kind: str, *, guided: bool) -> SearchWorld:
     for trial in range(trials):
         near = guided and trial > max(20, trials // 8) and draws.uniform() < 0.85
         point = _near(draws, points, ends, deepest) if near else _drawn(draws, growth, deepest)
-        above = losses.of_depth(point[0]) + losses.of_others(point)
+        above = float(losses.of_depth(point[0])) + losses.of_others(point)
         points.append(point)
         ends.append(2.8 + above + draws.normal(0, noise * (1 + 5 * min(above, 1))))
     failed = draws.uniform(size=trials) < 0.03
     depths = np.arange(SHALLOWEST, deepest + 1)
-    regrets = losses.of_depth(depths)
+    regrets = losses.of_depth(depths.astype(np.float64))
     pairs = [*zip(points, ends, strict=True)]
     return SearchWorld(
         rows=[_row(*pair, lost) for pair, lost in zip(pairs, failed.tolist(), strict=True)],
@@ -113,7 +116,7 @@ def _near(
     draws: np.random.Generator, points: list[Array], ends: list[float], deepest: int
 ) -> Array:
     top = np.argsort(ends)[: max(5, len(ends) // 8)]
-    point = points[draws.choice(top)].copy()
+    point: Array = points[draws.choice(top)].copy()
     point[0] = np.clip(round(point[0] * np.exp(draws.normal(0, 0.25))), SHALLOWEST, deepest)
     point[1] += draws.normal(0, 0.15)
     numbers = slice(2, 2 + NUMBERS)

@@ -181,14 +181,15 @@ def _answer(
     for run, place in zip(runs, places, strict=True):
         depths[place].add(run.depth)
     depths_of = [run.depth for run in runs]
-    apart = max(map(len, depths.values())) > 1 or not follow(sizes, depths_of)
+    shared = max(map(len, depths.values())) > 1
+    apart = shared or not follow(sizes, depths_of)
     at_best_depth = _without(runs, sizes, depths_of) if apart else ([runs], 0.0)
     by_size, _ = _optimum(held, *at_best_depth, places, least)
     size = _best_size(held, spend, by_size, lambda place: _digits(least * (place / start) ** 2))
     best = replace(size, sizes=(least, max(sizes)))
-    if not apart:
+    at_best_size = _without(runs, depths_of, sizes) if apart else ([runs], 0.0)
+    if not shared and len(at_best_size[0]) == 1:
         return HeldAnswer(size=best, depth=None, records=())
-    at_best_size = _without(runs, depths_of, sizes)
     found, records = _optimum(held, *at_best_size, depths_of, best.size or least)
     tokens = round(at) if held.coin is Coin.TOKENS else found.tokens
     found = replace(found, shared_spend=spend, tokens=tokens)
