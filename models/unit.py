@@ -43,6 +43,8 @@ class Unit:
 
 
 NATS = Unit()
+TOKENS_PER_BYTE = 0.25
+"""Tokens of a byte of text, by usual tokenizers."""
 UNITS = {
     "nats": NATS,
     "bits": Unit("bits", log(2)),

@@ -172,6 +172,9 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
             return f"seeds differ by {apart}, which hides the effect of depth"
         case v.RatioHidesDepth():
             return "the feed-forward ratio changes the loss by as much as depth does"
+        case v.NoEffectShown((first, last)):
+            width = plateau_width(unit)
+            return f"no effect of depth is shown: {first} to {last} can't be told apart by {width}"
         case v.MayCostMore(depth, chance, rivals):
             return (
                 f"depth {depth} may cost more than {plateau_width(unit)} against another, such as "

@@ -1,15 +1,15 @@
 """Replays the trials of somebody's search in their order: after how many of them the answer is
 settled, and how often depths whose labels were shuffled are.
 
-The table has one row a trial, with columns as `fathom analyse` reads them; `val_bpb` and the shape
-of autoresearch become nats and sizes: `python -m benchmarks.answers.public_search tpe.csv`.
+The table has one row a trial, with columns as `fathom analyse` reads them; shapes of autoresearch
+get a size: `python -m benchmarks.answers.public_search tpe.csv`.
 """
 
 import argparse
 import csv
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import ceil, log
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -25,27 +25,27 @@ Row = dict[str, str]
 
 SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Shares of the trials after which the table is answered."""
-AUTORESEARCH = ("DEPTH", "ASPECT_RATIO", "HEAD_DIM", "val_bpb")
+AUTORESEARCH = ("DEPTH", "ASPECT_RATIO", "HEAD_DIM")
 DEPTHS = ("DEPTH", "depth", "n_layer")
 """Names of the column of depths."""
-BOOKS = ("search_seed", "tid", "wall_seconds", "ASPECT_RATIO", "val_bpb")
+BOOKS = ("search_seed", "tid", "wall_seconds", "ASPECT_RATIO")
 """Columns of autoresearch that are no settings beside depth and size."""
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The trials of a table, those of autoresearch with a size and a loss in nats."""
+    """The trials of a table, those of autoresearch with a size."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = [*csv.DictReader(file)]
     if not set(AUTORESEARCH) <= set(rows[0]):
         return rows
-    return [_in_nats(row) for row in rows]
+    return [_sized(row) for row in rows]
 
 
-def _in_nats(row: Row) -> Row:
+def _sized(row: Row) -> Row:
     """A trial of autoresearch, whose width is a multiple of the width of a head."""
-    depth, aspect, head, bits = (float(row[name]) for name in AUTORESEARCH)
+    depth, aspect, head = (float(row[name]) for name in AUTORESEARCH)
     width = head * ceil(depth * aspect / head)
-    size = {"loss": f"{bits * log(2):.10g}", "params_non_embedding": f"{12 * depth * width**2:g}"}
+    size = {"params_non_embedding": f"{12 * depth * width**2:g}"}
     return {name: value for name, value in row.items() if name not in BOOKS} | size
 
 

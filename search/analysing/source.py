@@ -80,7 +80,7 @@ def question_of(
         where=parse_where(where or ()),
         by=tuple(dict.fromkeys(by or ())),
         unit=unit or "",
-        tokens_per_byte=tokens_per_byte or 1.0,
+        tokens_per_byte=tokens_per_byte,
         maximise=maximise,
         at=_coin(at, at is not None and bool(budgets or horizons or several)),
     )

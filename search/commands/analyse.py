@@ -59,7 +59,8 @@ LossUnit = Annotated[
     ),
 ]
 TokensPerByte = Annotated[
-    float | None, typer.Option(help="Tokens for each byte, for a loss per byte or character.")
+    float | None,
+    typer.Option(help="Tokens for each byte or character of the loss; without it, 0.25 a byte."),
 ]
 Maximise = Annotated[bool, typer.Option("--maximise", help="More is better, as of an accuracy.")]
 At = Annotated[

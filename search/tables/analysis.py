@@ -72,6 +72,7 @@ from fathom.search.tables.grouped.varying import (
 )
 from fathom.search.tables.held.sizes import BestSize, Held, held_answers, held_coin
 from fathom.search.tables.open_table import OpenTable
+from fathom.search.tables.parts import differences
 from fathom.search.tables.runs import Run, Runs
 from fathom.search.tables.searches.answer import answer_search
 from fathom.search.tables.searches.axes import Drawn, drawn_settings
@@ -102,8 +103,9 @@ class TableQuestion:
     it."""
     unit: str = ""
     """Name of the unit of the losses; empty for that which their column's name says, or nats."""
-    tokens_per_byte: float = 1.0
-    """Tokens for each byte, or character, that a loss of such a unit is divided by."""
+    tokens_per_byte: float | None = None
+    """Tokens for each byte, or character, that a loss of such a unit is divided by; None for the
+    usual ones."""
     maximise: bool = False
     """True if more is better."""
     at: Coin | None = None
@@ -532,6 +534,8 @@ def _part_by(name: str, asked: _Asked) -> _Answers:
             notes += decided
     if problem is not None and not findings:
         raise problem
+    if not asked.part:
+        notes += differences(findings, asked.question.width, asked.noise)
     return tuple(findings), tuple(dict.fromkeys(notes))
 
 

@@ -192,6 +192,14 @@ class RatioHidesDepth:
 
 
 @dataclass(frozen=True, slots=True)
+class NoEffectShown:
+    """Nearly all of the depths that a search of settings drew differ by next to nothing."""
+
+    plateau: tuple[int, int]
+    """The outermost depths that differ so little."""
+
+
+@dataclass(frozen=True, slots=True)
 class BetweenTested:
     """Only the curve says that the best depth lies between two depths that finished."""
 
@@ -234,6 +242,7 @@ Insufficient = (
     | SeedApart
     | NoiseHidesDepth
     | RatioHidesDepth
+    | NoEffectShown
     | BetweenTested
     | MayCostMore
 )

@@ -132,6 +132,16 @@ class Posterior:
         return float(np.quantile(inside.max(axis=1), 0.95))
 
 
+def together(posteriors: Sequence[Posterior]) -> Posterior:
+    """The draws of posteriors of the same depths, each of which is as likely, as one posterior."""
+    return replace(
+        posteriors[0],
+        losses=np.concatenate([posterior.losses for posterior in posteriors]),
+        lowest=np.concatenate([posterior.lowest for posterior in posteriors]),
+        noise=float(np.mean([posterior.noise for posterior in posteriors])),
+    )
+
+
 _Draws = tuple[Array, Array]
 """Losses, (draws, depths), and the depth where each curve is lowest, (draws,)."""
 

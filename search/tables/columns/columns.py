@@ -232,7 +232,7 @@ def _check_needed(
     if not {"params_total", "params_non_embedding", "d_model", "aspect_ratio"} & set(taken):
         raise TableError(
             f"{table} must have the size of each model, got {listed(names, SHORT)}; name it with "
-            "--map COLUMN=params_total, COLUMN=params_non_embedding or COLUMN=d_model"
+            "--map COLUMN=params_total or COLUMN=d_model, or add such a column"
             f"{lacking.get('size', '')}"
         )
     for ours, theirs in taken.items():

@@ -99,9 +99,8 @@ def check_repeats(runs: Sequence[Run], label: str) -> None:
         return
     raise TableError(
         f"{label} must say what tells its rows apart, got from {min(several)} to {max(several)} of "
-        f"one shape that differ in the loss alone: seeds come in one number, so settings that the "
-        "table lacks differ too; export the columns of the settings with it, or name the column "
-        "of seeds with --map COLUMN=seed"
+        "one shape that differ in the loss alone, as by settings that the table lacks; export "
+        "those with it, or name the column of seeds with --map COLUMN=seed"
     )
 
 

@@ -15,6 +15,8 @@ from fathom.search.tables.runs import NO_TIME, Array, Run, Runs
 
 IDENTITY = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "seed")
 """Columns of which a run has one value."""
+HAIR = 1e-3
+"""Difference in size, as a share, that settings such as norms and biases make, and no shape."""
 SPENT = (Coin.FLOPS, Coin.SECONDS)
 """Coins of which a table may have a column beside its tokens."""
 SIZES = ("params_total", "params_non_embedding", "d_model")
@@ -22,6 +24,8 @@ SAME_AMOUNT = 0.01
 """Difference in the logarithm of amounts that are the same."""
 FEWEST_SIZES, APART = 3, 1.25
 """Sizes at an equal amount, and the factor that they span, which say that it is held."""
+NO_CURVES, FEWEST_CURVES = (0.25, 0.75), 8
+"""Share of the curves that rise between which they are none, and the fewest that can say so."""
 MANY_ROWS = 5
 """Rows of a shape and seed from which on a name that is new in every row does not name runs."""
 MOSTLY = 0.9
@@ -34,6 +38,8 @@ class _Groups:
 
     rows: list[NDArray[np.int64]]
     settings: dict[str, Texts]
+    finals: bool
+    """True if every row is a final loss, at tokens of its own."""
 
 
 def group_runs(
@@ -65,8 +71,13 @@ def group_runs(
     for rows in found.rows:
         own = {name: texts.values[texts.codes[rows[0]]] for name, texts in found.settings.items()}
         runs += [replace(run, settings=own) for run in _runs_of(kept.values, rows, time)]
+    runs = _of_whole_sizes(runs)
     seeds = kept.values.get("seed")
-    seeded = not _repeats(runs) and seeds is not None and len(set(seeds.tolist())) > 1
+    seeded = (
+        not _repeats(runs, timed=not found.finals)
+        and seeds is not None
+        and len(set(seeds.tolist())) > 1
+    )
     named = with_names or "run" in kept.values
     runs = _told_apart(runs, label, notes, by_seed=seeds is not None, by_name=named)
     return Runs(
@@ -77,6 +88,21 @@ def group_runs(
         shaped=tuple(name for name in found.settings if name in shaped),
         seeded=seeded,
     )
+
+
+def _of_whole_sizes(runs: Sequence[Run]) -> list[Run]:
+    """The runs, of which those that are a hair larger than the smallest of their shape have its
+    size: whether norms have weights is a setting, and makes no other shape."""
+    least: dict[object, Run] = {}
+    for run in sorted(runs, key=lambda run: run.params_total):
+        least.setdefault(run.shape, run)
+    return [_as_large_as(least[run.shape], run) if run.settings else run for run in runs]
+
+
+def _as_large_as(least: Run, run: Run) -> Run:
+    total, inner = least.params_total, least.params_non_embedding
+    near = run.params_total <= (1 + HAIR) * total and run.params_non_embedding <= (1 + HAIR) * inner
+    return replace(run, params_total=total, params_non_embedding=inner) if near else run
 
 
 def _told_apart(
@@ -133,7 +159,8 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
     """Tells the runs apart, in the order of the table.
 
     A setting, or a learning rate, tells runs apart where they would have the same tokens twice
-    without it; what else changes along a run is a schedule, or what the run gave.
+    without it; what else changes along a run is a schedule, or what the run gave. Where rows that
+    nothing else tells apart make no curves, their tokens and every setting tell them apart.
     """
     values = cells.values
     keys = [values[name] for name in IDENTITY if name in values]
@@ -152,8 +179,10 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
     columns = {name: cells.texts[name].codes.astype(np.float64) for name in settings}
     if "learning_rate" in values:
         columns = {"": values["learning_rate"], **columns}
+    finals = run is None and bool(time) and _no_curves(values[time], values["loss"], keys)
+    keys = [*keys, values[time]] if finals else keys
     for column in columns.values():
-        if len(_codes([*keys, column, *at])[1]) > len(_codes([*keys, *at])[1]):
+        if finals or len(_codes([*keys, column, *at])[1]) > len(_codes([*keys, *at])[1]):
             keys = [*keys, column]
     codes, times = _codes(keys)
     constant = {
@@ -165,7 +194,19 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
     return _Groups(
         rows=np.split(order, np.flatnonzero(np.diff(codes[order])) + 1),
         settings=constant,
+        finals=finals,
     )
+
+
+def _no_curves(time: Array, losses: Array, keys: list[Array]) -> bool:
+    """True if the losses of rows with equal keys rise with time as often as they fall: they are
+    final losses, each at tokens of its own."""
+    codes, times = _codes(keys)
+    order = np.lexsort((time, codes))
+    ends = np.cumsum(times)
+    rises = (losses[order][ends - 1] > losses[order][ends - times])[times > 1]
+    low, high = NO_CURVES
+    return len(rises) >= FEWEST_CURVES and low <= rises.mean() <= high
 
 
 def held_levels(amounts: Array, sizes: Array) -> NDArray[np.int64] | None:
@@ -281,16 +322,23 @@ def _sizes(first: Mapping[str, float]) -> tuple[int, int]:
     return total, inner
 
 
-def _key(run: Run) -> tuple[object, ...]:
-    """What runs have in common that differ in the loss alone."""
+def _key(run: Run, *, timed: bool = True) -> tuple[object, ...]:
+    """What runs have in common that differ in the loss alone, or in their tokens unless `timed`."""
     sizes = (run.params_total, run.params_non_embedding)
     settings = tuple(run.settings.values())
-    return (*run.shape, *sizes, run.learning_rate, run.seed, settings, float(run.tokens[-1:].sum()))
+    return (
+        *run.shape,
+        *sizes,
+        run.learning_rate,
+        run.seed,
+        settings,
+        timed * float(run.tokens[-1:].sum()),
+    )
 
 
-def _repeats(runs: Sequence[Run]) -> int:
+def _repeats(runs: Sequence[Run], *, timed: bool = True) -> int:
     """The number of runs beyond the first of those that differ in the loss alone."""
-    return len(runs) - len({_key(run) for run in runs})
+    return len(runs) - len({_key(run, timed=timed) for run in runs})
 
 
 def _with_seeds(runs: Sequence[Run]) -> list[Run]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import pstdev
 
-from fathom.models.unit import NATS, UNITS, Unit, unit_in
+from fathom.models.unit import NATS, TOKENS_PER_BYTE, UNITS, Unit, unit_in
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 from fathom.search.analysis.losses.noise import USUAL_NOISE
 from fathom.search.formatting import printable, ranges
@@ -58,10 +58,11 @@ def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
         )
 
 
-def unit_of(name: str, asked: str, tokens: float) -> Unit:
+def unit_of(name: str, asked: str, tokens: float | None) -> Unit:
     """The unit of a column of losses, as it was asked for or by its name; a byte, or a character,
-    is so many tokens."""
-    return UNITS[asked or unit_in(plain_name(name)) or "nats"].per_token(tokens)
+    is so many tokens, without which a character is one and a byte `TOKENS_PER_BYTE`."""
+    unit = asked or unit_in(plain_name(name)) or "nats"
+    return UNITS[unit].per_token(tokens or (TOKENS_PER_BYTE if unit.endswith("byte") else 1.0))
 
 
 def in_nats(runs: Runs, unit: Unit) -> Runs:
@@ -92,9 +93,12 @@ def name_notes(name: str, unit: Unit, *, said: bool) -> Iterator[str]:
     if unit.zero is not None:
         yield f"{shown} is maximised; depths are told apart by {plateau_width(unit)}"
     elif unit.name != NATS.name:
+        tokens = UNITS[unit.name.replace(" ", "_")].nats / unit.nats
         yield (
             f"{shown} is in {unit}; depths are told apart by {plateau_width(unit)}, which are "
-            f"{PLATEAU_WIDTH} nats"
+            f"{PLATEAU_WIDTH} nats a token"
+            + f" at {tokens:g} tokens each; --tokens-per-byte says otherwise"
+            * ("per" in unit.name)
         )
     elif NO_LOSS.search(plain_name(name)):
         yield f"{shown} is read as nats: ln(perplexity) is in nats"

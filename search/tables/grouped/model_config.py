@@ -107,6 +107,13 @@ FAMILIES: Mapping[str, Family] = {
     "cohere": Family(biases=ATTENTION, norms=1, tied=True, without={"use_qk_norm": False}),
 }  # fmt: skip
 """`model_type` of transformers -> its form."""
+EXPERTS = {
+    "mixtral": ("mistral", "num_local_experts", "intermediate_size"),
+    "qwen3_moe": ("qwen3", "num_experts", "moe_intermediate_size"),
+    "olmoe": ("olmo2", "num_experts", "intermediate_size"),
+}
+"""`model_type` of a mixture of experts -> the dense type of its other parts, and the keys of the
+number of experts and of the width of each."""
 NAMES = {
     "depth": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "d_model": ("hidden_size", "n_embd", "d_model", "n_embed"),
@@ -126,8 +133,7 @@ OTHER_LAYERS = (
 """Parts of keys of models whose layers are not attention and a feed-forward branch each."""
 MOST = 10**9
 REMEDY = (
-    "leave it out or, if it is a dense causal decoder, give the ladder as a table with the columns "
-    "name, depth, d_model, params_non_embedding and params_total"
+    "leave it out, or give a table with name, depth, d_model, params_non_embedding and params_total"
 )
 
 
@@ -141,7 +147,7 @@ def config_rung(file: Path, count: Count) -> LadderRung:
     values, label = _read(file), printable(str(file))
     try:
         if reason := _reason(values):
-            raise ValueError(f"it is no dense causal decoder of a known type: {reason}; {REMEDY}")
+            raise ValueError(f"no dense causal decoder of a known type: {reason}; {REMEDY}")
         shape, params = _counted(values, FAMILIES[values["model_type"]])
     except ValueError as error:
         raise TableError(f"{label}: {printable(str(error))}") from error
@@ -171,7 +177,7 @@ def _reason(values: Mapping[str, Any]) -> str:
         return f"it has parts with sizes of their own ({', '.join(parts[:3])})"
     for key, value in values.items():
         if "expert" in key and isinstance(value, int | float) and value > 1:
-            return f"it is a mixture of experts (`{key}: {value}`)"
+            return f"it is a mixture of experts (`{key}: {value}`){_with_experts(values)}"
         if value and any(part in key for part in OTHER_LAYERS):
             return f"its layers are not all attention and feed-forward (`{key}`)"
     kinds, names = (_names(values.get(key)) for key in ("layer_types", "architectures"))
@@ -182,6 +188,25 @@ def _reason(values: Mapping[str, Any]) -> str:
     if names and not any("CausalLM" in name or "LMHead" in name for name in names):
         return f"its architecture is {names[0][:60]}"
     return ""
+
+
+def _with_experts(values: Mapping[str, Any]) -> str:
+    """The parameters of a mixture of experts, in all and active for a token, in words; empty for
+    one of an unknown type, or with other layers between."""
+    known = EXPERTS.get(str(values.get("model_type")))
+    if known is None or values.get("decoder_sparse_step", 1) != 1 or values.get("mlp_only_layers"):
+        return ""
+    base, number, width = known
+    if not all(isinstance(values.get(key), int) for key in (number, "num_experts_per_tok")):
+        return ""
+    expert_values = {**values, "intermediate_size": values.get(width)}
+    shape, dense = _counted(expert_values, FAMILIES[base])
+    expert, router = 3 * shape.d_model * shape.d_ff, shape.d_model * int(values[number])
+    every, active = (
+        dense[Count.TOTAL] + shape.depth * (router + (int(values[key]) - 1) * expert)
+        for key in (number, "num_experts_per_tok")
+    )
+    return f" of {every:,} parameters, {active:,} active"
 
 
 def _has_layers(key: str, value: object) -> bool:

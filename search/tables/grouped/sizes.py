@@ -6,11 +6,15 @@ from math import inf, sqrt
 from operator import attrgetter
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import chdtrc
 
 from fathom.models.shape import Shape
 from fathom.search.tables.runs import Run
 
+ONE_RULE = 0.95
+"""Squared correlation of the logarithms of depths and sizes from which on one follows from the
+other."""
 WIDTH = 0.1
 """Relative half-width of a size class."""
 FEWEST_SHAPES = 3
@@ -95,6 +99,11 @@ def size_classes(
 def runs_near(runs: Iterable[Run], size: float, count: str, width: float) -> tuple[Run, ...]:
     """The runs whose size differs from `size` by at most the share `width` of it."""
     return tuple(run for run in runs if abs(run.params(count) / size - 1) <= width)
+
+
+def follow(sizes: ArrayLike, depths: ArrayLike) -> bool:
+    """True if sizes follow from depths by one rule, so that depth is not shown apart from size."""
+    return bool(np.corrcoef(np.log(sizes), np.log(depths))[0, 1] ** 2 >= ONE_RULE)
 
 
 def size_slope(

@@ -68,7 +68,7 @@ def full_horizon(runs: Sequence[Run]) -> float:
     """The latest tokens that most of the depths reach; with fewer than three, those that most do.
 
     Nothing before half of the longest run counts, but where only final losses are known: there the
-    latest tokens that most runs are near as well, if there are any.
+    latest tokens that most runs are near as well, or those that most of all are near.
     """
     whole = [run for run in runs if len(run.tokens)]
     ends = {float(run.tokens[-1]) for run in whole if not run.diverged}
@@ -78,13 +78,18 @@ def full_horizon(runs: Sequence[Run]) -> float:
     tried = sorted(ends) if final else late
     near = {e: [run for run in whole if loss_at(run, e) is not None] for e in tried}
     depths = {end: len({run.depth for run in near[end]}) for end in tried}
-    enough = max(ENOUGH_DEPTHS, MOST_DEPTHS * len({run.depth for run in whole}))
+    every = len({run.depth for run in whole})
+    enough = max(min(ENOUGH_DEPTHS, every), MOST_DEPTHS * every)
     reached = [end for end in late if depths[end] >= enough]
     if final:
-        most = len({run.training for run in whole}) / 2
+        trained = {
+            end: len({run.training for run in near[end]}) for end in tried if depths[end] >= enough
+        }
+        half = len({run.training for run in whole}) / 2
+        most = min(half, max(trained.values(), default=half))
+        many = max((len(near[end]) for end in trained), default=0) / 2
         reached = [
-            end for end in tried
-            if depths[end] >= enough and len({run.training for run in near[end]}) >= most
+            end for end, number in trained.items() if number >= most and len(near[end]) >= many
         ] or reached  # fmt: skip
     return max(reached or late, key=lambda end: (not reached and depths[end], end), default=NO_TIME)
 

@@ -22,6 +22,8 @@ ROUNDED = 1.5
 """Factor between widths of heads up to which they are one width, rounded."""
 ENOUGH = 3
 """Depths from which on a curve can be fitted."""
+MOST_FLAGS = 2
+"""Flags that a message names, the best ones."""
 SHOWN = 4
 """Values of a setting that a message names."""
 RATE = "learning_rate"
@@ -215,16 +217,14 @@ def refusal(
     """The error of settings that are left unsaid and not decided by the table, at one size."""
     name = next((name for name in names if goes_with_depth(runs, name)), names[0])
     values, theirs = depths_by_value(runs, name), columns.get(name, name)
-    if name == TOKENS or goes_with_depth(runs, name):
-        how, then = "goes with depth", "so their losses don't compare depths"
-    else:
-        how, then = "differs between shapes", "so it must be said which values count"
+    apart = name == TOKENS or goes_with_depth(runs, name)
+    how = "goes with depth" if apart else "differs between shapes"
+    flags = [*_flags(runs, name, theirs, values)][:MOST_FLAGS]
     others = [printable(columns.get(other, other)) for other in names if other != name]
-    likewise = f"; the same holds of {' and '.join(others[:SHOWN])}" if others else ""
+    likewise = f"; likewise {' and '.join(others[:SHOWN])}" if others else ""
     return TableError(
         f"{label}: at about {format_count(size)}, {printable(theirs)} {how} "
-        f"({_in_words(values)}), {then}; {', or '.join(_flags(runs, name, theirs, values))}"
-        f"{likewise}"
+        f"({_in_words(values)}); {', or '.join(flags)}{likewise}"
     )
 
 
@@ -253,14 +253,14 @@ def _flags(
         yield f"compare them as they are with --map {column}=ignore"
         return
     if not goes_with_depth(runs, name):
-        yield f"choose over it with --best-of {column}"
+        yield f"choose the best with --best-of {column}"
     if len(values[kept]) >= ENOUGH:
         yield hold
     if is_regime(name) and any(len(depths) >= ENOUGH for depths in values.values()):
         yield f"part the answers with --by {column}"
     elif goes_with_depth(runs, name) and len(values[kept]) < ENOUGH:
         yield "train other depths at one value of it"
-    yield f"leave it out with --map {column}=ignore if it can't matter"
+    yield f"--map {column}=ignore if it can't matter"
 
 
 def _is_question(runs: Sequence[Run], name: str) -> bool:

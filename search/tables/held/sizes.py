@@ -14,8 +14,16 @@ import numpy as np
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.models.unit import Unit
-from fathom.search.analysis.answer.optimum import DepthCost, Optimum, find_optimum
+from fathom.search.analysis.answer.optimum import (
+    DepthCost,
+    Located,
+    Optimum,
+    find_with_posterior,
+    optimum_of,
+)
 from fathom.search.analysis.answer.verdict import Advice, Kind, TooFewDepths, Verdict
+from fathom.search.analysis.curve.posterior import DRAWS, together
+from fathom.search.analysis.losses.depth_estimates import estimate_depths
 from fathom.search.formatting import printable
 from fathom.search.records import TrialRecord
 from fathom.search.tables.columns.columns import as_argument
@@ -23,6 +31,7 @@ from fathom.search.tables.errors import NothingAsked, TableError
 from fathom.search.tables.grouped.choosing import EndedRun, measured_noise
 from fathom.search.tables.grouped.counted import unknown_settings
 from fathom.search.tables.grouped.grouping import held_levels
+from fathom.search.tables.grouped.sizes import follow
 from fathom.search.tables.grouped.trials import full_horizon, loss_at, table_budget
 from fathom.search.tables.grouped.varying import CLOSE_TOKENS, value_of, varies
 from fathom.search.tables.runs import NO_TIME, Array, Run
@@ -35,6 +44,8 @@ FEWEST = 3
 """Fewest sizes at one amount that are compared."""
 ENOUGH = 9
 """Fewest shapes for a parabola in size and depth."""
+PARABOLAS = 7
+"""Draws of the parabola by which sizes and depths are brought to the best of the other."""
 SHOWN = 3
 """Settings that a message names."""
 
@@ -169,15 +180,16 @@ def _answer(
     depths: dict[int, set[int]] = defaultdict(set)
     for run, place in zip(runs, places, strict=True):
         depths[place].add(run.depth)
-    apart = max(map(len, depths.values())) > 1
-    at_best_depth = _without(runs, sizes, [run.depth for run in runs]) if apart else (runs, 0.0)
+    depths_of = [run.depth for run in runs]
+    shared = max(map(len, depths.values())) > 1
+    apart = shared or not follow(sizes, depths_of)
+    at_best_depth = _without(runs, sizes, depths_of) if apart else ([runs], 0.0)
     by_size, _ = _optimum(held, *at_best_depth, places, least)
     size = _best_size(held, spend, by_size, lambda place: _digits(least * (place / start) ** 2))
     best = replace(size, sizes=(least, max(sizes)))
-    if not apart:
+    at_best_size = _without(runs, depths_of, sizes) if apart else ([runs], 0.0)
+    if not shared and len(at_best_size[0]) == 1:
         return HeldAnswer(size=best, depth=None, records=())
-    depths_of = [run.depth for run in runs]
-    at_best_size = _without(runs, depths_of, sizes)
     found, records = _optimum(held, *at_best_size, depths_of, best.size or least)
     tokens = round(at) if held.coin is Coin.TOKENS else found.tokens
     found = replace(found, shared_spend=spend, tokens=tokens)
@@ -186,10 +198,11 @@ def _answer(
 
 def _without(
     runs: Sequence[Run], kept: Sequence[int], other: Sequence[int]
-) -> tuple[Sequence[Run], float]:
+) -> tuple[list[Sequence[Run]], float]:
     """The runs at the losses that they would have at the best value of `other` for what is `kept`:
-    a size may have been trained at unsuitable depths alone. With the standard deviation by which
-    these losses miss the parabola, nats, beyond the noise.
+    a size may have been trained at unsuitable depths alone. First by the likeliest parabola, then
+    by `PARABOLAS` draws of what else it may be. With the standard deviation by which these losses
+    miss the parabola, nats, beyond the noise.
 
     By a parabola in the logarithms of both, to which good losses count most; the runs as they are
     where they are too few for one, or where it has no lowest point.
@@ -198,19 +211,25 @@ def _without(
     losses = np.array([float(run.losses[-1]) for run in runs])
     design = _terms(x, y)
     if np.linalg.matrix_rank(design) < design.shape[1] or len(set(zip(x, y, strict=True))) < ENOUGH:
-        return runs, 0.0
+        return [runs], 0.0
     above = losses - losses.min()
     weights = 1 / (np.median(above) + above)
     fitted = np.linalg.lstsq(design * weights[:, None], losses * weights, rcond=None)[0]
     if fitted[-1] <= 0:
-        return runs, 0.0
+        return [runs], 0.0
     missed = float(((weights * (losses - design @ fitted)) ** 2).sum())
     noise = measured_noise([EndedRun(run, float(run.losses[-1])) for run in runs])
     scatter = sqrt(max(0.0, missed / float(weights @ weights) - noise**2))
-    best = np.clip(-(fitted[3] + fitted[4] * x) / (2 * fitted[-1]), y.min(), y.max())
-    costs = (design - _terms(x, best)) @ fitted
-    moved = [replace(run, losses=run.losses - cost) for run, cost in zip(runs, costs, strict=True)]
-    return moved, scatter
+    weighed = design * weights[:, None]
+    error = missed / max(1, len(runs) - len(fitted)) * np.linalg.inv(weighed.T @ weighed)
+    drawn = np.random.default_rng(SEED).multivariate_normal(fitted, error, PARABOLAS)
+    found: list[Sequence[Run]] = []
+    for terms in (fitted, *drawn[drawn[:, -1] > 0]):
+        best = np.clip(-(terms[3] + terms[4] * x) / (2 * terms[-1]), y.min(), y.max())
+        costs = (design - _terms(x, best)) @ terms
+        moved = zip(runs, costs, strict=True)
+        found.append([replace(run, losses=run.losses - cost) for run, cost in moved])
+    return found, scatter
 
 
 def _terms(x: Array, y: Array) -> Array:
@@ -223,33 +242,46 @@ def _digits(size: float) -> int:
 
 
 def _optimum(
-    held: Held, runs: Sequence[Run], scatter: float, places: Sequence[int], size: int
+    held: Held, moved: Sequence[Sequence[Run]], scatter: float, places: Sequence[int], size: int
 ) -> tuple[Optimum, tuple[TrialRecord, ...]]:
     """The best of the places at which runs stand, each at the best of its models and settings; all
-    count as models of one `size`, and may be off by `scatter`, nats."""
-    standing = [
+    count as models of one `size`, and may be off by `scatter`, nats. Each of the `moved` losses is
+    as likely."""
+    found, posteriors = [], []
+    for runs in moved:
+        standing = _standing(held, runs, places, size)
+        budget = table_budget(
+            standing, standing, params=size, count=held.count, tokens=NO_TIME, table=held.label,
+            rates=True, noise=held.noise,
+        )  # fmt: skip
+        errors = {shape: hypot(error, scatter) for shape, error in budget.errors.items()}
+        optimum, posterior = find_with_posterior(
+            budget.records, seed=SEED, draws=DRAWS // len(moved), noise=held.noise, errors=errors,
+            trained=False,
+        )  # fmt: skip
+        found.append((optimum, budget.records, errors))
+        posteriors += [posterior] if posterior else []
+    optimum, records, errors = found[0]
+    if len(moved) > 1 and isinstance(optimum, Located):
+        estimates = estimate_depths(records, held.noise, errors)
+        optimum = optimum_of(records, estimates, together(posteriors))
+    standing = _standing(held, moved[0], places, size)
+    cause = None if held.seeded else unknown_settings(standing, NO_TIME, held.count, size)
+    if cause and not isinstance(optimum.verdict.cause, TooFewDepths):
+        unknown = Verdict(Kind.INSUFFICIENT, cause, Advice.NAME_SETTINGS)
+        optimum = replace(optimum, verdict=unknown)
+    return replace(optimum, shape=None, best_ff_ratio=None, unit=held.unit), records
+
+
+def _standing(held: Held, runs: Sequence[Run], places: Sequence[int], size: int) -> list[Run]:
+    """The runs with their place for a depth, as models of one `size`."""
+    return [
         replace(
             run, depth=place, d_model=1, d_ff=None, params_total=size, params_non_embedding=size,
             settings={**run.settings, "": f"{run.label} of {run.params(held.count)}"},
         )
         for run, place in zip(runs, places, strict=True)
     ]  # fmt: skip
-    budget = table_budget(
-        standing, standing, params=size, count=held.count, tokens=NO_TIME, table=held.label,
-        rates=True, noise=held.noise,
-    )  # fmt: skip
-    found = find_optimum(
-        budget.records,
-        seed=SEED,
-        noise=held.noise,
-        trained=False,
-        errors={shape: hypot(error, scatter) for shape, error in budget.errors.items()},
-    )
-    cause = None if held.seeded else unknown_settings(standing, NO_TIME, held.count, size)
-    if cause and not isinstance(found.verdict.cause, TooFewDepths):
-        unknown = Verdict(Kind.INSUFFICIENT, cause, Advice.NAME_SETTINGS)
-        found = replace(found, verdict=unknown)
-    return replace(found, shape=None, best_ff_ratio=None, unit=held.unit), budget.records
 
 
 def _best_size(

@@ -10,14 +10,21 @@ import numpy as np
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.search.analysis.answer.optimum import Optimum, optimum_of
-from fathom.search.analysis.answer.verdict import Confounded, Kind, OneValue, Verdict
+from fathom.search.analysis.answer.verdict import (
+    Confounded,
+    FlatRange,
+    Kind,
+    NoEffectShown,
+    OneValue,
+    Verdict,
+)
 from fathom.search.analysis.curve.curve_fit import points_of
 from fathom.search.analysis.curve.posterior import Posterior
 from fathom.search.analysis.losses.depth_estimates import DepthEstimate, DepthEstimates
 from fathom.search.analysis.losses.noise import Repeats
 from fathom.search.formatting import format_count, printable, ranges
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
-from fathom.search.tables.grouped.sizes import sized_shape
+from fathom.search.tables.grouped.sizes import follow, sized_shape
 from fathom.search.tables.runs import Run
 from fathom.search.tables.searches.axes import DEPTH, SIZE, Drawn
 from fathom.search.tables.searches.importance import Importance, importances
@@ -26,8 +33,6 @@ from fathom.search.tables.searches.tuning import Tuned, tune
 
 SEED = 0
 """Seed of the draws."""
-ONE_RULE = 0.95
-"""Squared correlation of depth and size from which on depth is not shown apart from size."""
 AT_END = 0.15
 """Distance, of 2, from the largest size up to which the loss is said to fall on with size."""
 FAILED = 0.5
@@ -64,6 +69,9 @@ def answer_search(
     records = tuple(_records(drawn, tuned, count, label, int(at)))
     estimates = _estimates(drawn, tuned, losses, records)
     optimum = optimum_of(records, estimates, _posterior(tuned, losses, estimates))
+    if isinstance(flat := optimum.verdict.cause, FlatRange):
+        unshown = Verdict(Kind.INSUFFICIENT, NoEffectShown(flat.plateau))
+        optimum = replace(optimum, verdict=unshown)
     if cause := _one_rule(drawn, width):
         optimum = replace(
             optimum, verdict=Verdict(Kind.INSUFFICIENT, cause, OneValue(cause.setting))
@@ -110,10 +118,8 @@ def _middle(drawn: Drawn) -> int:
 
 def _one_rule(drawn: Drawn, width: float) -> Confounded | None:
     """The cause of a verdict that size follows from depth; None if it does not."""
-    sizes, depths = np.log(drawn.sizes), np.log(drawn.depths)
-    if np.ptp(sizes) <= log((1 + width) / (1 - width)):
-        return None
-    if np.corrcoef(sizes, depths)[0, 1] ** 2 < ONE_RULE:
+    one_size = np.ptp(np.log(drawn.sizes)) <= log((1 + width) / (1 - width))
+    if one_size or not follow(drawn.sizes, drawn.depths):
         return None
     of = {depth: drawn.sizes[drawn.depths == depth] for depth in drawn.tested.tolist()}
     return Confounded(

@@ -8,11 +8,11 @@ from tests.support.drawn_tables import drawn
 TRIAL = "DEPTH,ASPECT_RATIO,HEAD_DIM,val_bpb,MATRIX_LR\n8,64,128,1.0,0.04\n10,60,64,2.0,0.02\n"
 
 
-def test_trials_of_autoresearch_get_a_size_and_nats(tmp_path: Path) -> None:
+def test_trials_of_autoresearch_get_a_size(tmp_path: Path) -> None:
     (tmp_path / "tpe.csv").write_text(TRIAL, encoding="utf-8")
     [first, second] = read_rows(tmp_path / "tpe.csv")
 
-    assert (first["loss"], first["params_non_embedding"]) == ("0.6931471806", "2.51658e+07")
+    assert (first["val_bpb"], first["params_non_embedding"]) == ("1.0", "2.51658e+07")
     assert second["params_non_embedding"] == f"{12 * 10 * 640**2:g}"
     assert "ASPECT_RATIO" not in first
 

@@ -47,10 +47,12 @@ def test_a_setting_on_which_the_best_depth_depends_is_named_with_both_depths() -
     )
 
 
-def test_a_depth_that_does_not_matter_is_never_identified() -> None:
-    [optimum] = answered(drawn(depth_matters=0.0)).optima
+def test_a_depth_that_does_not_matter_is_not_called_settled() -> None:
+    analysis = answered(drawn(depth_matters=0.0))
+    [optimum] = analysis.optima
 
-    assert optimum.kind is not Kind.IDENTIFIED
+    assert optimum.kind is Kind.INSUFFICIENT
+    assert "no effect of depth is shown" in analysis.findings[0].reason(optimum)
     assert len(optimum.plateau) > len(DEPTHS) / 2
 
 

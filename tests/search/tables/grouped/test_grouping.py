@@ -113,3 +113,20 @@ def test_numbers_may_be_written_as_people_do() -> None:
 
     assert (run.depth, run.params_total, run.tokens.tolist()) == (12, 124_000_000, [1e6])
     assert np.allclose(run.losses, 3.1)
+
+
+def test_final_losses_at_tokens_of_their_own_are_no_curves() -> None:
+    draws = np.random.default_rng(0)
+    rows: list[dict[str, object]] = [
+        {"depth": depth, "d_model": 64, "params": 10**7 + norm * 10**3, "seed": seed,
+         "norm": str(bool(norm)), "bias": str(bool(bias)),
+         "tokens": draws.integers(2 * 10**8, 3 * 10**8), "val_loss": 3 + draws.uniform()}
+        for depth in (4, 8, 16) for norm in (0, 1) for bias in (0, 1) for seed in range(5)
+    ]  # fmt: skip
+    table, names = rows_of("t", rows), ("norm", "bias")
+    cells = read_cells(table, choose_columns(table.names, {}, "t"), names)
+    runs = group_runs(cells, "t", names).runs
+
+    assert len(runs) == len(rows)
+    assert {len(run.tokens) for run in runs} == {1}
+    assert len({run.sized_shape for run in runs}) == 3, "norms make no other shape"

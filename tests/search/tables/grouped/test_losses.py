@@ -41,15 +41,15 @@ def answered(
 
 def test_bits_have_the_answer_of_nats_in_their_own_unit() -> None:
     _, nats = answered(NATS)
-    analysis, bits = answered(renamed("val_bpb", 1 / log(2)))
+    analysis, bits = answered(renamed("val_bpc", 1 / log(2)))
 
     assert (bits.optimal_depth, bits.interval, bits.kind) == (
         nats.optimal_depth, nats.interval, nats.kind,
     )  # fmt: skip
     assert bits.noise == pytest.approx(nats.noise)
     said = [*analysis.notes, other_depths(analysis.findings[0], bits)]
-    assert "0.0072 bits per byte" in analysis.notes[1]
-    assert "bits per byte [" in said[-1]
+    assert "0.0072 bits per character" in analysis.notes[1]
+    assert "bits per character [" in said[-1]
 
     [answer] = table_reply(analysis, "").answers
     assert answer.answer
@@ -59,12 +59,13 @@ def test_bits_have_the_answer_of_nats_in_their_own_unit() -> None:
 
 def test_tokens_of_a_byte_make_nats_a_token_which_depths_are_told_apart_by() -> None:
     rows = renamed("val_bpb", 0.25 / log(2))
-    _, plain = answered(rows)
-    _, token = answered(rows, replace(ASKED, tokens_per_byte=0.25))
+    _, plain = answered(rows, replace(ASKED, tokens_per_byte=1.0))
+    analysis, token = answered(rows)
     _, nats = answered(NATS)
 
     assert (token.plateau, token.interval) == (nats.plateau, nats.interval)
     assert set(token.plateau) < set(plain.plateau)
+    assert "at 0.25 tokens each; --tokens-per-byte says otherwise" in analysis.notes[1]
 
 
 def test_a_stated_unit_and_noise_are_read_before_the_name() -> None:

@@ -58,6 +58,21 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("stablelm", {**GROUPED, "use_qkv_bias": True}),
     ("cohere", GROUPED),
 ]  # fmt: skip
+PUBLISHED = {"num_attention_heads": 32, "num_experts_per_tok": 2, "num_key_value_heads": 8}
+MIXTURES: list[tuple[dict[str, Any], int, int]] = [
+    ({"model_type": "mixtral", "hidden_size": 4096, "num_hidden_layers": 32,
+      "intermediate_size": 14336, **PUBLISHED, "num_local_experts": 8, "vocab_size": 32000,
+      "tie_word_embeddings": False}, 46_702_792_704, 12_879_925_248),
+    ({"model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48,
+      "intermediate_size": 6144, "moe_intermediate_size": 768, **PUBLISHED,
+      "num_key_value_heads": 4, "head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8,
+      "vocab_size": 151936, "tie_word_embeddings": False}, 30_532_122_624, 3_353_032_704),
+    ({"model_type": "olmoe", "hidden_size": 2048, "num_hidden_layers": 16,
+      "intermediate_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 16,
+      "num_experts": 64, "num_experts_per_tok": 8, "vocab_size": 50304,
+      "tie_word_embeddings": False}, 6_919_161_856, 1_282_017_280),
+]  # fmt: skip
+"""Published mixtures of experts, with their parameters in all and active."""
 LLAMA = {"model_type": "llama", **GROUPED}
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "mixtral", **GROUPED, "num_local_experts": 8}, "`num_local_experts: 8`"),
@@ -122,3 +137,12 @@ def test_what_is_no_dense_causal_decoder_is_refused_with_the_reason(
     with pytest.raises(TableError, match=reason) as error:
         config_rung(written(tmp_path, values), Count.NON_EMBEDDING)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("values", "every", "active"), MIXTURES)
+def test_a_mixture_of_experts_is_refused_with_its_sizes(
+    tmp_path: Path, values: dict[str, Any], every: int, active: int
+) -> None:
+    with pytest.raises(TableError, match=f"of {every:,} parameters, {active:,} active") as error:
+        config_rung(written(tmp_path, values), Count.TOTAL)
+    assert len(str(error.value)) - len(str(tmp_path)) <= 300

@@ -42,7 +42,7 @@ def test_a_setting_that_goes_with_depth_is_refused_with_the_flag_that_helps() ->
         answered(finals(batch=lambda depth: 16 if depth > 8 else 64))
 
     text = str(error.value)
-    assert text.startswith("t: at about 10M, batch goes with depth (16 at 16, 32; 64 at 2, 4, 8), ")
+    assert text.startswith("t: at about 10M, batch goes with depth (16 at 16, 32; 64 at 2, 4, 8); ")
     assert "; hold it with --where batch=64, or" in text
     assert "\n" not in text
 

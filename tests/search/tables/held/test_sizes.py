@@ -88,6 +88,35 @@ def test_a_grid_at_equal_seconds_has_a_size_and_a_depth() -> None:
     assert table_reply(analysis, "").answers[0].next == ()
 
 
+def test_shapes_of_which_no_two_have_one_size_show_a_depth_unless_it_follows_from_size() -> None:
+    draws = np.random.default_rng(2)
+    rows: list[Row] = []
+    for _ in range(40):
+        depth, width = int(draws.integers(2, 17)), 64 * int(draws.integers(3, 15))
+        size = size_of(depth, width)
+        loss = 3 + 0.01 * log(size / BEST_SIZE) ** 2 + 0.04 * log(depth / BEST_DEPTH) ** 2
+        rows += [
+            {"n_layer": depth, "d_model": width, "params": size * (1 + 1e-6 * len(rows)),
+             "seed": seed, "flops": 1e18, "loss": loss + draws.normal(0, 0.002)}
+            for seed in range(2)
+        ]  # fmt: skip
+    [depths] = answered(rows).optima
+
+    assert depths.interval
+    assert depths.interval[0] <= BEST_DEPTH <= depths.interval[1]
+
+
+def test_few_shapes_of_which_no_two_have_one_size_show_no_depth() -> None:
+    rows: list[Row] = [
+        {"n_layer": depth, "d_model": width, "params": size_of(depth, width), "seed": seed,
+         "flops": 1e18, "loss": 3 + abs(depth - 8) / 10 + seed / 1000}
+        for depth, width in ((2, 512), (4, 1024), (8, 320), (12, 768), (16, 384))
+        for seed in range(2)
+    ]  # fmt: skip
+
+    assert not answered(rows).optima
+
+
 def test_without_repeats_no_size_is_settled() -> None:
     [(_, size)] = answered(by_rule(1e18, BEST_SIZE, seeds=1)).sizes
 
