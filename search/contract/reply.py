@@ -723,7 +723,7 @@ class Reply(Part):
     answers: tuple[StatedAnswer, ...] = ()
     """One for each budget, horizon and part of a table."""
     sizes: tuple[StatedSize, ...] = ()
-    """Of `analyse`, where models of any size have spent the same: one for each amount and part.
+    """Where models of any size have spent the same: one for each amount, and part of a table.
     `answers` have the best depth there, if it is shown apart from size."""
     background: tuple[Background, ...] = ()
     """One for each horizon of a study, or each horizon and part of a table."""
