@@ -12,6 +12,7 @@ from fathom.models.shape import Count, Shape
 from fathom.models.spend import OTHER_COINS
 from fathom.search.analysis.answer.definitions import not_ruled_out
 from fathom.search.analysis.answer.optimum import DepthCost, Located, Optimum
+from fathom.search.analysis.laws.amount_law import AmountLaw, fit_amount_law
 from fathom.search.analysis.laws.compute_law import ComputeLaw, ComputeMultiple, fit_compute_law
 from fathom.search.analysis.laws.law import Law
 from fathom.search.analysis.laws.null_laws import NullLaw, fit_null_laws
@@ -131,6 +132,12 @@ class Findings(ABC):
     def compute_law(self) -> ComputeLaw | None:
         """The law of the lowest loss over the compute of the budgets; None where there is none."""
         return fit_compute_law(self.optima)
+
+    @cached_property
+    def amount_law(self) -> AmountLaw | None:
+        """The law of the best size and depth over what trainings spend; None where it is not free,
+        or fewer than three amounts are settled."""
+        return fit_amount_law(self.optima)
 
     @cached_property
     def papers(self) -> PaperFindings:

@@ -201,6 +201,7 @@ def background_of(
         held=dict(held),
         law=next(iter(findings.laws), None),
         null_laws=findings.null_laws,
+        amount_law=findings.amount_law,
         unsupported=tuple(unsupported(findings)),
         papers=findings.papers,
     )

@@ -28,7 +28,7 @@ from fathom.search.report.pages.hero import strip_charts
 from fathom.search.report.words import text
 from fathom.search.report.words.caveats import unsupported
 from fathom.search.report.words.other_depths import compute_note, other_depths
-from fathom.search.report.words.sizes import size_lines
+from fathom.search.report.words.sizes import amount_law_text, size_lines
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.version import own_version, program
@@ -83,6 +83,7 @@ def card_text(conclusion: Conclusion) -> str:
             for line in size_lines(optimum.best_size)
         ),
         law,
+        text.sentence(amount_law_text(conclusion.amount_law)) if conclusion.amount_law else "",
         *_other_depths(conclusion),
         "## What would overturn it",
         _bullets((*_overturning(optima), *_of_the_recipe(conclusion))),

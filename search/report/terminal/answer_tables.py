@@ -26,7 +26,7 @@ from fathom.search.report.words.analysed import (
 from fathom.search.report.words.caveats import OF_THE_TRAININGS, unsupported
 from fathom.search.report.words.other_depths import other_depths
 from fathom.search.report.words.papers import papers_lines
-from fathom.search.report.words.sizes import size_lines
+from fathom.search.report.words.sizes import amount_law_text, size_lines
 from fathom.search.report.words.text import (
     answer_row,
     finding,
@@ -118,6 +118,8 @@ def print_horizons(study: str, answers: Sequence[tuple[str, Optimum]], console: 
 
 def _print_law(found: Findings, console: Console, at: str = "") -> None:
     """Prints the best law, `at` a horizon, and the laws with one constant that predict as well."""
+    if found.amount_law:
+        print_text(amount_law_text(found.amount_law), console)
     for law in found.laws[:1]:
         print_text(f"law{at}: {law_formula(law)} ({law.name})", console)
         for null in as_good(law, found.null_laws):

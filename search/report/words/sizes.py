@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from fathom.search.analysis.answer import verdict as v
 from fathom.search.analysis.answer.optimum import BestSize
+from fathom.search.analysis.laws.amount_law import AmountLaw
 from fathom.search.formatting import format_count, spend_text
 from fathom.search.report.words.other_depths import cost_text
 from fathom.search.words import plateau_width
@@ -48,3 +49,13 @@ def size_reason(found: BestSize) -> str:
             return "models of one size differ by more than seeds do; export the settings' columns"
         case _:
             return "the noise hides what sizes differ by; add sizes between, or seeds"
+
+
+def amount_law_text(law: AmountLaw) -> str:
+    """Returns the law over amounts as a clause."""
+    grow = (
+        f"{power.quantity} {'grows ' * (not place)}as {law.coin}^{power.exponent:.2f} "
+        f"[{power.interval[0]:.2f} to {power.interval[1]:.2f}]"
+        for place, power in enumerate(law.powers)
+    )
+    return f"over {law.amounts} amounts, {', '.join(grow)}"
