@@ -38,6 +38,15 @@ class Count(StrEnum):
     """Heads of all layers together; parameters follow from them (Brown et al. 2022)."""
     WIDTH = "width"
     """`d_model`: more layers then have more parameters (Liu et al. 2020)."""
+    TRAIN_FLOPS = "train_flops"
+    """Operations of a whole training: models of any size, each with the tokens that these pay for
+    (Hoffmann et al. 2022)."""
+
+    @property
+    def frees_size(self) -> bool:
+        """True if budgets are what a training spends, so that the size is searched with the
+        depth."""
+        return self is Count.TRAIN_FLOPS
 
     @property
     def of_parameters(self) -> bool:
@@ -47,7 +56,10 @@ class Count(StrEnum):
     @property
     def unit(self) -> str:
         """Unit that follows a budget's number in text."""
-        units = {Count.FLOPS: "FLOPs a token", Count.HEADS: "heads", Count.WIDTH: "wide"}
+        units = {
+            Count.FLOPS: "FLOPs a token", Count.HEADS: "heads", Count.WIDTH: "wide",
+            Count.TRAIN_FLOPS: "FLOPs",
+        }  # fmt: skip
         return units.get(self, "parameters")
 
     @property
@@ -334,9 +346,10 @@ class Shape:
         return sum(groups[name] for name in ("attention", "feed_forward", "norms", "skips"))
 
     def size(self, count: Count) -> int:
-        """Size of the shape in the quantity that a budget fixes."""
+        """Size of the shape in the quantity that a budget fixes; all parameters where it fixes no
+        size."""
         match count:
-            case Count.TOTAL:
+            case Count.TOTAL | Count.TRAIN_FLOPS:
                 return self.params_total
             case Count.NON_EMBEDDING:
                 return self.params_non_embedding

@@ -6,7 +6,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Self
 
-from fathom.models.shape import Shape
+from fathom.models.shape import Count, Shape
 
 
 class Coin(StrEnum):
@@ -44,6 +44,11 @@ class Coin(StrEnum):
     """Optimizer steps of a table that has no tokens."""
     UNKNOWN = ("",)
     """What the runs of a table of final losses have spent alike, which it does not say."""
+
+    @classmethod
+    def of_budgets(cls, count: Count) -> "Coin | None":
+        """The coin of which budgets of a count are amounts; None where they are sizes."""
+        return next((coin for coin in cls if coin.key == count.value), None)
 
     @property
     def timed(self) -> bool:

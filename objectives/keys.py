@@ -22,6 +22,8 @@ TOKENS_FROM = 10_000
 """Smallest horizon that counts tokens; a smaller number counts tokens per parameter."""
 MOST_COUNTED = 10**18
 """Largest number of tokens or parameters."""
+MOST_PARAMETERS = 10**12
+"""Largest number of parameters of a model."""
 MOST_FLOPS = 1e30
 """Largest number of operations of a training, a thousand times beyond any that was trained."""
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
@@ -128,7 +130,7 @@ Whole = Annotated[int, BeforeValidator(_refuse_boolean)]
 Real = Annotated[float, BeforeValidator(_refuse_boolean)]
 # The upper bounds are far beyond any study; they keep sums finite and planning instant.
 Positive = Annotated[Whole, Field(ge=1, le=10**9)]
-Parameters = Annotated[Number, Field(le=10**12)]
+Parameters = Annotated[Number, Field(le=MOST_PARAMETERS)]
 Few = Annotated[Whole, Field(ge=1, le=1000)]
 Share = Annotated[Real, Field(ge=0.0, lt=1.0)]
 PositiveReal = Annotated[Real, Field(gt=0.0)]

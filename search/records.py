@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import log
 from typing import NamedTuple
 
 from fathom.models.shape import Count, Shape
@@ -175,6 +176,11 @@ class TrialRecord:
     def size(self) -> int:
         """Size by the study's `count`, as the command counted it where it did."""
         return self.parameters or self.spec.shape.size(self.spec.count)
+
+    @property
+    def ln_size(self) -> float:
+        """ln of the size as a share of the budget; 0 where the budget leaves the size free."""
+        return 0.0 if self.spec.count.frees_size else log(self.size / self.spec.budget)
 
     @property
     def is_over(self) -> bool:

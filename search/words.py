@@ -75,7 +75,7 @@ def study_remedy(verdict: Verdict) -> str:
         case v.MoreTokens(seeds, key):
             return f"about {seeds} seeds would be needed, so raise `{key}`"
         case v.Larger(coin):
-            return f"raise `budgets` or `{coin.key}`"
+            return f"raise `budgets` or `{coin.key}`" if coin else "raise `budgets`"
         case v.TheseDepths(depths):
             return f"{_train_too(depths)}, by {keys}"
         case v.Seeds() | v.Depths() | v.Keys():

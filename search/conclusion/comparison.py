@@ -29,6 +29,7 @@ from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.formatting import printable
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.free_size import check_one_size
 from fathom.search.study.runs import StudyRun, one_run, runs_of
 
 CONFIDENCE = 0.95
@@ -183,6 +184,7 @@ def _named(studies: Sequence[ComparedStudy], paths: Sequence[Path]) -> list[Comp
 
 def _check_sizes(studies: Sequence[ComparedStudy]) -> None:
     """Raises `ConfigError` if a size is not the same in all studies."""
+    check_one_size(studies[0].conclusion.config.count, "fathom compare")
     first, *others = [study.conclusion.config for study in studies]
     for other in others:
         if other.count != first.count:

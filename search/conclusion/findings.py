@@ -12,6 +12,7 @@ from fathom.models.shape import Count, Shape
 from fathom.models.spend import OTHER_COINS
 from fathom.search.analysis.answer.definitions import not_ruled_out
 from fathom.search.analysis.answer.optimum import DepthCost, Located, Optimum
+from fathom.search.analysis.laws.amount_law import AmountLaw, fit_amount_law
 from fathom.search.analysis.laws.compute_law import ComputeLaw, ComputeMultiple, fit_compute_law
 from fathom.search.analysis.laws.law import Law
 from fathom.search.analysis.laws.null_laws import NullLaw, fit_null_laws
@@ -40,6 +41,9 @@ OPTIMUM_ROW = (
 )
 """Names of the values of an optimum, as tables and files list them; those of its interval and its
 curve are None unless it is located."""
+
+SIZE_ROW = ("best_size", "size_interval", "size_plateau", "size_verdict")
+"""Names of further values of an optimum whose budget leaves the size free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +134,16 @@ class Findings(ABC):
         return fit_compute_law(self.optima)
 
     @cached_property
+    def amount_law(self) -> AmountLaw | None:
+        """The law of the best size and depth over what trainings spend; None where it is not free,
+        or fewer than three amounts are settled."""
+        return fit_amount_law(self.optima)
+
+    @cached_property
     def papers(self) -> PaperFindings:
         """The paper analyses."""
-        return find_paper_findings(self.records, seed=self.seed)
+        of_one_size = [r for r in self.records if not r.spec.count.frees_size]
+        return find_paper_findings(of_one_size, seed=self.seed)
 
     def compute_multiple(self, optimum: Optimum, cost: DepthCost) -> ComputeMultiple | None:
         """Cost of a depth of a budget as a multiple of compute; None where it is not known."""
@@ -205,6 +216,9 @@ def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
     }
     if optimum.spend.coin in OTHER_COINS:
         values[optimum.spend.coin.name_in_records] = optimum.spend.amount
+    if size := optimum.best_size:
+        found = (size.size, size.interval, size.plateau, size.verdict.kind.value)
+        values |= {name: _plain(it) for name, it in zip(SIZE_ROW, found, strict=True)}
     return {name: _plain(getattr(optimum, name, None)) for name in OPTIMUM_ROW} | values
 
 
@@ -214,7 +228,7 @@ def flat_optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, A
     flat: dict[str, Any] = {}
     for name, value in row.items():
         match name:
-            case "interval" | "curve_minimum_interval":
+            case "interval" | "curve_minimum_interval" | "size_interval" | "size_plateau":
                 flat[f"{name}_low"], flat[f"{name}_high"] = value or (None, None)
             case "probabilities":
                 flat[name] = probabilities_text(optimum)

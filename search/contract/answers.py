@@ -4,13 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from enum import Enum
 
+from fathom.models.shape import Count
 from fathom.models.unit import NATS, Unit
 from fathom.search.analysis.answer import verdict as v
 from fathom.search.analysis.answer.definitions import not_ruled_out
-from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.answer.optimum import BestSize, Optimum
 from fathom.search.analysis.losses.depth_estimates import DepthEstimate
 from fathom.search.analysis.spending.spent_seconds import spent_seconds
 from fathom.search.conclusion.findings import Findings
+from fathom.search.contract.questions import asked_horizon
 from fathom.search.contract.reply import (
     AskedQuestion,
     Background,
@@ -18,10 +20,12 @@ from fathom.search.contract.reply import (
     DepthEvidence,
     DepthProbability,
     Evidence,
+    SizeCost,
     Sizes,
     StatedAnswer,
     StatedCost,
     StatedSeconds,
+    StatedSize,
     StatedUnit,
     StatedVerdict,
     Statement,
@@ -30,6 +34,7 @@ from fathom.search.contract.reply import (
 from fathom.search.contract.trainings import next_trainings
 from fathom.search.records import Outcome
 from fathom.search.report.words.caveats import unsupported
+from fathom.search.report.words.sizes import size_reason
 from fathom.search.words import cause_text
 
 NONE: Mapping[str, str] = {}
@@ -158,6 +163,34 @@ def _in_unit(optimum: Optimum) -> Iterator[DepthEstimate]:
         yield replace(known, loss=unit.value(known.loss), standard_error=error)
 
 
+def size_of(
+    found: BestSize, source: str, count: Count, *, held: Mapping[str, str] = NONE
+) -> StatedSize:
+    """The best size at an amount that models of any size have spent."""
+    return StatedSize(
+        source=source,
+        held=dict(held),
+        count=count.value,
+        horizon=asked_horizon(found.spend),
+        unit=unit_of(found.unit),
+        size=found.size,
+        interval=found.interval,
+        plateau=found.plateau,
+        loss=None if found.loss is None else found.unit.value(found.loss),
+        kind=found.verdict.kind,
+        reason=size_reason(found),
+        costs=tuple(
+            SizeCost(
+                size=cost.depth,
+                cost=found.unit.difference(cost.nats),
+                cost_interval=found.unit.interval(cost.interval),
+            )
+            for cost in found.costs
+        ),
+        noise=found.unit.difference(found.noise),
+    )
+
+
 def background_of(
     findings: Findings, source: str, *, horizon: str | None = None, held: Mapping[str, str] = NONE
 ) -> Background:
@@ -168,6 +201,7 @@ def background_of(
         held=dict(held),
         law=next(iter(findings.laws), None),
         null_laws=findings.null_laws,
+        amount_law=findings.amount_law,
         unsupported=tuple(unsupported(findings)),
         papers=findings.papers,
     )

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, computed_field
 
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.curve_families import Parabola, PowerCurve
+from fathom.search.analysis.laws.amount_law import AmountLaw
 from fathom.search.analysis.laws.law import Law, Prediction
 from fathom.search.analysis.laws.null_laws import NullLaw
 from fathom.search.analysis.papers.findings import PaperFindings
@@ -342,6 +343,8 @@ class Background(Part):
     law: Law | None
     """The law of depth over sizes that predicts left-out sizes best."""
     null_laws: tuple[NullLaw, ...]
+    amount_law: AmountLaw | None
+    """The law of the best size and depth over what trainings spend, where the size is free."""
     unsupported: tuple[str, ...]
     """Sentences; each completes "these data do not show ..."."""
     papers: PaperFindings
@@ -723,7 +726,7 @@ class Reply(Part):
     answers: tuple[StatedAnswer, ...] = ()
     """One for each budget, horizon and part of a table."""
     sizes: tuple[StatedSize, ...] = ()
-    """Of `analyse`, where models of any size have spent the same: one for each amount and part.
+    """Where models of any size have spent the same: one for each amount, and part of a table.
     `answers` have the best depth there, if it is shown apart from size."""
     background: tuple[Background, ...] = ()
     """One for each horizon of a study, or each horizon and part of a table."""

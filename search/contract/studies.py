@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from fathom.models.shape import Count
 from fathom.search.analysis.answer import verdict as v
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.token_laws import laws_json, token_laws_of
-from fathom.search.contract.answers import answer_of, background_of, verdict_of
+from fathom.search.contract.answers import answer_of, background_of, size_of, verdict_of
 from fathom.search.contract.questions import asked_horizon, study_question
 from fathom.search.contract.reply import Background, Reply, StatedAnswer
 from fathom.search.contract.table_answers import table_of
@@ -36,6 +37,12 @@ def study_reply(
     return Reply(
         command=command,
         answers=tuple(answers),
+        sizes=tuple(
+            size_of(optimum.best_size, run.conclusion.title, Count.TOTAL)
+            for run in runs
+            for optimum in run.conclusion.optima
+            if optimum.best_size
+        ),
         background=tuple(background),
         token_laws=tuple(laws_json(token_laws_of([run.conclusion for run in runs]))),
     )

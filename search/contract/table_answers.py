@@ -4,19 +4,17 @@ from collections.abc import Iterator
 
 from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import laws_json
-from fathom.search.contract.answers import answer_of, background_of, unit_of
+from fathom.search.contract.answers import answer_of, background_of, size_of
 from fathom.search.contract.questions import asked_horizon
 from fathom.search.contract.reply import (
     AskedQuestion,
     Background,
     ReadTable,
     Reply,
-    SizeCost,
     StatedAnswer,
     StatedImportance,
     StatedSize,
 )
-from fathom.search.report.words.analysed import size_reason
 from fathom.search.tables.analysis import Analysis
 
 
@@ -57,28 +55,8 @@ def table_of(analysis: Analysis) -> ReadTable:
 def _sizes(analysis: Analysis) -> Iterator[StatedSize]:
     """Yields the best size at each amount that models of any size have spent."""
     for findings, (_, found) in zip(analysis.findings, analysis.sizes, strict=False):
-        yield StatedSize(
-            source=analysis.label,
-            held={**analysis.held, **findings.part},
-            count=findings.count.value,
-            horizon=asked_horizon(found.spend),
-            unit=unit_of(found.unit),
-            size=found.size,
-            interval=found.interval,
-            plateau=found.plateau,
-            loss=None if found.loss is None else found.unit.value(found.loss),
-            kind=found.verdict.kind,
-            reason=size_reason(found),
-            costs=tuple(
-                SizeCost(
-                    size=cost.depth,
-                    cost=found.unit.difference(cost.nats),
-                    cost_interval=found.unit.interval(cost.interval),
-                )
-                for cost in found.costs
-            ),
-            noise=found.unit.difference(found.noise),
-        )
+        held = {**analysis.held, **findings.part}
+        yield size_of(found, analysis.label, findings.count, held=held)
 
 
 def _answers(found: Findings, analysis: Analysis, again: str) -> list[StatedAnswer]:

@@ -10,7 +10,7 @@ from fathom.models.shape import Shape
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion
-from fathom.search.conclusion.findings import optimum_row
+from fathom.search.conclusion.findings import SIZE_ROW, optimum_row
 from fathom.search.export.best_text import best_text
 from fathom.search.export.other_depths import OTHERS, at_depth, cost_line, other_depths
 from fathom.search.formatting import format_count
@@ -152,7 +152,8 @@ def read_best(
         raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
     if entry["budget"] not in config.budgets:
         raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
-    if (size := shape.size(config.count)) > MOST_TIMES * entry["budget"]:
+    most = config.space.params[1] if config.space.params else entry["budget"]
+    if (size := shape.size(config.count)) > MOST_TIMES * most:
         raise ConfigError(
             f"{path}: a shape of the budget {format_count(entry['budget'])} must have about as "
             f"many parameters, got {format_count(size)}; export it again with `fathom export`"
@@ -196,7 +197,7 @@ def doubts(
 def _entry(optimum: Optimum, config: StudyConfig) -> dict[str, Any]:
     assert optimum.shape is not None
     row = optimum_row(optimum)
-    entry = {name: row[name] for name in ANSWER}
+    entry = {name: row[name] for name in (*ANSWER, *SIZE_ROW) if name in row}
     return _with_shape(entry, optimum.shape, config)
 
 

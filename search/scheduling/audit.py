@@ -18,6 +18,8 @@ FEWEST_PAIRS = 15
 """Fewest pairs for a rank correlation: the pairs of six trials."""
 WEAK_CORRELATION = 0.4
 """Rank correlation below which at least 3 pairs in 10 are in the wrong order at the rung."""
+SLOW = {"depth": ("deep", "shallow"), "size": ("large", "small")}
+"""What a bias goes with -> trials that a positive one ranks too low, and a negative one."""
 CHANCE = 1.96
 """Standard errors up to which a depth bias, or a regret, is attributed to chance."""
 
@@ -67,6 +69,8 @@ class RungAudit:
     """Number of trials promoted only because their forecasts were too close to the best one."""
     unit: str = Coin.TOKENS.value
     """Unit of what trials have spent alike at the rung."""
+    size_bias: float | None = None
+    """The depth bias of sizes, where these are free."""
     later: int | None = None
     """The first rung after all that can't be trusted, as `rung`; None if no rung is left."""
 
@@ -77,9 +81,15 @@ class RungAudit:
 
     @property
     def is_biased(self) -> bool:
-        """True if the depth bias is more than chance."""
-        bias = self.depth_bias
-        return bias is not None and abs(bias) * sqrt(self.finished - 1) > CHANCE
+        """True if the depth bias, or the size bias, is more than chance."""
+        return abs(self.bias[1]) * sqrt(max(0, self.finished - 1)) > CHANCE
+
+    @property
+    def bias(self) -> tuple[str, float]:
+        """The larger of the biases by depth and by size, with the name of what it goes with; 0
+        where neither is known."""
+        biases = (("depth", self.depth_bias or 0.0), ("size", self.size_bias or 0.0))
+        return max(biases, key=lambda named: abs(named[1]))
 
     @property
     def is_costly(self) -> bool:
@@ -158,9 +168,10 @@ def chance_difference(noise: float) -> float:
 
 
 def _ranking_text(audit: RungAudit) -> str:
-    if audit.is_biased and audit.depth_bias is not None:
-        slow = "deep" if audit.depth_bias > 0 else "shallow"
-        return f"{slow} trials were ranked too low (depth bias {audit.depth_bias:+.2f})"
+    if audit.is_biased:
+        name, bias = audit.bias
+        slow = SLOW[name][bias < 0]
+        return f"{slow} trials were ranked too low ({name} bias {bias:+.2f})"
     if audit.finished < FEWEST_TRIALS:
         number = f"{audit.finished or 'no'} trial{'s' * (audit.finished > 1)}"
         return f"{number} finished, too few to compare the ranking with the final loss"

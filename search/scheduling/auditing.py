@@ -36,7 +36,8 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
     here = np.array([forecast[record.spec.trial].loss for record in done], dtype=np.float64)
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
-    enough = len(done) >= FEWEST_TRIALS
+    sizes = np.array([log(record.spec.shape.params_total) for record in done])
+    enough, free = len(done) >= FEWEST_TRIALS, records[0].spec.count.frees_size
     noise = seed_noise(records).likely_noise
     tau, pairs = _kendall_tau(here, end, apart=chance_difference(noise))
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
@@ -58,6 +59,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
         rank_correlation=tau if enough and pairs >= FEWEST_PAIRS else None,
         pairs=pairs,
         depth_bias=_spearman_rho(depths, rankdata(here) - rankdata(end)) if enough else None,
+        size_bias=_spearman_rho(sizes, rankdata(here) - rankdata(end)) if enough and free else None,
         place_of_best=int(rankdata(here)[end.argmin()]) if done else None,
         audit_trials=len(never_paused),
         audit_trials_pruned=len(pruned),

@@ -13,6 +13,7 @@ from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.analysis.laws.compute_law import training_flops
 from fathom.search.records import UNSCALED, TrialRecord, in_order_of_names
 from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
+from fathom.search.scheduling.size_confirmation import size_confirmations
 from fathom.search.scheduling.telling import doubt_left, doubt_of
 from fathom.search.scheduling.trained_depths import Choice, TrainedDepths, TrainingLimits
 
@@ -27,6 +28,7 @@ SCALED = "shows at which learning rate or weight decay a depth is best"
 BEYOND = "shows whether the best depth lies beyond {}"
 NEW = "shows the loss of a depth that was not trained to the end"
 NOISE = "says how far seeds differ, without which depth can't be told from noise"
+BOTH = "narrows what the best size and depth may be"
 AGAIN = "narrows what the best depth may be"
 
 
@@ -56,6 +58,8 @@ class Offer:
         depth, known = self.training.shape.depth, self.trained.losses
         if self._is_scaled:
             return SCALED
+        if self.trained.frees_size:
+            return BOTH
         if depth in known:
             return AGAIN if self.trained.estimates.repeats.degrees_of_freedom else NOISE
         if known and not min(known) < depth < max(known):
@@ -65,9 +69,12 @@ class Offer:
     @property
     def doubt_left(self) -> float | None:
         """Share of the variance of what is in doubt that is expected to be left after it; None
-        without a curve, beyond its depths, and at another rate or decay."""
+        without a curve, beyond its depths, at another rate or decay, and where the size is in doubt
+        as well."""
         (optimum, posterior), choice = self.trained.answer, self.training
         if posterior is None or choice.shape.depth not in posterior.depths or self._is_scaled:
+            return None
+        if self.trained.frees_size:
             return None
         assert isinstance(optimum, Located), "it has a posterior"
         return doubt_left(posterior, doubt_of(posterior, optimum), choice.shape.depth)
@@ -127,8 +134,14 @@ def offers(
     """
     trained = TrainedDepths(in_order_of_names(records), limits, noise)
     left = tuple(choice for choice in decided if choice not in trained.spent)
-    follow = ladder_confirmations if limits.ladder else next_confirmations
-    return tuple(Offer(choice, trained) for choice in left or follow(trained))
+    return tuple(Offer(choice, trained) for choice in left or _next(trained))
+
+
+def _next(trained: TrainedDepths) -> tuple[Choice, ...]:
+    """The next batch of trainings, by the rule of the budget."""
+    if trained.frees_size:
+        return size_confirmations(trained.records, trained.limits, trained.noise)
+    return (ladder_confirmations if trained.limits.ladder else next_confirmations)(trained)
 
 
 def may_gain(optimum: Optimum) -> bool:

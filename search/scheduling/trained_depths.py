@@ -98,7 +98,7 @@ class TrainedDepths:
     def __init__(
         self, records: Sequence[TrialRecord], limits: TrainingLimits, noise: float | None = None
     ) -> None:
-        self.records, self.limits, self._noise = records, limits, noise
+        self.records, self.limits, self.noise = records, limits, noise
         self._confirm, self._shapes = limits.confirm, limits.shapes
         self.estimates = estimate_depths(records, noise)
         self._done = [r for r in records if r.loss is not None and r.spec.scale == UNSCALED]
@@ -111,6 +111,11 @@ class TrainedDepths:
         self._tried = {record.spec.shape.depth for record in records}
         self._possible = possible_depths(self.estimates.depths, WORSE)
 
+    @property
+    def frees_size(self) -> bool:
+        """True if the size is in question as well as the depth."""
+        return bool(self.records) and self.records[0].spec.count.frees_size
+
     @cached_property
     def _forecast(self) -> DepthEstimates:
         """Estimates of all depths tried, the paused ones by their forecasts."""
@@ -119,7 +124,7 @@ class TrainedDepths:
     @cached_property
     def answer(self) -> tuple[Optimum, Posterior | None]:
         """The answer so far, and the posterior from which it is read."""
-        return find_with_posterior(self.records, seed=0, noise=self._noise)
+        return find_with_posterior(self.records, seed=0, noise=self.noise)
 
     def beyond(self) -> tuple[Choice, ...]:
         """A depth to train next, beyond an end of the trained ones, where these do not enclose the
@@ -210,7 +215,7 @@ class TrainedDepths:
         expected to tell much, but the answer is insufficient: another seed of the depths in
         question."""
         optimum, posterior = self.answer
-        if posterior is None or not isinstance(optimum, Located) or _settled(optimum, posterior):
+        if posterior is None or not isinstance(optimum, Located) or is_settled(optimum, posterior):
             return ()
         again = [d for d in sorted(self._possible) if self._seeds(d) < self._confirm.seeds]
         new = self._untrained(posterior, optimum) if self._room() else []
@@ -267,7 +272,7 @@ class TrainedDepths:
         optimum, posterior = self.answer
         if posterior is None or not isinstance(optimum, Located):
             return ()
-        settled, best = _settled(optimum, posterior), min(self.losses.values())
+        settled, best = is_settled(optimum, posterior), min(self.losses.values())
         for depth in sorted(self.losses, key=lambda depth: self.losses[depth]):
             if self._seeds(depth) >= self._confirm.seeds:
                 continue
@@ -339,7 +344,7 @@ def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
     }
 
 
-def _settled(optimum: Located, posterior: Posterior) -> bool:
+def is_settled(optimum: Located, posterior: Posterior) -> bool:
     """True where no training is worth it: no depth is worse than others, or on broad flat ground
     the answer is expected to cost next to nothing, or the best depth is known closely and is not
     likely to cost more than others."""

@@ -10,7 +10,7 @@ from statistics import median
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.models.unit import NATS, Unit
-from fathom.search.analysis.answer.optimum import Optimum, find_optimum
+from fathom.search.analysis.answer.optimum import BestSize, Optimum, find_optimum
 from fathom.search.analysis.answer.verdict import (
     Advice,
     Confounded,
@@ -70,7 +70,7 @@ from fathom.search.tables.grouped.varying import (
     tokens_differ,
     value_of,
 )
-from fathom.search.tables.held.sizes import BestSize, Held, held_answers, held_coin
+from fathom.search.tables.held.sizes import Held, held_answers, held_coin
 from fathom.search.tables.open_table import OpenTable
 from fathom.search.tables.parts import differences
 from fathom.search.tables.runs import Run, Runs

@@ -4,8 +4,9 @@ From records alone: `depth_estimates.py` estimates the loss of each depth, `post
 the losses of all depths may be, `verdict.py` turns the result into a verdict.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from fathom.search.analysis.losses.depth_estimates import (
     DepthEstimates,
     estimate_depths,
 )
+from fathom.search.analysis.surface.surface import Profile, SizeSurface, find_surface
 from fathom.search.records import Outcome, TrialRecord, by_budget, in_order_of_names
 
 PLATEAU_PROBABILITY = 0.1
@@ -70,6 +72,32 @@ class DepthCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BestSize:
+    """The best size at an amount that all models spend."""
+
+    spend: Spend
+    unit: Unit
+    sizes: tuple[int, int]
+    """The smallest and the largest size that was trained so long."""
+    size: int | None
+    """Of the lowest expected loss; None with fewer than three sizes."""
+    loss: float | None
+    """Expected loss at `size`, nats."""
+    interval: tuple[int, int] | None
+    """95 % interval of the best size."""
+    plateau: tuple[int, int] | None
+    """The smallest and the largest size that can't be told from the best."""
+    verdict: Verdict
+    costs: tuple[DepthCost, ...]
+    """What half and twice the size cost, as far as trained; its size stands for the depth."""
+    noise: float
+    """Standard deviation of the loss between seeds, nats."""
+    region: tuple[tuple[int, int], ...] = ()
+    """Pairs of size and depth that hold the best of both with a probability of 95 %, the likeliest
+    first; empty for a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetAnswer:
     """Answer from the trials of one budget after `tokens` of training, located or not."""
 
@@ -97,6 +125,8 @@ class BudgetAnswer:
     """Outcome -> number of trials, every outcome present."""
     unit: Unit = NATS
     """Unit in which the losses, which are in nats here, are told."""
+    best_size: BestSize | None = None
+    """The best size, where the budget leaves it free."""
 
     @property
     def spend(self) -> Spend:
@@ -246,8 +276,13 @@ def find_with_posterior(
 ) -> tuple[Optimum, Posterior | None]:  # fmt: skip
     """Returns the optimum, and the posterior from which it is read: None with fewer than three
     finished depths."""
-    budget = _only_budget(records).spec.budget
-    records = in_order_of_names(records)
+    spec = _only_budget(records).spec
+    budget, records = spec.budget, in_order_of_names(records)
+    if spec.count.frees_size:
+        found = find_tuned(records, seed=seed, draws=draws, noise=noise)
+        return (found.optimum, found.surface.by_depth.posterior) if found else (
+            _not_located(records, estimate_depths(records, noise)), None
+        )  # fmt: skip
     estimates = estimate_depths(records, noise, errors)
     points = _points(records, estimates)
     if points is None:
@@ -255,7 +290,10 @@ def find_with_posterior(
     generator = np.random.default_rng([seed, budget])
     posterior = find_posterior(points, estimates.repeats, generator, draws=draws)
     posterior = posterior.in_steps(records[0].spec.shape.depth_step)
-    optimum = _located(records, estimates, points, posterior, trained=trained)
+    possible = np.array([estimate.depth for estimate in estimates.depths])
+    optimum = _located(
+        records, estimates, points, posterior, possible if trained else posterior.depths
+    )
     if optimum.kind is not Kind.INSUFFICIENT and (cause := _below_measured(optimum)):
         remedy = TheseDepths((cause.depth,), tuple(points.depths.tolist()))
         lowest = replace(
@@ -263,6 +301,89 @@ def find_with_posterior(
         )
         return _with_tokens_of_shape(lowest, records), None
     return _with_tokens_of_shape(optimum, records), posterior
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointAnswer:
+    """The answer of a budget whose size is free, and what it is read from."""
+
+    optimum: Located
+    """The best depth with the size tuned, and the best size."""
+    by_size: Located
+    """The best size with the depth tuned; places of sizes stand for depths."""
+    surface: SizeSurface
+
+
+def find_tuned(
+    records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None
+) -> JointAnswer | None:
+    """The best size and depth of the one budget that the records are of; None with too few
+    finished depths or sizes."""
+    generator = np.random.default_rng([seed, records[0].spec.budget])
+    surface = find_surface(records, generator, noise=noise, draws=draws)
+    if surface is None:
+        return None
+    depth, size = surface.by_depth, surface.by_size
+    if min(len(depth.estimates.depths), len(size.estimates.depths)) < ENOUGH_DEPTHS:
+        return None
+    of_depths = _of_profile(records, depth, depth.possible)
+    # A size between trained ones may be named, which no depth may: its shape is to be exported.
+    of_sizes = _of_profile(_standing(records, surface), size, size.posterior.depths)
+    sizes = [r.spec.shape.params_total for r in records if r.loss is not None]
+    best = best_size_of(of_sizes, of_depths.spend, surface.size_at, (min(sizes), max(sizes)))
+    ends = (of_sizes.plateau[0], of_sizes.plateau[-1])
+    best = replace(
+        best, interval=surface.ends_of(of_sizes.interval), plateau=surface.ends_of(ends),
+        region=surface.region,
+    )  # fmt: skip
+    optimum = _with_tokens_of_shape(replace(of_depths, best_size=best), records)
+    assert isinstance(optimum, Located), "it was"
+    return JointAnswer(optimum=optimum, by_size=of_sizes, surface=surface)
+
+
+def _of_profile(
+    records: Sequence[TrialRecord], profile: Profile, possible: NDArray[np.int64]
+) -> Located:
+    """The optimum of one of the two profiles of a surface, one of the `possible` values."""
+    posterior = profile.posterior
+    return _located(records, profile.estimates, posterior.points, posterior, possible)
+
+
+def _standing(records: Sequence[TrialRecord], surface: SizeSurface) -> list[TrialRecord]:
+    """The records with the place of its size as the depth of each."""
+    shapes = {record.spec.shape: surface.place_of(record.spec.shape) for record in records}
+    specs = [
+        replace(r.spec, shape=replace(r.spec.shape, depth=shapes[r.spec.shape])) for r in records
+    ]
+    return [replace(record, spec=spec) for record, spec in zip(records, specs, strict=True)]
+
+
+def best_size_of(
+    found: Optimum, spend: Spend, size_of: Callable[[float], int], sizes: tuple[int, int]
+) -> BestSize:
+    """The answer on sizes of an optimum on places that stand for them."""
+    ends = (found.interval, (found.plateau[0], found.plateau[-1])) if found.interval else None
+    best = found.optimal_depth
+    tried = [cost.depth for cost in found.costs]
+    beside = {
+        min(tried, key=lambda place: abs(place - best * factor))
+        for factor in (sqrt(0.5), sqrt(2))
+        if best and tried and tried[0] <= round(best * factor) <= tried[-1]
+    }
+    costs = [replace(cost, depth=size_of(cost.depth)) for cost in found.costs
+             if cost.depth in beside]  # fmt: skip
+    return BestSize(
+        spend=spend,
+        unit=found.unit,
+        sizes=sizes,
+        size=size_of(best) if best else None,
+        loss=found.loss,
+        interval=None if ends is None else (size_of(ends[0][0]), size_of(ends[0][1])),
+        plateau=None if ends is None else (size_of(ends[1][0]), size_of(ends[1][1])),
+        verdict=found.verdict,
+        costs=tuple(costs),
+        noise=found.noise,
+    )
 
 
 def optimum_of(
@@ -273,7 +394,7 @@ def optimum_of(
     points = posterior.points
     if len(points.depths) < ENOUGH_DEPTHS:
         return _not_located(records, estimates)
-    return _located(records, estimates, points, posterior, trained=False)
+    return _located(records, estimates, points, posterior, posterior.depths)
 
 
 def _below_measured(optimum: Located) -> BelowMeasured | None:
@@ -297,12 +418,12 @@ def _located(
     estimates: DepthEstimates,
     points: DepthPoints,
     posterior: Posterior,
-    *,
-    trained: bool,
+    possible: NDArray[np.int64],
 ) -> Located:
+    """The answer that a posterior gives, one of the `possible` depths."""
     shapes = {estimate.depth: estimate.shape for estimate in estimates.depths}
     finished = np.array(list(shapes))
-    location = _locate(points, posterior, finished if trained else posterior.depths)
+    location = _locate(points, posterior, possible)
     curves, depth = fit(points), location.answer
     return Located(
         **_measured(records, estimates),

@@ -319,11 +319,14 @@ class OneValue:
 class Larger:
     """Raise the budget, or what a training spends."""
 
-    coin: Coin
+    coin: Coin | None
+    """None where the budget is what a training spends."""
 
     @property
     def name(self) -> str:
         """Name in replies that programs read, such as `larger_or_more_flops`."""
+        if self.coin is None:
+            return "larger"
         return f"larger_or_{'longer' if self.coin is Coin.TOKENS else f'more_{self.coin.lower()}'}"
 
 
@@ -552,7 +555,9 @@ def _flat_or_noisy(estimates: DepthEstimates, flat: FlatRange) -> Verdict:
 def _edge_below(records: Sequence[TrialRecord], end: int, least: int) -> Verdict:
     """An edge at the shallowest tested depth."""
     if end <= least:
-        return Verdict(Kind.EDGE, NothingShallower(end), Larger(records[0].spec.spend.coin))
+        spec = records[0].spec
+        larger = Larger(None if spec.count.frees_size else spec.spend.coin)
+        return Verdict(Kind.EDGE, NothingShallower(end), larger)
     beyond = [record for record in records if record.spec.shape.depth < end]
     remedy = Depths(max(least, end // 4), 2 * end)
     return _none_finished(beyond, end) or Verdict(Kind.EDGE, BestAtEnd(end, deeper=False), remedy)

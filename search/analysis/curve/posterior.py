@@ -207,7 +207,7 @@ def find_posterior(
 ) -> Posterior:
     """The posterior of three points or more; the same for the same generator."""
     settings, weights = _settings(points, repeats)
-    cells, counts = _allot(weights, draws)
+    cells, counts = allotted(weights, draws)
     chosen = [settings[cell // len(EXPONENTS)] for cell in cells]
     pairs = [EXPONENTS[cell % len(EXPONENTS)] for cell in cells]
     losses, lowest = _draw(chosen, pairs, counts, generator)
@@ -228,7 +228,7 @@ def _settings(points: DepthPoints, repeats: Repeats) -> tuple[list[_Setting], Ar
     whole = np.arange(points.depths[0], points.depths[-1] + 1)
     roughnesses = [(_deviations(points, *sizes), log(p)) for sizes, p in ROUGHNESS.items()]
     settings, logs = [], []
-    for noise, log_noise in _noises(repeats):
+    for noise, log_noise in noises(repeats):
         for deviations, log_prior in roughnesses:
             setting = _Setting(points, noise, whole, deviations)
             settings.append(setting)
@@ -249,7 +249,7 @@ def _deviations(points: DepthPoints, rough: float, share: float) -> Array:
     return _root(rough**2 * alike + share**2 * smooth)
 
 
-def _noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
+def noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
     """Yields noises, nats, with the log of their probability by the prior and the repeats."""
     freedom, measured = repeats.degrees_of_freedom, log(max(repeats.noise, SMALLEST_NOISE))
     mean, deviation = repeats.ln_noise
@@ -259,7 +259,7 @@ def _noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
         yield exp(x), by_repeats - off**2 / 2
 
 
-def _allot(weights: Array, draws: int) -> tuple[list[int], list[int]]:
+def allotted(weights: Array, draws: int) -> tuple[list[int], list[int]]:
     """Returns cells and how many of the draws each gets by its weight (systematic resampling)."""
     chosen = np.searchsorted(np.cumsum(weights), (np.arange(draws) + 0.5) / draws)
     cells, counts = np.unique(np.minimum(chosen, len(weights) - 1), return_counts=True)

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from math import hypot, log, sqrt
+from math import hypot, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,8 +118,8 @@ def estimate_depths(
     effects of ratio and size.
     """
     kept = without_stalled(records)
-    repeats = _noise_among(kept) if noise is None else Repeats(noise, STATED_NOISE)
-    losses = list(_shape_losses(kept, repeats.likely_noise))
+    repeats = trials_noise(kept, noise)
+    losses = list(shape_losses(kept, repeats.likely_noise))
     return combine_shapes([replace(s, error=errors.get(s.shape, 0.0)) for s in losses], repeats)
 
 
@@ -147,6 +147,11 @@ def seed_noise(records: Sequence[TrialRecord]) -> Repeats:
     return _noise_among(without_stalled(records))
 
 
+def trials_noise(kept: Sequence[TrialRecord], noise: float | None) -> Repeats:
+    """The noise by the repeats among trials, none of which stalled, or as it is stated, nats."""
+    return _noise_among(kept) if noise is None else Repeats(noise, STATED_NOISE)
+
+
 def _noise_among(kept: Sequence[TrialRecord]) -> Repeats:
     """The noise by repeats, none of which stalled."""
     losses: dict[tuple[Shape, Scale], list[float]] = defaultdict(list)
@@ -160,7 +165,7 @@ def _noise_among(kept: Sequence[TrialRecord]) -> Repeats:
     return replace(repeats, noise=max(hidden, repeats.noise))
 
 
-def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
+def shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
     """Yields the mean loss of each shape with a finished trial, at its best rate and decay, by
     depth.
 
@@ -175,7 +180,7 @@ def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shap
         first = next(record for record in records if record.spec.shape == shape)
         loss, weight = mean_at_best(by_seed, shape.depth, known)
         stage = Stage.CONFIRM if shape in confirmed else Stage.EXPLORE
-        size, trials = log(first.size / first.spec.budget), sum(map(len, by_seed))
+        size, trials = first.ln_size, sum(map(len, by_seed))
         yield ShapeLoss(stage, shape, size, loss, noise**2 * weight, trials)
 
 

@@ -26,6 +26,9 @@ DEPTH_BIAS = (0.04, 0.06)
 """Prior mean and standard deviation of the depth bias: the change of the decrease still to come
 with each unit of ln(depth), as a share of it. 0.15 among Gemstones models of 0.1B, -0.03 to 0.05 in
 three classes more."""
+SIZE_BIAS = (0.3, 0.15)
+"""The same with each unit of ln(size), of models that all spend the same amount: larger ones see
+fewer tokens, and fall later. 0.3 follows from a loss that falls with tokens^-0.3."""
 SCATTER = 0.05
 """Standard deviation of the decrease still to come about the line, as a share of it: 0.03 to 0.07
 in the same classes, from a sixteenth to half of the horizon."""
@@ -128,6 +131,10 @@ def extrapolated_loss(
     return loss - max(0.0, higher - loss) * (here - end) / (start - here)
 
 
+X = tuple[float, ...]
+"""ln depth, and ln size where a budget leaves it free."""
+
+
 class _Trial:
     """Learning curve of one trial, with the forecast of its final loss."""
 
@@ -135,7 +142,9 @@ class _Trial:
         self, record: TrialRecord, until: int | None = None, median_of: int = MEDIAN_OF
     ) -> None:
         self._median_of = median_of
-        self.record, self.x = record, log(record.spec.shape.depth)
+        shape, self.record = record.spec.shape, record
+        free = (log(shape.params_total),) if record.spec.count.frees_size else ()
+        self.x: X = (log(shape.depth), *free)
         curve = [p for p in record.curve if until is None or record.shared(p) <= until]
         self.times = [record.shared(point) for point in curve]
         self.losses = [point.loss for point in curve]
@@ -169,14 +178,14 @@ class _Trial:
         """Estimate of the loss of the shape. All trials count as one stage here, since the question
         is where the best lies, not how certain that is."""
         spec = self.record.spec
-        size = log(self.record.size / spec.budget)
-        return ShapeLoss(Stage.EXPLORE, spec.shape, size, loss, error**2, 1)
+        return ShapeLoss(Stage.EXPLORE, spec.shape, self.record.ln_size, loss, error**2, 1)
 
 
 class _Line:
-    """Fitted decrease of the loss from some tokens to the horizon: a straight line in ln depth.
+    """Fitted decrease of the loss from some tokens to the horizon: a straight line in ln depth, and
+    in ln size where that is free.
 
-    Least squares with a prior on the slope. There are two levels, since extrapolations by the
+    Least squares with a prior on each slope. There are two levels, since extrapolations by the
     slopes of curves are off by about as much for all of them: they only show the depth bias.
     """
 
@@ -192,34 +201,38 @@ class _Line:
         rest = statistics.fmean(y for _, y in known) if known else came[0].losses[-1]
         self.scale = max(1e-9, rest)
         self._level = 0 if drops else 1
-        rows = [(0.0, 0.0, 1.0, DEPTH_BIAS[0], DEPTH_BIAS[1])]
-        rows += [(1.0, 0.0, x, y / self.scale, SCATTER) for x, y in drops]
+        biases = (DEPTH_BIAS, SIZE_BIAS)[: len(came[0].x)]
+        slopes = np.eye(len(biases)).tolist()
+        rows = [(0.0, 0.0, *slope, *bias) for slope, bias in zip(slopes, biases, strict=True)]
+        rows += [(1.0, 0.0, *x, y / self.scale, SCATTER) for x, y in drops]
         scatter = _scatter([(x, y / self.scale) for x, y in gains])
-        rows += [(0.0, 1.0, x, y / self.scale, scatter) for x, y in gains]
+        rows += [(0.0, 1.0, *x, y / self.scale, scatter) for x, y in gains]
         table: Array = np.array(rows)
-        design = table[:, :3] / table[:, 4:]
+        design = table[:, :-2] / table[:, -1:]
         self._covariance = np.linalg.pinv(design.T @ design)
-        self._found = self._covariance @ design.T @ (table[:, 3] / table[:, 4])
+        self._found = self._covariance @ design.T @ (table[:, -2] / table[:, -1])
 
-    def still_to_come(self, x: float) -> tuple[float, float]:
-        """Returns the decrease still to come at ln depth `x` and its standard error, nats."""
-        at = np.array([float(self._level == 0), float(self._level == 1), x])
+    def still_to_come(self, x: X) -> tuple[float, float]:
+        """Returns the decrease still to come at `x` and its standard error, nats."""
+        at = np.array([float(self._level == 0), float(self._level == 1), *x])
         variance = float(at @ self._covariance @ at) + SCATTER**2
         return self.scale * float(at @ self._found), self.scale * sqrt(variance)
 
-    def difference_error(self, x: float, other: float) -> float:
-        """Standard error of the difference of two decreases still to come, at two ln depths."""
-        slope = float(self._covariance[2, 2])
-        return self.scale * sqrt((x - other) ** 2 * slope + 2 * SCATTER**2)
+    def difference_error(self, x: X, other: X) -> float:
+        """Standard error of the difference of two decreases still to come, at two places."""
+        apart = np.array(x) - np.array(other)
+        slopes = float(np.einsum("i,j,ij", apart, apart, self._covariance[2:, 2:]))
+        return self.scale * sqrt(slopes + 2 * SCATTER**2)
 
 
-def _scatter(points: Sequence[tuple[float, float]]) -> float:
+def _scatter(points: Sequence[tuple[X, float]]) -> float:
     """Standard deviation of values about a straight line, with the prior `SLOPE_SCATTER`."""
     believed, worth = SLOPE_SCATTER
-    squares, spare = worth * believed**2, worth + max(0, len(points) - 2)
-    if len(points) > 2:
-        x, y = np.array(points).T
-        design = np.stack([np.ones_like(x), x], axis=1)
+    fitted = 1 + len(points[0][0]) if points else 2
+    squares, spare = worth * believed**2, worth + max(0, len(points) - fitted)
+    if len(points) > fitted:
+        y = np.array([value for _, value in points])
+        design = np.array([(1.0, *x) for x, _ in points])
         squares += float(((y - design @ (np.linalg.pinv(design) @ y)) ** 2).sum())
     return sqrt(squares / spare)
 

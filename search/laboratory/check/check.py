@@ -26,6 +26,7 @@ from fathom.search.laboratory.check.decays import DecayCheck, decays_to_compare
 from fathom.search.laboratory.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.laboratory.check.rate_sweep import Sweep
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.free_size import check_one_size
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.device import local_device
@@ -200,7 +201,12 @@ def check_study(
 def check_on(
     config: StudyConfig, objective: Objective, watch: Watch, probe: Probe = PROBE
 ) -> CheckResult:
-    """The result of both parts of the check, on a prepared objective."""
+    """The result of both parts of the check, on a prepared objective.
+
+    Raises:
+        ConfigError: if the budgets of the study leave the size free.
+    """
+    check_one_size(config.count, "fathom check")
     budgets, vocab_size = expand_budgets(config), objective.vocab_size
     shapes = [shape for budget in budgets for shape in feasible_shapes(config, budget, vocab_size)]
     axes = TWO_STACKS if config.space.split else ONE_STACK

@@ -16,6 +16,7 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.gpus import GpuType, gpu_named
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.free_size import check_one_size
 from fathom.search.training.device import local_device
 
 MOST_MEASURED = 8
@@ -49,8 +50,9 @@ def check_decodes(config: StudyConfig) -> None:
     """Checks that models of the study add a token at a time, and that Fathom builds them.
 
     Raises:
-        ConfigError: if they do not.
+        ConfigError: if they do not, or differ in size.
     """
+    check_one_size(config.count, "fathom latency")
     if key := config.not_decoded:
         raise ConfigError(
             "`fathom latency` takes Fathom's own decoder, which adds a token at a time, and "

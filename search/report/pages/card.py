@@ -14,13 +14,21 @@ import yaml
 from fathom.search.analysis.answer.definitions import not_ruled_out
 from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.conclusion.conclude import Conclusion
-from fathom.search.formatting import format_count, format_seconds, ranges, rounded_count, visible
+from fathom.search.formatting import (
+    format_count,
+    format_seconds,
+    ranges,
+    rounded_count,
+    spend_text,
+    visible,
+)
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.card_picture import CardPicture, save_card_picture
 from fathom.search.report.pages.hero import strip_charts
 from fathom.search.report.words import text
 from fathom.search.report.words.caveats import unsupported
 from fathom.search.report.words.other_depths import compute_note, other_depths
+from fathom.search.report.words.sizes import amount_law_text, size_lines
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.version import own_version, program
@@ -68,7 +76,14 @@ def card_text(conclusion: Conclusion) -> str:
         text.summary_table(optima),
         f"In brackets: the 95 % interval of the best depth. Not ruled out: {NOT_RULED_OUT}.",
         _bullets(_reasons(conclusion)),
+        _bullets(
+            text.sentence(line)
+            for optimum in optima
+            if optimum.best_size
+            for line in size_lines(optimum.best_size)
+        ),
         law,
+        text.sentence(amount_law_text(conclusion.amount_law)) if conclusion.amount_law else "",
         *_other_depths(conclusion),
         "## What would overturn it",
         _bullets((*_overturning(optima), *_of_the_recipe(conclusion))),
@@ -140,9 +155,12 @@ def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
         if not isinstance(optimum, Located) or not optimum.kind.decided:
             yield f"{label}: nothing is claimed."
             continue
+        same = "the same size and tokens"
+        if optimum.count.frees_size:
+            same = f"any size and {spend_text(optimum.spend)}"
         yield (
-            f"{label}: {_another(optimum)} whose mean loss over {SEEDS} seeds, at the same size "
-            f"and tokens, is below {optimum.loss - _telling(optimum):.4f} nats: "
+            f"{label}: {_another(optimum)} whose mean loss over {SEEDS} seeds, at {same}, is "
+            f"below {optimum.loss - _telling(optimum):.4f} nats: "
             f"{ERRORS:g} standard errors of the difference below the {optimum.loss:.4f} of depth "
             f"{optimum.optimal_depth}."
         )

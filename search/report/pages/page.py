@@ -44,6 +44,7 @@ from fathom.search.report.words.latency import (
 )
 from fathom.search.report.words.other_depths import compute_note, cost_cells, cost_note
 from fathom.search.report.words.papers import metrics_values, papers_values
+from fathom.search.report.words.sizes import size_lines
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.study_file import dump
 from fathom.search.tables.analysis import Analysis
@@ -69,6 +70,7 @@ COUNT_MEANING = {
     "flops": "operations of a forward pass for a token",
     "heads": "heads of all layers together; parameters differ between depths",
     "width": "d_model; parameters grow with depth",
+    "train-flops": "operations of a whole training, of models of any size",
 }
 
 
@@ -271,7 +273,11 @@ def _budget(
         "answer": text.answer(optimum),
         "certainty": certainty(optimum),
         "depths": [standing_row(known, optimum, costs[known.depth]) for known in standings],
-        "notes": [cost_note(optimum), compute_note(conclusion, optimum)],
+        "notes": [
+            *(size_lines(optimum.best_size) if optimum.best_size else ()),
+            cost_note(optimum),
+            compute_note(conclusion, optimum),
+        ],
         "figures": [figure for figure in figures if figure.chart.budget == optimum.budget],
         "metrics": metrics_values(conclusion.papers, optimum.budget),
         "sentences": [text.sentence(rung.sentence) for rung in rungs],

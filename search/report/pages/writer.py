@@ -13,6 +13,7 @@ from fathom.search.report.charts.cost import loss_against_flops, loss_against_st
 from fathom.search.report.charts.depth import loss_against_depth, metric_against_depth
 from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.paper_figures import save_static, save_strip
+from fathom.search.report.charts.sizes import loss_over_sizes
 from fathom.search.report.charts.token_time import loss_against_token_time
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.charts.units import in_unit
@@ -97,6 +98,7 @@ def make_charts(
     for optimum in conclusion.optima:
         records = conclusion.records_of(optimum.budget)
         charts += [
+            loss_over_sizes(records, optimum),
             in_unit(loss_against_depth(records, optimum), optimum.unit),
             *(
                 metric_against_depth(metrics, optimum)

@@ -21,12 +21,12 @@ from fathom.search.report.words.analysed import (
     columns_text,
     heading,
     noise_text,
-    size_lines,
     token_law_lines,
 )
 from fathom.search.report.words.caveats import OF_THE_TRAININGS, unsupported
 from fathom.search.report.words.other_depths import other_depths
 from fathom.search.report.words.papers import papers_lines
+from fathom.search.report.words.sizes import amount_law_text, size_lines
 from fathom.search.report.words.text import (
     answer_row,
     finding,
@@ -91,6 +91,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
             console.print(f"{label}: {untrained}", highlight=False)
         if costs := other_depths(conclusion, optimum):
             console.print(f"{label}, {costs}", highlight=False)
+        for line in size_lines(optimum.best_size) if optimum.best_size else ():
+            print_text(line, console)
         if offered := offered_text(conclusion, optimum):
             print_text(f"{label}: {offered}", console)
     if unfinished := unfinished_text(conclusion):
@@ -116,6 +118,8 @@ def print_horizons(study: str, answers: Sequence[tuple[str, Optimum]], console: 
 
 def _print_law(found: Findings, console: Console, at: str = "") -> None:
     """Prints the best law, `at` a horizon, and the laws with one constant that predict as well."""
+    if found.amount_law:
+        print_text(amount_law_text(found.amount_law), console)
     for law in found.laws[:1]:
         print_text(f"law{at}: {law_formula(law)} ({law.name})", console)
         for null in as_good(law, found.null_laws):
@@ -173,8 +177,9 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
     for note in analysis.notes:
         print_text(f"note: {note}", console)
     console.print()
-    for line in size_lines(analysis):
-        print_text(line, console)
+    for part, size in analysis.sizes:
+        for line in size_lines(size, part):
+            print_text(line, console)
     if any(found.optima for found in analysis.findings):
         _print_table(analysis, console)
     several = len(analysis.findings) > 1

@@ -3,17 +3,13 @@ the noise comes from."""
 
 from collections.abc import Iterator
 
-from fathom.search.analysis.answer import verdict as v
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.losses.depth_estimates import seed_noise
 from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import why_no_token_law
-from fathom.search.formatting import format_count, printable, spend_text
-from fathom.search.report.words.other_depths import cost_text
+from fathom.search.formatting import format_count, printable
 from fathom.search.report.words.text import counted, token_law_text
 from fathom.search.tables.analysis import Analysis
-from fathom.search.tables.held.sizes import BestSize
-from fathom.search.words import plateau_width
 
 
 def heading(analysis: Analysis) -> str:
@@ -42,44 +38,6 @@ def noise_text(found: Findings, optimum: Optimum, stated: float | None) -> str:
         return f"{optimum.noise:.4f} unexplained"
     freedom = seed_noise(found.records_of(optimum.budget)).degrees_of_freedom
     return f"{optimum.unit.difference(optimum.noise):.4f} " + ("measured" if freedom else "assumed")
-
-
-def size_lines(analysis: Analysis) -> Iterator[str]:
-    """Yields the best size of each part of a table at each amount that all models spent."""
-    for part, found in analysis.sizes:
-        where = f"{part}, {spend_text(found.spend)}" if part else spend_text(found.spend)
-        answer = format_count(found.size) if found.size else "not known"
-        ends = "-".join(map(format_count, found.interval or ()))
-        kind, reason = found.verdict.kind.value, size_reason(found)
-        yield f"{where}: best size {answer}{f' [{ends}]' if ends else ''}, {kind}; {reason}"
-        if found.size and found.verdict.kind.decided and found.costs:
-            costs = (
-                f"{format_count(cost.depth)} costs {cost_text(cost, found.unit, f' {found.unit}')}"
-                for cost in found.costs
-            )
-            yield f"{where}, instead of {answer}: {'; '.join(costs)}"
-
-
-def size_reason(found: BestSize) -> str:
-    """Returns why the best size is as certain as it is, and what to add where it is not."""
-    low, high = map(format_count, found.sizes)
-    match found.verdict.cause:
-        case v.NarrowInterval():
-            return f"the interval ends inside the sizes that were trained, {low} to {high}"
-        case v.FlatRange() | v.FlatInterval():
-            ends = " to ".join(map(format_count, found.plateau or ()))
-            return f"sizes {ends} differ by less than {plateau_width(found.unit)}"
-        case v.BestAtEnd(_, larger):
-            side = f"larger than the largest, {high}" if larger else f"smaller than all, {low}"
-            return f"the best may be {side}; add sizes beyond it"
-        case v.TooFewDepths():
-            return f"a curve needs three sizes, from {low} to {high}; add more"
-        case v.NoiseUnknown():
-            return "no size has two seeds, so size can't be told from noise; add seeds, or --noise"
-        case v.UnknownSettings():
-            return "models of one size differ by more than seeds do; export the settings' columns"
-        case _:
-            return "the noise hides what sizes differ by; add sizes between, or seeds"
 
 
 def analysis_facts(analysis: Analysis) -> dict[str, str]:

@@ -95,6 +95,8 @@ def joined(parts: Sequence[str]) -> str:
 def question(optimum: Optimum) -> str:
     """Returns the size, the horizon and the counting rule of an answer."""
     size = f"{format_count(optimum.budget)} {optimum.count.unit}"
+    if optimum.count.frees_size:
+        return f"{size}, any size"
     parts = (size, spend_text(optimum.spend), f"{optimum.count.label} count")
     return ", ".join(part for part in parts if part)
 

@@ -36,6 +36,7 @@ from fathom.search.scheduling.sampling.depth_sampler import (
     golden_order,
 )
 from fathom.search.scheduling.sampling.shape_space import distributions_of
+from fathom.search.scheduling.sampling.size_sampler import SizeSampler
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
@@ -48,8 +49,13 @@ class ShapeSampler:
 
     def __init__(self, config: StudyConfig, shapes: tuple[Shape, ...], *, seed: int) -> None:
         self._config, self._shapes, self._sampler = config, shapes, config.sampler
+        self._sizes = None
+        if config.count.frees_size:
+            self._sizes = SizeSampler(shapes, trials=config.trials, seed=seed)
         self._startup = _startup_trials(config, shapes)
         self.at_once = 0 if config.sampler is Sampler.LADDER else self._startup
+        if self._sizes:
+            self.at_once = self._sizes.at_once
         """Number of trials that are drawn without knowing any, and that all later ones know."""
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
         self._space = distributions_of(shapes)
@@ -64,6 +70,8 @@ class ShapeSampler:
         Raises:
             PlanError: if a sampler that the study names by its import path fails.
         """
+        if self._sizes:
+            return self._sizes.draw(index, visible)
         ends = forecasts_by_trial(visible)
         earlier = [self._frozen(record, ends.get(record.spec.trial)) for record in visible]
         with _failures_named(self._config.own_sampler):

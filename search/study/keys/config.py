@@ -14,12 +14,12 @@ from fathom.models.shape import Count
 from fathom.models.spend import OTHER_COINS, Coin, Spend
 from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import (
+    MOST_PARAMETERS,
     Flops,
     Group,
     Horizon,
     Multiple,
     Number,
-    Parameters,
     Positive,
     Real,
     RuleError,
@@ -27,6 +27,7 @@ from fathom.objectives.keys import (
     short,
 )
 from fathom.objectives.user_objective import UserObjectiveConfig, is_plain
+from fathom.search.study.keys.free_size import check_free_size
 from fathom.search.study.keys.groups import (
     TOKENS_PER_PARAMETER,
     ConfirmConfig,
@@ -56,11 +57,13 @@ class StudyConfig(Group):
     objective: ObjectiveChoice
     """Task that shapes are trained and evaluated on: a name, or a group with a `name` and its
     keys."""
-    budgets: tuple[Parameters, ...] = Field(min_length=1, max_length=50, examples=[["300k", "1M"]])
+    budgets: tuple[Number, ...] = Field(min_length=1, max_length=50, examples=[["300k", "1M"]])
     """Sizes to compare shapes at, ascending, at most 50: parameters, or the unit of `count`; for
     example [300k, 1M]."""
     count: Count = Count.TOTAL
-    """Unit of the budgets: parameters counted in one of three ways, operations, heads, or width."""
+    """Unit of the budgets: parameters counted in one of three ways, operations, heads, or width.
+    With `train_flops` they are operations of a whole training, such as [1e12, 3e12]: the best size,
+    within `space.params`, is searched together with the best depth."""
     tolerance: Real = Field(0.005, gt=0.0, le=0.05)
     """Largest relative difference between a shape's size and its budget."""
     tokens: Number | None = Field(None, examples=["10M"])
@@ -132,18 +135,23 @@ class StudyConfig(Group):
     @property
     def length_key(self) -> str:
         """The key that says how long a training is; `tokens` where none does."""
+        if self.count.frees_size:
+            return "budgets"
         return next((key for key in AMOUNTS if getattr(self, key) is not None), "tokens")
 
-    @property
-    def shared_spend(self) -> Spend | None:
-        """What every training may spend; None where it is tokens, which follow from the budget."""
+    def shared_spend(self, budget: int) -> Spend | None:
+        """What every training of a budget may spend; None where it is tokens, which follow from the
+        budget."""
+        if coin := Coin.of_budgets(self.count):
+            return Spend(float(budget), coin)
         amounts = ((getattr(self, coin.key), coin) for coin in OTHER_COINS)
         return next((Spend(amount, coin) for amount, coin in amounts if amount is not None), None)
 
     @property
     def coin(self) -> Coin:
         """What all trainings of a budget spend alike."""
-        return self.shared_spend.coin if self.shared_spend else Coin.TOKENS
+        spend = self.shared_spend(self.budgets[0])
+        return spend.coin if spend else Coin.TOKENS
 
     @property
     def plain_rates(self) -> bool:
@@ -171,8 +179,11 @@ class StudyConfig(Group):
     def _check_budgets(self) -> Self:
         if list(self.budgets) != sorted(set(self.budgets)):
             raise RuleError("budgets", f"must ascend without repeats, got {list(self.budgets)}")
+        if not self.count.frees_size and self.budgets[-1] > MOST_PARAMETERS:
+            got = f"must be at most {MOST_PARAMETERS:g}, got {self.budgets[-1]:g}"
+            raise RuleError("budgets", got)
         check_one_amount({name: getattr(self, name) for name in AMOUNTS})
-        given = self.tokens or self.shared_spend or self.horizons
+        given = self.tokens or self.coin is not Coin.TOKENS or self.horizons
         if not (self.count.of_parameters or given):
             raise RuleError(
                 "tokens",
@@ -219,6 +230,36 @@ class StudyConfig(Group):
             )
         if self.horizon_of:
             check_horizon_of(self.horizon_of, own)
+        return self
+
+    @model_validator(mode="after")
+    def _check_free_size(self) -> Self:
+        if not self.count.frees_size:
+            return self
+        others = {
+            f"`{key}`, as its budgets say what a training spends; drop it": getattr(self, key)
+            for key in (*AMOUNTS, "horizons")
+        }
+        check_free_size(
+            self.count,
+            params=self.space.params,
+            trials=self.trials,
+            others={
+                **{other: amount is not None for other, amount in others.items()},
+                f"`sampler: {self.sampler}`, which draws no sizes; use `curve`": (
+                    self.sampler is not Sampler.CURVE
+                ),
+                "`space.d_model`, by which the depth decides the size; drop it": (
+                    self.space.d_model is not None
+                ),
+                "`confirm.rates` of your own, which are compared at one size; drop them": (
+                    self.confirm.rates not in ((1.0,), ConfirmConfig().rates)
+                ),
+                "several `confirm.decays`, which are compared at one size; drop them": (
+                    len(self.confirm.decays) > 1
+                ),
+            },
+        )
         return self
 
     @model_validator(mode="after")

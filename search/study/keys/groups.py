@@ -16,6 +16,7 @@ from fathom.objectives.keys import (
     Few,
     Group,
     Multiple,
+    Parameters,
     Positive,
     PositiveReal,
     Real,
@@ -91,6 +92,11 @@ class SpaceConfig(Group):
     """Fewest and most layers. Three or more numbers are a list of the depths: [1, 4, 16]."""
     ff_ratio: tuple[Multiple, Multiple] = (1.0, 8.0)
     """Lowest and highest ratio of d_ff to d_model."""
+    params: tuple[Parameters, Parameters] | None = Field(
+        None, exclude_if=not_, examples=[["1M", "30M"]]
+    )
+    """Parameters of the smallest and of the largest model, such as [1M, 30M], where `count` leaves
+    the size free."""
     split: str | None = Field(
         None,
         pattern=SPLIT_PATTERN,
@@ -154,6 +160,8 @@ class SpaceConfig(Group):
 
     def check_count(self, count: Count) -> None:
         """Raises `ValueError` if budgets of this count leave sizes other than the depth open."""
+        if self.params and not count.frees_size:
+            raise RuleError("space.params", "needs `count: train_flops`, else budgets are sizes")
         if count not in (Count.HEADS, Count.WIDTH):
             return
         low, high = self.ff_ratio

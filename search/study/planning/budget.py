@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.models.shape import Count, Shape
-from fathom.models.spend import Spend
+from fathom.models.spend import Coin, Spend
 from fathom.objectives.keys import MOST_COUNTED
 from fathom.search.analysis.losses.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
@@ -25,15 +25,18 @@ from fathom.search.study.keys.horizons import counts_tokens
 
 LEAST_STEPS = 20
 """Fewest steps that a spend other than of tokens must pay for."""
+LEAST_OF_ANY_SIZE = 100
+"""The same where sizes are free: at the first rung of fewer, a large model has hardly begun."""
 SHARED_STEPS = 1000
 """Steps that stand for a whole training of any shape where sizes do not say its steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A size at which the study compares shapes."""
+    """A size at which the study compares shapes, or an amount that those of any size spend."""
 
     params: int
+    """The size, or the amount, in the unit of `count`."""
     count: Count
     tolerance: float
     """Largest relative difference between a shape's size and the budget."""
@@ -49,6 +52,8 @@ class Budget:
     step_times: StepTimes | None = None
     """Seconds of a step by shape, from which steps follow where these have to be timed; None where
     they are not known."""
+    sizes: tuple[int, int] | None = None
+    """Parameters of the smallest and the largest model; None where `params` is the size of all."""
     shared_steps: int | None = None
     """Of a budget of one shape, the steps of the budget that all shapes share: its rungs are named
     by them. None where these are `steps`."""
@@ -94,7 +99,11 @@ class Budget:
         return {"horizon_tokens": own.tokens, "shared_spend": spend, "shared_tokens": shared}
 
     def count_error(self, shape: Shape) -> float:
-        """Relative difference between a shape's size and the budget, with its sign."""
+        """Relative difference between a shape's size and the budget, with its sign; from the
+        nearest of the `sizes` where these are free."""
+        if self.sizes:
+            size = shape.size(self.count)
+            return size / min(max(size, self.sizes[0]), self.sizes[1]) - 1
         return shape.size(self.count) / self.params - 1
 
     @property
@@ -137,7 +146,7 @@ def _budget(config: StudyConfig, params: int) -> Budget:
             key="objective.pretraining.tokens",
         )
     tokens_per_step = batch_size * context
-    if tokens < tokens_per_step and config.shared_spend is None:
+    if tokens < tokens_per_step and config.coin is Coin.TOKENS:
         raise PlanError(
             f"`tokens` must be at least one step, {batch_size} sequences of `objective.context: "
             f"{context}`, got {tokens} at budget {format_count(params)}; raise `tokens`, or lower "
@@ -151,14 +160,15 @@ def _budget(config: StudyConfig, params: int) -> Budget:
         batch_size=batch_size,
         steps=math.ceil(tokens / tokens_per_step),
         tokens_per_step=tokens_per_step,
-        shared_spend=config.shared_spend,
+        shared_spend=config.shared_spend(params),
+        sizes=config.space.params,
     )
 
 
 def _tokens_of(config: StudyConfig, params: int) -> int:
     """Training tokens of a trial of a budget, or where its spend is of another coin those of a
     usual shape, or of `SHARED_STEPS`."""
-    spend = config.shared_spend
+    spend = config.shared_spend(params)
     if spend is None:
         horizon = config.tokens_per_parameter or TOKENS_PER_PARAMETER
         return config.tokens or _tokens(params, horizon)
@@ -168,9 +178,11 @@ def _tokens_of(config: StudyConfig, params: int) -> int:
         return SHARED_STEPS * batch_size * config.objective.context
     # A budget of operations counts those of a forward pass, two for each parameter.
     weights = params / 2 if config.count is Count.FLOPS else params
+    if config.space.params:
+        weights = math.sqrt(math.prod(config.space.params))  # the middle size
     tokens = spend.amount / (spend.coin.of_a_parameter * weights)
     if tokens > MOST_COUNTED:
-        key = spend.coin.key
+        key = config.length_key
         raise PlanError(
             f"`{key}` must pay for at most 1e18 tokens, got {spend.amount:g}, which pay for "
             f"{tokens:.2g} at budget {format_count(params)}; lower it",
@@ -258,14 +270,16 @@ def check_steps(config: StudyConfig, budget: Budget, shapes: Sequence[Shape]) ->
         return
     dearest = max(shapes, key=budget.step_cost)
     paid, rungs = budget.steps_of(dearest), rungs_by_step(config, budget.of_shape(dearest))
-    if paid >= LEAST_STEPS and len(rungs) == len(rung_steps(config, budget)):
+    least = LEAST_OF_ANY_SIZE if budget.sizes else LEAST_STEPS
+    if paid >= least and len(rungs) == len(rung_steps(config, budget)):
         return
-    enough = max(1.1 * LEAST_STEPS * budget.step_cost(dearest), 2 * spend.amount)
+    enough = max(1.1 * least * budget.step_cost(dearest), 2 * spend.amount)
+    key = config.length_key
     raise PlanError(
-        f"`{spend.coin.key}` must pay for {LEAST_STEPS} steps of every shape, and for some between "
+        f"`{key}` must pay for {least} steps of every shape, and for some between "
         f"rungs, got {spend.amount:g}, which pays for {paid} of depth {dearest.depth} at "
         f"budget {budget.label}; raise it to {enough:.2g}, or lower `train.batch_size`",
-        key=spend.coin.key,
+        key=key,
     )
 
 

@@ -40,6 +40,8 @@ from fathom.search.study.planning.virtual_time import RandomTrials, VirtualTime,
 
 REPEATS = 3
 """Number of repeats from which the noise between seeds is estimated."""
+OF_ANY_SIZE = 16
+"""Usual number of confirming trials where the size is free, in simulated searches."""
 TRIAL_SECONDS = 0.3
 """Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
 HIGHEST_USUAL_RATE = 0.1
@@ -360,6 +362,8 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
         exploring = min(config.trials, len(shapes))
     else:
         exploring = config.trials
+    if config.count.frees_size:
+        return exploring, confirm.depths * confirm.seeds
     return exploring, min(confirm.depths, depths) * (confirm.seeds + confirm.other_scales)
 
 
@@ -370,6 +374,8 @@ def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
     confirm, (_, most) = config.confirm, stage_trials(config, shapes)
     if config.sampler is Sampler.LADDER:
         return most
+    if config.count.frees_size:
+        return min(most, OF_ANY_SIZE)
     depths = min(confirm.depths, len({shape.depth for shape in shapes}))
     repeats = min(REPEATS, depths * (confirm.seeds - 1))
     bracketed = depths if config.plain_rates else 2

@@ -5,7 +5,7 @@ ratio to the smallest, which goes with the width of a model as a depth does with
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot, sqrt
 
@@ -15,9 +15,10 @@ from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.models.unit import Unit
 from fathom.search.analysis.answer.optimum import (
-    DepthCost,
+    BestSize,
     Located,
     Optimum,
+    best_size_of,
     find_with_posterior,
     optimum_of,
 )
@@ -48,29 +49,6 @@ PARABOLAS = 7
 """Draws of the parabola by which sizes and depths are brought to the best of the other."""
 SHOWN = 3
 """Settings that a message names."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BestSize:
-    """The best size at an amount that all models spend."""
-
-    spend: Spend
-    unit: Unit
-    sizes: tuple[int, int]
-    """The smallest and the largest size that was trained so long."""
-    size: int | None
-    """Of the lowest expected loss; None with fewer than three sizes."""
-    loss: float | None
-    """Expected loss at `size`, nats."""
-    interval: tuple[int, int] | None
-    """95 % interval of the best size."""
-    plateau: tuple[int, int] | None
-    """The smallest and the largest size that can't be told from the best."""
-    verdict: Verdict
-    costs: tuple[DepthCost, ...]
-    """What half and twice the size cost, as far as trained; its size stands for the depth."""
-    noise: float
-    """Standard deviation of the loss between seeds, nats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,8 +163,9 @@ def _answer(
     apart = shared or not follow(sizes, depths_of)
     at_best_depth = _without(runs, sizes, depths_of) if apart else ([runs], 0.0)
     by_size, _ = _optimum(held, *at_best_depth, places, least)
-    size = _best_size(held, spend, by_size, lambda place: _digits(least * (place / start) ** 2))
-    best = replace(size, sizes=(least, max(sizes)))
+    best = best_size_of(
+        by_size, spend, lambda place: _digits(least * (place / start) ** 2), (least, max(sizes))
+    )
     at_best_size = _without(runs, depths_of, sizes) if apart else ([runs], 0.0)
     if not shared and len(at_best_size[0]) == 1:
         return HeldAnswer(size=best, depth=None, records=())
@@ -282,29 +261,6 @@ def _standing(held: Held, runs: Sequence[Run], places: Sequence[int], size: int)
         )
         for run, place in zip(runs, places, strict=True)
     ]  # fmt: skip
-
-
-def _best_size(
-    held: Held, spend: Spend, found: Optimum, size_of: Callable[[float], int]
-) -> BestSize:
-    """The answer on sizes of an optimum on their places."""
-    ends = (found.interval, (found.plateau[0], found.plateau[-1])) if found.interval else None
-    best = found.optimal_depth
-    beside = [round(best * factor) for factor in (sqrt(0.5), sqrt(2))] if best else []
-    costs = [replace(cost, depth=size_of(cost.depth)) for cost in found.costs
-             if cost.depth in beside]  # fmt: skip
-    return BestSize(
-        spend=spend,
-        unit=held.unit,
-        sizes=(0, 0),
-        size=size_of(best) if best else None,
-        loss=found.loss,
-        interval=None if ends is None else (size_of(ends[0][0]), size_of(ends[0][1])),
-        plateau=None if ends is None else (size_of(ends[1][0]), size_of(ends[1][1])),
-        verdict=found.verdict,
-        costs=tuple(costs),
-        noise=found.noise,
-    )
 
 
 def _check_settings(

@@ -32,6 +32,7 @@ ANSWER = (
     *("depth", "d_model", "ff_ratio"),  # of the best trained shape
     *("shallowest_depth", "curve_minimum", "family_disagreement", "share_without_minimum"),
     *("params_slope", "best_ff_ratio", "chance_of_cost"),
+    *("best_size", "size_interval_low", "size_interval_high"),
 )
 """Values of an optimum's row that are metrics of its budget's run."""
 ANSWER_DIGITS = 6
@@ -71,7 +72,7 @@ def study_metrics(optima: Sequence[Optimum]) -> Iterator[tuple[str, float, int]]
     """Yields name, value and budget of each answer; the budget is the step in a chart."""
     for optimum in optima:
         metrics = budget_metrics(optimum)
-        for name in ("optimal_depth", "interval_low", "interval_high", "loss"):
+        for name in ("optimal_depth", "interval_low", "interval_high", "loss", "best_size"):
             if name in metrics:
                 yield name, metrics[name], optimum.budget
 
@@ -117,7 +118,7 @@ def budget_metrics(optimum: Optimum) -> dict[str, float]:
     out."""
     row = flat_optimum_row(optimum)
     names = (*ANSWER, *(f"trials_{outcome}" for outcome in optimum.trials))
-    known = {name: float(row[name]) for name in names if row[name] is not None}
+    known = {name: float(row[name]) for name in names if row.get(name) is not None}
     return {name: float(f"{value:.{ANSWER_DIGITS}g}") for name, value in known.items()}
 
 

@@ -27,6 +27,9 @@ more, planning would take minutes."""
 MOST_LAYERS = 64
 LOWEST_RATIO, HIGHEST_RATIO = 0.5, 16.0
 """Ratios of d_ff to d_model that a remedy names, twice as wide as the default."""
+SIZE_STEP = 1.4
+"""Factor between neighbouring sizes where the size is free: what lies between two of them differs
+from the nearer one by less than seeds do."""
 MOST_TOLERANCE = 0.05
 """The largest tolerance that a study may have."""
 
@@ -101,7 +104,10 @@ class _Width:
 
 
 def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
-    """All shapes of a budget, by the way that its unit is solved."""
+    """All shapes of a budget, by the way that its unit is solved; those of a lattice of sizes where
+    it leaves the size free."""
+    if budget.sizes:
+        return _of_any_size(space, budget, budget.sizes)
     if budget.count is Count.HEADS:
         shapes = _sharing_heads(space, budget.params)
     elif budget.count is Count.WIDTH:
@@ -109,6 +115,25 @@ def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
     else:
         return _solve(space, budget)
     return tuple(shape for shape in shapes if abs(budget.count_error(shape)) <= budget.tolerance)
+
+
+def _of_any_size(space: ShapeLimits, budget: Budget, ends: tuple[int, int]) -> tuple[Shape, ...]:
+    """Shapes of sizes evenly spaced in log between two ends, by depth and width."""
+    found: dict[Shape, None] = {}
+    for size in lattice(*ends):
+        of_size = replace(budget, params=size, count=Count.TOTAL, sizes=None)
+        found |= dict.fromkeys(shapes_of(replace(space, budgets=ends, budget=size), of_size))
+    return tuple(sorted(found, key=lambda shape: (shape.depth, shape.d_model, shape.d_ff)))
+
+
+def lattice(smallest: int, largest: int) -> list[int]:
+    """Sizes from the smallest to the largest that are about `SIZE_STEP` times apart, ascending.
+
+    >>> lattice(100_000, 400_000)
+    [100000, 141421, 200000, 282843, 400000]
+    """
+    steps = max(1, round(math.log(largest / smallest) / math.log(SIZE_STEP)))
+    return [round(smallest * (largest / smallest) ** (step / steps)) for step in range(steps + 1)]
 
 
 def _stacked(space: ShapeLimits, d_model: int) -> list[Shape]:
@@ -260,8 +285,8 @@ def _has_depths(space: ShapeLimits, budget: Budget) -> bool:
 def _nearest_working(space: ShapeLimits, budget: Budget) -> int | None:
     """The closest budget that has enough depths, among multiples 1.1^k rounded to two digits; None
     if none has."""
-    if budget.count is Count.WIDTH:
-        return None  # every width has the depths of the space
+    if budget.count is Count.WIDTH or budget.sizes:
+        return None  # every width, and every amount, has the depths of the space
     others = set(space.budgets) - {budget.params}
     for k in range(1, 60):
         for params in (budget.params * 1.1**k, budget.params / 1.1**k):

@@ -10,7 +10,7 @@ import pytest
 from fathom.models.spend import Coin
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.contract.table_answers import table_reply
-from fathom.search.report.words.analysed import size_lines
+from fathom.search.report.words.sizes import size_lines
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of
@@ -66,7 +66,8 @@ def test_each_amount_of_compute_has_its_best_size_and_no_depth_where_width_goes_
         assert each.interval[0] * 0.9 <= best <= each.interval[1] * 1.1
     assert not any(findings.optima for findings in analysis.findings)
     assert any("depth is not shown apart from size" in note for note in analysis.notes)
-    assert "half" not in (text := " ".join(size_lines(analysis)))
+    text = " ".join(line for part, size in analysis.sizes for line in size_lines(size, part))
+    assert "half" not in text
     assert "instead of" in text
 
     reply = table_reply(analysis, "")

@@ -1,0 +1,52 @@
+"""The rules of a study whose budgets are what a training spends, so that its size is free."""
+
+from collections.abc import Mapping
+
+from fathom.models.shape import Count
+from fathom.objectives.keys import RuleError
+from fathom.search.study.file.errors import ConfigError
+
+FEWEST_TRIALS = 16
+"""Fewest exploring trials: a loss over size and depth has six coefficients, as forecast from trials
+of which most pause."""
+NARROWEST = 4
+"""Smallest factor between the ends of `space.params`: within it hardly any size is the best."""
+
+
+def check_one_size(count: Count, command: str) -> None:
+    """Checks that the budgets of a study fix the size, for a `command` that compares depths of one.
+
+    Raises:
+        ConfigError: if they do not.
+    """
+    if count.frees_size:
+        raise ConfigError(
+            f"`{command}` compares depths of one size, and a study with `count: {count}` searches "
+            "the size as well; set `budgets` to its best size, without `count`"
+        )
+
+
+def check_free_size(
+    count: Count, *, params: tuple[int, int] | None, trials: int, others: Mapping[str, bool]
+) -> None:
+    """Checks the settings of a study that searches size and depth together; `others` are settings
+    that do not go with it, in words, and whether the study has them.
+
+    Raises:
+        RuleError: for what can't be searched; the message is one line.
+    """
+    if params is None or params[1] < NARROWEST * params[0]:
+        raise RuleError(
+            "space.params",
+            f"must be [smallest, largest], at least a factor of {NARROWEST} apart, with `count: "
+            f"{count}`, got {list(params) if params else 'nothing'}; for example [1M, 30M]",
+        )
+    if trials < FEWEST_TRIALS:
+        raise RuleError(
+            "trials",
+            f"must be at least {FEWEST_TRIALS} with `count: {count}`, whose trials differ in size "
+            f"and depth, got {trials}; for example {2 * FEWEST_TRIALS}",
+        )
+    for other, is_set in others.items():
+        if is_set:
+            raise RuleError("count", f"{count} can't be combined with {other}")

@@ -1,0 +1,147 @@
+"""A search of size and depth at equal operations, without Ray and without training."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fathom.search.analysis.answer.optimum import Located
+from fathom.search.conclusion.conclude import Conclusion, conclude
+from fathom.search.conclusion.findings import flat_optimum_row
+from fathom.search.contract.studies import study_reply
+from fathom.search.export.best import best_yaml, read_best
+from fathom.search.records import Outcome
+from fathom.search.report.pages.card import card_text
+from fathom.search.report.pages.writer import make_charts
+from fathom.search.report.words.sizes import size_lines
+from fathom.search.report.words.text import question
+from fathom.search.run_folder import RunFolder
+from fathom.search.scheduling.size_confirmation import size_confirmations
+from fathom.search.scheduling.study_limits import study_limits
+from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
+from fathom.search.study.own_records import read_records
+from fathom.search.tracking.writing.metrics import budget_metrics
+from fathom.search.tracking.writing.publishing import RunResult
+from tests.support.dry_run import Simulation, scheduler
+from tests.support.free_size import FLOPS, FREE_SIZE, SURFACE
+
+
+def searched(path: Path, events: int = 10**9, before: Simulation | None = None) -> Simulation:
+    simulation = Simulation(scheduler(FREE_SIZE, path), loss=SURFACE)
+    simulation.evaluations = before.evaluations if before else {}
+    simulation.run(events=events)
+    return simulation
+
+
+def begun(path: Path) -> RunFolder:
+    folder = RunFolder(path)
+    folder.create()
+    write_fingerprint(folder, fingerprint_of(FREE_SIZE, data="a text"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = begun(tmp_path_factory.mktemp("free"))
+    searched(folder.path)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(folder: RunFolder) -> Conclusion:
+    return conclude(read_records(folder, FREE_SIZE), FREE_SIZE)
+
+
+@pytest.fixture(scope="module")
+def optimum(found: Conclusion) -> Located:
+    (optimum,) = found.optima
+    assert isinstance(optimum, Located)
+    return optimum
+
+
+def test_size_and_depth_are_found_together(optimum: Located) -> None:
+    size = optimum.best_size
+    assert size
+    assert size.size
+    assert size.interval
+    assert size.verdict.kind.settled
+    assert optimum.kind.settled
+    assert 2 <= optimum.optimal_depth <= 4
+    assert size.interval[0] <= 66_000
+    assert size.interval[1] >= 54_000
+    assert optimum.shape
+    assert SURFACE.final(optimum.shape) < 2.005
+
+
+def test_trainings_of_any_size_spend_the_flops_but_for_a_step(found: Conclusion) -> None:
+    finished = [record for record in found.records if record.outcome is Outcome.FINISHED]
+    assert len({record.tokens for record in finished}) > 3
+    for record in finished:
+        of_a_step = record.train_flops / record.curve[-1].step
+        assert 0 <= FLOPS - record.train_flops < of_a_step
+
+
+def test_exploring_spreads_over_sizes_and_depths(found: Conclusion) -> None:
+    shapes = [record.spec.shape for record in found.records]
+    assert {1, 6} <= {shape.depth for shape in shapes}
+    sizes = [shape.params_total for shape in shapes]
+    assert min(sizes) < 21_000
+    assert max(sizes) > 190_000
+
+
+def test_a_search_that_is_cut_off_ends_with_the_same_trials(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    again = begun(tmp_path)
+    first = searched(tmp_path, events=40)
+    searched(tmp_path, before=first)
+
+    def results(folder: RunFolder) -> dict[str, object]:
+        records = read_records(folder, FREE_SIZE)
+        return {r.spec.trial: (r.spec, r.outcome, r.rungs, r.loss) for r in records}
+
+    assert results(again) == results(folder)
+
+
+def test_nothing_more_is_trained_once_both_are_settled(found: Conclusion) -> None:
+    shapes = tuple({record.spec.shape for record in found.records})
+    assert size_confirmations(found.records, study_limits(FREE_SIZE, shapes)) == ()
+
+
+def test_programs_and_files_are_told_the_size(
+    found: Conclusion, optimum: Located, folder: RunFolder, tmp_path: Path
+) -> None:
+    size = optimum.best_size
+    assert size is not None
+    reply = study_reply("run", [RunResult(folder, found)])
+    assert [stated.size for stated in reply.sizes] == [size.size]
+    assert reply.answers[0].question.count == "train_flops"
+    assert budget_metrics(optimum)["best_size"] == size.size
+    assert flat_optimum_row(optimum)["size_interval_low"] == size.interval[0]  # type: ignore[index]
+    best = tmp_path / "best.yaml"
+    best.write_text(best_yaml(found))
+    assert f"best_size: {size.size}" in best.read_text()
+    assert read_best(best, None).shape == optimum.shape
+
+
+def test_people_are_told_the_size(found: Conclusion, optimum: Located) -> None:
+    assert optimum.best_size
+    assert question(optimum) == "100B FLOPs, any size"
+    first, *_ = size_lines(optimum.best_size)
+    assert first.startswith("100B FLOPs: best size ")
+    assert first[1:] in card_text(found)
+    charts = {chart.key: chart for chart in make_charts(found)}
+    drawn = charts[f"loss-over-sizes-{FLOPS}"]
+    shown = sum(len(mark.x) for mark in drawn.marks) - len(optimum.best_size.region)
+    assert shown == len([record for record in found.records if record.curve])
+
+
+def test_the_region_of_both_holds_the_named_shape(optimum: Located) -> None:
+    assert optimum.best_size
+    assert optimum.shape
+    depths, sizes = (
+        {d for _, d in optimum.best_size.region},
+        [s for s, _ in optimum.best_size.region],
+    )
+    assert optimum.optimal_depth in depths
+    assert np.log(min(sizes)) - 0.2 < np.log(optimum.shape.params_total) < np.log(max(sizes)) + 0.2

@@ -1,0 +1,12 @@
+"""A study of size and depth at equal operations, and the surface that its trials follow."""
+
+from benchmarks.worlds.surfaces import PlantedSurface
+from fathom.search.study.file.study_file import parse
+
+FLOPS = 10**11
+FREE_SIZE = parse(
+    "study: free\nobjective: {name: language, context: 32}\ncount: train_flops\nbudgets: [100B]\n"
+    "space: {params: [20k, 200k], depth: [1, 6], head_dim: 8}\ntrials: 18\n"
+    "train: {batch_size: 8, evaluations: 6}\n"
+)
+SURFACE = PlantedSurface(size=60_000, depth=3, by_size=0.06, by_depth=0.08, noise=0.002)
