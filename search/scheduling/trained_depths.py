@@ -206,12 +206,14 @@ class TrainedDepths:
         return (Choice(shape, self.limits.first_seed, 1.0),)
 
     def telling(self) -> tuple[Choice, ...]:
-        """The trainings that tell most about the best depth, none once it is settled. Where none is
-        expected to tell much, but the answer is insufficient: another seed of the depths in
-        question."""
+        """The trainings that tell most about the best depth; once it is settled, an untrained depth
+        of its interval. Where none is expected to tell much, but the answer is insufficient:
+        another seed of the depths in question."""
         optimum, posterior = self.answer
-        if posterior is None or not isinstance(optimum, Located) or _settled(optimum, posterior):
+        if posterior is None or not isinstance(optimum, Located):
             return ()
+        if _settled(optimum, posterior):
+            return self._inside(posterior, optimum)
         again = [d for d in sorted(self._possible) if self._seeds(d) < self._confirm.seeds]
         new = self._untrained(posterior, optimum) if self._room() else []
         if len(self.losses) + 1 == self._confirm.depths and optimum.expected_depth in new:
@@ -223,6 +225,15 @@ class TrainedDepths:
             asked = self._asked_for(optimum, new)
             depths = asked or self._least_repeated(optimum, again)
         return tuple(self._repeat(d) if d in self.losses else self._new(d) for d in depths)
+
+    def _inside(self, posterior: Posterior, optimum: Located) -> tuple[Choice, ...]:
+        """The depth of the interval of an identified answer that is expected to cost least of those
+        without a training, as no curve says how far a depth differs from its neighbours."""
+        low, high = optimum.interval
+        new = [depth for depth in self._untrained(posterior, optimum) if low <= depth <= high]
+        if not new or optimum.kind is not Kind.IDENTIFIED or not self._room():
+            return ()
+        return (self._new(min(new, key=posterior.expected_cost)),)
 
     def asked(self) -> tuple[Choice, ...]:
         """The depth that is expected to cost least, and those that the limits ask for, where they
