@@ -5,14 +5,16 @@ python -m benchmarks.answers.until_right benchmarks/data/ladder.csv benchmarks/d
 
 All numbers are shares of the tokens of the exhaustive ladder. A cell of a use of tokens has them
 until right, and in all. The ladders train every shape with every seed to a share of the horizon, in
-random order, and the posterior of the search reads them. The oracle is the least that a ladder of
-one seed of the best shape of each depth could be right for, had it known where to stop.
+random order, and the posterior of the search reads them. The oracle is the least for which the best
+shapes of the plateau and of the depths beside it, one seed of each, are read right: it knows which
+these are, and where to stop.
 """
 
 import argparse
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -91,7 +93,8 @@ def row(known: Known, repetitions: int) -> list[object]:
         median(ladder_until_right(known, 1 / share, seed) for seed in range(repetitions))
         for share in LADDERS
     ]
-    return [until, *uses, spent, *ladders, oracle(known)]
+    cells = [until, *uses, spent, *ladders, oracle(known)]
+    return ["never" if cell == inf else cell for cell in cells]
 
 
 def itemised(known: Known, seed: int) -> tuple[float, Counter[str], Counter[str]]:
@@ -124,12 +127,14 @@ def ladder_until_right(known: Known, share: float, seed: int) -> float:
 
 
 def oracle(known: Known) -> float:
-    """The least tokens for which one seed of the best shape of each depth is right, and stays right
-    when trained further, as a share of the exhaustive ladder's; infinite where none is."""
+    """The least tokens for which the best shapes of the plateau and of the depths beside it, one
+    seed of each, are read right, and stay so when trained further, as a share of the exhaustive
+    ladder's; infinite where none are."""
     ends = {shape: float(losses[:, -1].mean()) for shape, losses in known.curves.items()}
+    first, last = (known.depths.index(end) for end in (known.plateau[0], known.plateau[-1]))
     best = [
         (min((s for s in known.shapes if s.depth == depth), key=lambda s: ends[s]), 0)
-        for depth in known.depths
+        for depth in known.depths[max(0, first - 1) : last + 2]
     ]
     tokens = [share * known.horizon for share in STOPS.tolist()]
     return _until_right(
