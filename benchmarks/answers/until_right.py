@@ -12,7 +12,6 @@ these are, and where to stop.
 
 import argparse
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
@@ -88,7 +87,7 @@ def row(known: Known, repetitions: int) -> list[object]:
         for use in USES
     ]
     until = median(until for until, _, _ in found)
-    spent = median(spent.total() for _, _, spent in found)
+    spent = median(sum(spent.values()) for _, _, spent in found)
     ladders = [
         median(ladder_until_right(known, 1 / share, seed) for seed in range(repetitions))
         for share in LADDERS
@@ -97,7 +96,7 @@ def row(known: Known, repetitions: int) -> list[object]:
     return ["never" if cell == inf else cell for cell in cells]
 
 
-def itemised(known: Known, seed: int) -> tuple[float, Counter[str], Counter[str]]:
+def itemised(known: Known, seed: int) -> tuple[float, dict[str, float], dict[str, float]]:
     """Returns the tokens of a search until right, what of them went to each use, and what in all;
     shares of the ladder's. All of them go where the search ends wrong: it is never right."""
     items: list[tuple[str, float]] = []
@@ -109,7 +108,7 @@ def itemised(known: Known, seed: int) -> tuple[float, Counter[str], Counter[str]
             items.append((search.use, (moment.tokens - before) / known.ladder_tokens))
             moments.append(moment)
     right = tokens_until_right(moments, known.plateau)
-    until, spent = Counter[str](), Counter[str]()
+    until, spent = dict.fromkeys(USES, 0.0), dict.fromkeys(USES, 0.0)
     for (use, share), moment in zip(items, moments, strict=True):
         spent[use] += share
         until[use] += share if moment.tokens <= right else 0.0
