@@ -3,8 +3,9 @@
 It goes in batches. Each is planned from all records and asks for what the answer still lacks: a
 paused depth that may be the best, a depth beyond the lowest one, other learning rates, a repeat
 that shows the noise, and then the training that narrows the interval most. When the interval is
-narrow enough or all depths are as good, the depth that is expected to cost least is trained, if it
-was not, so that it can be the answer. The stage ends there, or at the limits of the study.
+narrow enough, its untrained depths are trained; when all depths are as good, the one that is
+expected to cost least is, so that it can be the answer. The stage ends there, or at the limits of
+the study.
 """
 
 import math

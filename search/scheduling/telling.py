@@ -51,7 +51,8 @@ def most_telling(
         if best is None or after[best] > (1 - WORTH) * before:
             break
         chosen.append(best)
-        weights = _thinned(_outcomes(posterior, best, weights))
+        weights = _outcomes(posterior, best, weights)
+        weights = weights[:: max(1, len(weights) // OUTCOMES)]  # the middle rows stand for all
     return chosen
 
 
@@ -136,11 +137,6 @@ def _error(posterior: Posterior, depth: int) -> float:
     now = between[place] + noise**2 * by_seeds[place]
     then = between[place] + noise**2 / (1 / by_seeds[place] + 1)
     return sqrt(1 / (1 / then - 1 / now))
-
-
-def _thinned(weights: Array) -> Array:
-    """The middle rows of the weights, which stand for all."""
-    return weights[:: max(1, len(weights) // OUTCOMES)]
 
 
 def _variance(weights: Array, values: Array) -> float:

@@ -170,8 +170,7 @@ class TrainedDepths:
         known = [bracket.depth for bracket in ended]
         shallow = [] if any(depth <= depths[low] for depth in known) else inside[:1]
         deep = [] if any(depth >= depths[high] for depth in known) else inside[-1:]
-        every = every or self._best_differ(ended)
-        wanted = inside if every else dict.fromkeys(shallow + deep)
+        wanted = inside if every or self._best_differ(ended) else dict.fromkeys(shallow + deep)
         started = {(r.spec.shape.depth, r.spec.scale) for r in self.records}
         scales = [factor.scale(multiple) for multiple in multiples]
         return tuple(
@@ -211,14 +210,19 @@ class TrainedDepths:
         return (Choice(shape, self.limits.first_seed, 1.0),)
 
     def telling(self) -> tuple[Choice, ...]:
-        """The trainings that tell most about the best depth, none once it is settled. Where none is
-        expected to tell much, but the answer is insufficient: another seed of the depths in
-        question."""
+        """The trainings that tell most about the best depth; once it is identified, the untrained
+        depth of its interval that is expected to cost least. Where none is expected to tell much,
+        but the answer is insufficient: another seed of the depths in question."""
         optimum, posterior = self.answer
-        if posterior is None or not isinstance(optimum, Located) or is_settled(optimum, posterior):
+        if posterior is None or not isinstance(optimum, Located):
             return ()
-        again = [d for d in sorted(self._possible) if self._seeds(d) < self._confirm.seeds]
         new = self._untrained(posterior, optimum) if self._room() else []
+        if is_settled(optimum, posterior):
+            low, high = optimum.interval if optimum.kind is Kind.IDENTIFIED else (0, 0)
+            # No curve says how far a depth differs from its neighbours.
+            inside = sorted([d for d in new if low <= d <= high], key=posterior.expected_cost)
+            return tuple(self._new(depth) for depth in inside[:1])
+        again = [d for d in sorted(self._possible) if self._seeds(d) < self._confirm.seeds]
         if len(self.losses) + 1 == self._confirm.depths and optimum.expected_depth in new:
             new = [optimum.expected_depth]  # the last depth is kept for the answer
         doubt = doubt_of(posterior, optimum)
@@ -277,10 +281,9 @@ class TrainedDepths:
             if self._seeds(depth) >= self._confirm.seeds:
                 continue
             two = self._first(depth).shape in self._stalls.in_doubt
-            if two and self._lowest(depth) - best <= NEAR:
-                return (self._repeat(depth),)
+            apart = two and self._lowest(depth) - best <= NEAR
             lone = self._counting(depth) == 1
-            if lone and may_have_stalled(posterior, depth, settled=settled):
+            if apart or (lone and may_have_stalled(posterior, depth, settled=settled)):
                 return (self._repeat(depth),)
         return ()
 
@@ -353,9 +356,8 @@ def is_settled(optimum: Located, posterior: Posterior) -> bool:
         return True
     if isinstance(cause, FlatInterval) and is_broad(optimum.interval):
         return bool(posterior.expected_cost(optimum.optimal_depth) <= NEXT_TO_NOTHING)
-    if isinstance(cause, BetweenTested):
-        return False
-    return not is_wide(optimum) and optimum.chance_of_cost <= CHANCE_OF_COST
+    unknown = isinstance(cause, BetweenTested) or is_wide(optimum)
+    return not unknown and optimum.chance_of_cost <= CHANCE_OF_COST
 
 
 def choice_of(record: TrialRecord) -> Choice:

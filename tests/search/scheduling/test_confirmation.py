@@ -167,6 +167,17 @@ def test_depths_between_are_added_once_they_enclose_the_optimum(shapes: Shapes) 
     assert depths <= {3, 4, 5, 6, 7}
 
 
+@pytest.mark.parametrize(("depths", "wanted"), [(8, [5]), (7, [])])
+def test_an_untrained_depth_of_the_interval_is_trained_before_the_answer_stands(
+    shapes: Shapes, depths: int, wanted: list[int]
+) -> None:
+    """The best depth is 4 [4-5]; no curve through the others shows what is special about 5."""
+    config = ConfirmConfig(depths=depths, seeds=2, rates=(1.0,))
+    losses = {depth: 1.6 + symmetric(4.4, 0.05)(depth) for depth in (1, 2, 3, 4, 6, 8, 12)}
+    batch = next_confirmations(config, shapes, confirmed(shapes, losses, seeds=2, noise=0.001))
+    assert [choice.shape.depth for choice in batch] == wanted
+
+
 FOUR_DEPTHS = {1: 1.80, 2: 1.66, 4: 1.60, 8: 1.66}
 
 
