@@ -82,7 +82,9 @@ class Transformer(nn.Module):
         self.reset_tables()
         self.embedding_norm = Norm(shape, 1.0) if shape.post_norm else None
         own_blocks = shape.blocks - shape.encoder_depth
-        self.blocks = nn.ModuleList(self._block_type(shape, scales) for _ in range(own_blocks))
+        self.blocks = nn.ModuleList(
+            self._block_type(shape.of_layer(index), scales) for index in range(own_blocks)
+        )
         self.final_norm = None if shape.post_norm else Norm(shape, scales.residual)
         self.unembedding, self.unembedding_projection = None, None
         if not shape.tied:
@@ -299,6 +301,9 @@ ROLES = {
     "attention.out": Role.ATTENTION_OUT,
     "feed_forward.into": Role.FEED_FORWARD_IN,
     "feed_forward.out": Role.FEED_FORWARD_OUT,
+    "feed_forward.router": Role.ROUTER,
+    "feed_forward.shared.into": Role.FEED_FORWARD_IN,
+    "feed_forward.shared.out": Role.FEED_FORWARD_OUT,
 }
 """Name of a weight, without its block and `.weight` -> its role; the bias of a norm has the role of
 its weight."""

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fathom.models.network.blocks import Block, FeedForward
+from fathom.models.network.blocks import Block
 from fathom.models.network.cross_attention import CrossAttention
 from fathom.models.network.encoder_decoder import DecoderBlock, EncoderDecoder
+from fathom.models.network.feed_forward import FeedForward
 from fathom.models.network.transformer import Transformer
 from fathom.models.parametrization import ForwardScales, Parametrization
 from fathom.models.shape import Shape
