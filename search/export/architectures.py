@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from fathom.models.experts import Experts
 from fathom.models.options import Activation, Normalization, Positions, Residual, option_key
 from fathom.models.shape import Shape
 
@@ -52,6 +53,9 @@ class Architecture:
     """Names of the weights of the encoder, if the model has one."""
     divides_logits: bool = True
     """False if attention logits are not divided by sqrt(head_dim), so that queries are."""
+    experts: bool = False
+    shared_experts: bool = False
+    """True if it has shared experts beside the others, and may have layers without experts."""
     unused_positions: int = 0
     """Rows of the learned positions before that of the first token."""
 
@@ -71,6 +75,7 @@ class Architecture:
             found.append("`space.split` (it has no encoder)")
         if self.encoder and not shape.encoder_depth:
             found.append("no `space.split` (it has an encoder)")
+        found += self._obstacles_of_experts(shape.experts)
         if shape.source_vocab_size:
             found.append("an embedding of the encoder's own (it has one for both stacks)")
         if not shape.d_ff:
@@ -83,6 +88,21 @@ class Architecture:
         elif self.divides and shape.d_model % shape.n_heads:
             found.append(f"{shape.n_heads} heads (their number divides d_model = {shape.d_model})")
         return found
+
+    def _obstacles_of_experts(self, experts: Experts | None) -> list[str]:
+        if experts is None or not self.experts:
+            other = {(True, False): "`model.experts` (it has none)"}
+            other[False, True] = "no `model.experts` (it has experts)"
+            return [other[key]] if (key := (bool(experts), self.experts)) in other else []
+        lacks = {
+            "balance: bias` (its scores are probabilities)": experts.has_bias,
+            f"shared: {experts.shared}` (it has {'some' if self.shared_experts else 'none'})": (
+                bool(experts.shared) != self.shared_experts
+            ),
+            f"every: {experts.every}` (it has 1)": experts.every > 1 and not self.shared_experts,
+            "top_k: 1` (its weights sum to 1)": experts.top_k == 1 and not self.shared_experts,
+        }
+        return [f"`model.experts.{text}" for text, is_lacking in lacks.items() if is_lacking]
 
 
 def _word(value: object) -> str:
