@@ -6,6 +6,8 @@ Standard library only, as `shape.py` is.
 from dataclasses import dataclass
 from typing import Literal
 
+from fathom.models.options import OptionError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
@@ -33,10 +35,8 @@ class Experts:
             if getattr(self, name) < low:
                 raise ValueError(f"`{name}` must be at least {low}, got {getattr(self, name)}")
         if self.top_k > self.number:
-            raise ValueError(
-                f"`top_k` must be at most the `number` of experts, got {self.top_k} of "
-                f"{self.number}"
-            )
+            got = f"{self.top_k} of {self.number}"
+            raise OptionError("top_k", f"must be at most `number`, got {got}; lower it")
 
     @property
     def has_bias(self) -> bool:

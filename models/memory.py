@@ -276,8 +276,7 @@ def _gathered(shape: Shape, how: Execution) -> int:
     if not how.shards:
         return 0
     attention = shape.parameter_groups["attention"] // (shape.blocks + shape.cross_layers)
-    of_one = replace(shape, depth=shape.experts.every) if shape.experts else shape
-    feed_forward = of_one.parameter_groups["feed_forward"] // (1 if shape.experts else shape.blocks)
+    feed_forward = shape.parameter_groups["feed_forward"] // (shape.expert_layers or shape.blocks)
     largest = attention * (2 if shape.cross_layers else 1) + feed_forward
     return WEIGHT * (2 * (shape.params_total - _matrices(shape)) + 5 * largest)
 

@@ -25,7 +25,7 @@ from fathom.models.network.attention import (
     smeared,
 )
 from fathom.models.network.decoding_cache import LayerCache
-from fathom.models.network.experts import Experts
+from fathom.models.network.experts import MixtureOfExperts
 from fathom.models.network.feed_forward import FeedForward
 from fathom.models.network.fused_block import fused_block
 from fathom.models.options import Normalization, Residual
@@ -144,7 +144,7 @@ class Block(nn.Module):
         self.attention_norm = Norm(shape, scales.residual)
         self.attention = Attention(shape, scales.attention)
         self.feed_forward_norm = Norm(shape, scales.residual) if shape.d_ff else None
-        feed_forward = Experts if shape.experts else FeedForward
+        feed_forward = MixtureOfExperts if shape.experts else FeedForward
         self.feed_forward = feed_forward(shape) if shape.d_ff else None
         self.is_plain, self.parts = shape.has_plain_blocks, tuple(self.modules())[1:]
 

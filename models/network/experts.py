@@ -23,7 +23,7 @@ ALIGNMENT = 16
 """Bytes of which rows of matrices must be multiples in grouped products."""
 
 
-class Experts(nn.Module):
+class MixtureOfExperts(nn.Module):
     """Feed-forward branch of experts, (N, D) to (N, D).
 
     `into` and `out` have the weights of all experts, one below the other, and are never applied
@@ -87,7 +87,7 @@ class Experts(nn.Module):
             assert self.bias is not None
             self.bias.add_((load_E.mean() - load_E).sign(), alpha=BIAS_STEP / self.pieces)
 
-        scores_NE.register_hook(add_loss if self.bias is None else move_biases)
+        scores_NE.register_hook(add_loss if self.bias is None else move_biases)  # type: ignore[no-untyped-call]
 
 
 def products(x_CI: Tensor, weight: Tensor, load_E: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def products(x_CI: Tensor, weight: Tensor, load_E: Tensor) -> Tensor:
     if is_grouped(weight_EOI):
         ends_E = load_E.cumsum(0).to(torch.int32)
         return torch._grouped_mm(x_CI, weight_EOI.mT, offs=ends_E)
-    parts = zip(x_CI.split(load_E.tolist()), weight_EOI, strict=True)
+    parts = zip(x_CI.split(load_E.tolist()), weight_EOI, strict=True)  # type: ignore[no-untyped-call]
     return torch.cat([F.linear(part, matrix) for part, matrix in parts])
 
 

@@ -90,10 +90,10 @@ class Architecture:
         return found
 
     def _obstacles_of_experts(self, experts: Experts | None) -> list[str]:
-        if experts is None or not self.experts:
-            other = {(True, False): "`model.experts` (it has none)"}
-            other[False, True] = "no `model.experts` (it has experts)"
-            return [other[key]] if (key := (bool(experts), self.experts)) in other else []
+        if experts is None:
+            return ["no `model.experts` (it has them)"] if self.experts else []
+        if not self.experts:
+            return ["`model.experts` (it has none)"]
         lacks = {
             "balance: bias` (its scores are probabilities)": experts.has_bias,
             f"shared: {experts.shared}` (it has {'some' if self.shared_experts else 'none'})": (

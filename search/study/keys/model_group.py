@@ -16,7 +16,7 @@ from fathom.models.options import (
     check_loop,
 )
 from fathom.models.parametrization import Parametrization, Role, Scheme, check_scheme
-from fathom.objectives.keys import Few, Group, Positive, PositiveReal, Real, RuleError
+from fathom.objectives.keys import Few, Group, Positive, PositiveReal, Real, RuleError, Whole
 from fathom.objectives.user_code import PLACE_PATTERN
 
 
@@ -65,7 +65,7 @@ class ExpertsConfig(Group):
     """Experts of a layer that a router chooses from."""
     top_k: Few = 2
     """Experts that each token is routed to."""
-    shared: Annotated[int, Field(ge=0, le=1000)] = 0
+    shared: Whole = Field(0, ge=0, le=1000)
     """Further experts that every token uses."""
     every: Few = 1
     """Every n-th layer has experts, and the others one feed-forward network of the same width."""
@@ -75,10 +75,7 @@ class ExpertsConfig(Group):
 
     @model_validator(mode="after")
     def _chooses_some(self) -> Self:
-        if self.top_k > self.number:
-            raise RuleError(
-                "top_k", f"must be at most `number`, got {self.top_k} of {self.number}; lower it"
-            )
+        self.build()
         return self
 
     def build(self) -> Experts:

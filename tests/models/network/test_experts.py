@@ -13,16 +13,19 @@ from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_fun
 
 from fathom.models.experts import Experts
 from fathom.models.network import experts as network
+from fathom.models.optim import set_learning_rate
+from fathom.models.parametrization import OptimizerName, Role, Scheme, rules
 from fathom.models.shape import Shape
-from tests.support.models import model_of, some_tokens
+from fathom.search.record_json import shape_from_json, to_values
+from tests.support.models import model_of, optimizer_of, scheme_of, some_tokens
 
 DENSE = Shape(depth=4, d_model=32, d_ff=24, n_heads=2, head_dim=16, vocab_size=50, context=16)
 FOUR = replace(DENSE, experts=Experts(number=4, top_k=2, balance=0.0))
 OPTIONS: tuple[dict[str, Any], ...] = ({}, {"gated": True}, {"d_ff": 23})
 
 
-def experts_of(model: Any) -> list[network.Experts]:
-    return [module for module in model.modules() if isinstance(module, network.Experts)]
+def experts_of(model: Any) -> list[network.MixtureOfExperts]:
+    return [module for module in model.modules() if isinstance(module, network.MixtureOfExperts)]
 
 
 def gradients(model: Any, tokens: Tensor) -> dict[str, Tensor]:
@@ -152,3 +155,41 @@ def test_every_weight_learns_and_the_router_with_a_single_expert_too() -> None:
     shape = replace(FOUR, experts=Experts(number=3, top_k=1, shared=1, balance=0.0))
     for name, gradient in gradients(model_of(shape), some_tokens(shape, rows=8)).items():
         assert gradient.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_each_expert_starts_and_moves_by_its_own_fan_in(scheme: Scheme) -> None:
+    parametrization = scheme_of(scheme, width=16, depth=2, head_dim=16)
+    shape = replace(DENSE, d_model=128, d_ff=96, experts=Experts(number=4, top_k=2, shared=1))
+    model = model_of(shape, parametrization)
+    module, by_role = experts_of(model)[0], rules(parametrization, shape)
+    found = {weight: rule for weight, _, rule in model.weights()}
+    for part, role in (
+        (module.router, Role.ROUTER),
+        (module.into, Role.FEED_FORWARD_IN),
+        (module.out, Role.FEED_FORWARD_OUT),
+    ):
+        assert found[part.weight] == by_role[role]
+        assert float(part.weight.detach().std()) == pytest.approx(by_role[role].init_std, rel=0.1)
+    dense = rules(parametrization, replace(shape, experts=None))
+    assert by_role == dense, "an expert is as wide as d_ff"
+
+
+def test_muon_orthogonalises_each_expert_by_itself() -> None:
+    shape = replace(FOUR, gated=True, experts=Experts(number=3, top_k=1, shared=2))
+    model = model_of(shape)
+    optimizer = optimizer_of(model, OptimizerName.MUON)
+    sizes = {
+        tuple(part.shape) for group in optimizer._muon.param_groups for part in group["params"]
+    }
+    assert sizes == {(32, 32), (24, 32), (32, 24), (32, 48)}  # the last of both shared experts
+    set_learning_rate(optimizer, 0.01)
+    gradients(model, some_tokens(shape))
+    optimizer.clipped_step(1.0)
+    assert all(weight.isfinite().all() for weight in model.parameters())
+
+
+def test_a_record_has_experts_only_if_its_shape_has() -> None:
+    shape = replace(FOUR, experts=Experts(number=4, top_k=2, balance="bias"))
+    assert shape_from_json(to_values(shape)) == shape
+    assert "experts" not in to_values(DENSE)
