@@ -39,6 +39,11 @@ class Experts:
             raise OptionError("top_k", f"must be at most `number`, got {got}; lower it")
 
     @property
+    def active(self) -> int:
+        """Experts that a token uses, shared ones included."""
+        return self.top_k + self.shared
+
+    @property
     def has_bias(self) -> bool:
         """True if the choice of experts is balanced by biases."""
         return self.balance == "bias"

@@ -206,7 +206,7 @@ def _experts(shape: Shape, how: Execution) -> int:
         return 0
     each = how.number * 2 * shape.d_model + 3 * INDEX + 2 * STATISTIC
     scores = shape.experts.number * 2 * STATISTIC
-    more = shape.experts.top_k + shape.experts.shared - 1
+    more = shape.experts.active - 1
     return shape.experts.top_k * each + scores + more * _feed_forward(shape, how)
 
 
@@ -311,10 +311,12 @@ def _inside_a_layer(shape: Shape, tokens: int, how: Execution) -> int:
     D, A, F = shape.d_model, shape.d_attention, shape.d_ff
     again = 0
     if how.recomputes:
-        again = _layer(shape, tokens, how) + _casts_of_blocks(shape, how) // shape.blocks
+        again = _layer(shape, tokens, how) + tokens * _experts(shape, how)
+        again += _casts_of_blocks(shape, how) // shape.blocks
     if is_fused(shape, how):
         return again + tokens * WEIGHT * max(F + 3 * D + 7 * A, 2 * F + 2 * D)
-    return again + tokens * (WEIGHT * D + how.number * (F + D))
+    active = shape.experts.active if shape.experts else 1
+    return again + tokens * (WEIGHT * D + active * how.number * (F + D))
 
 
 def _at_end(shape: Shape, pieces: int) -> int:

@@ -247,7 +247,7 @@ class Shape:
     @property
     def active_feed_forwards(self) -> int:
         """Feed-forward networks that a token uses, of those with weights of their own."""
-        more = self.experts.top_k + self.experts.shared - 1 if self.experts else 0
+        more = self.experts.active - 1 if self.experts else 0
         return self.blocks + self.expert_layers * more
 
     def of_layer(self, index: int) -> "Shape":

@@ -48,10 +48,8 @@ class MixtureOfExperts(nn.Module):
         """Micro-batches of a step, each of which has its part of the balancing."""
 
     def forward(self, x_ND: Tensor) -> Tensor:
-        weights_NK, chosen_NK = self.routed(x_ND)
-        expert_C = chosen_NK.flatten()
-        order_C = expert_C.argsort(stable=True)
-        load_E = torch.bincount(expert_C, minlength=self.router.out_features)
+        weights_NK, chosen_NK, load_E = self.routed(x_ND)
+        order_C = chosen_NK.flatten().argsort(stable=True)
         # Repeated and then ordered, so that gradients add up in the same order on every device.
         x_CD = x_ND.repeat_interleave(self.top_k, 0)[order_C]
         hidden_CF = self.activation(products(x_CD, self.into.weight, load_E))
@@ -59,26 +57,29 @@ class MixtureOfExperts(nn.Module):
         y_ND = (y_CD.view(*chosen_NK.shape, -1) * weights_NK[..., None]).sum(1).to(x_ND.dtype)
         return y_ND if self.shared is None else y_ND + self.shared(x_ND)
 
-    def routed(self, x_ND: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights (N, K) of each token's experts, and their numbers (N, K). In training it also
-        sees to the balance, once the gradient of the scores is there."""
+    def routed(self, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The weights (N, K) of each token's experts, their numbers (N, K), and the load (E,): the
+        choices that fall on each expert. In training it also sees to the balance, once the gradient
+        of the scores is there."""
         logits_NE = self.router(x_ND).float()
         scores_NE = logits_NE.softmax(-1) if self.bias is None else logits_NE.sigmoid()
         ranked_NE = scores_NE if self.bias is None else scores_NE + self.bias
         chosen_NK = ranked_NE.topk(self.top_k, dim=-1).indices
+        expert_C = chosen_NK.flatten()  # counted without waiting for the device
+        load_E = torch.zeros_like(ranked_NE[0], dtype=torch.long)
+        load_E.scatter_add_(0, expert_C, torch.ones_like(expert_C))
         if self.training and scores_NE.requires_grad:
-            self._balance(scores_NE, chosen_NK)
+            self._balance(scores_NE, load_E.float())
         weights_NK = scores_NE.gather(1, chosen_NK)
         if self.top_k > 1 or self.bias is not None:
             weights_NK = weights_NK / weights_NK.sum(-1, keepdim=True)
-        return weights_NK, chosen_NK
+        return weights_NK, chosen_NK, load_E
 
-    def _balance(self, scores_NE: Tensor, chosen_NK: Tensor) -> None:
+    def _balance(self, scores_NE: Tensor, load_E: Tensor) -> None:
         """Adds the gradient of the balance loss to that of the scores: the number of experts times
         the sum over experts of the choices of a token that fall on one, times its mean score. Or
         moves the biases. Both wait for the backward pass, as a layer may be computed twice."""
         N, E = scores_NE.shape
-        load_E = torch.bincount(chosen_NK.flatten(), minlength=E).float()
 
         def add_loss(grad_NE: Tensor) -> Tensor:
             return grad_NE + float(self.balance) / self.pieces * E / N**2 * load_E

@@ -132,6 +132,10 @@ STEPS = (
         for options in GROUPED
         for n in (1, 8)
     ),
+    *(
+        (replace(sized(6, 256, 256), d_ff=256, experts=Experts(number=8, top_k=2)), n, 1, how)
+        for n, how in ((1, HOWS[0][1]), (8, HOWS[0][1]), (8, HOWS[-1][1]))
+    ),
 )
 """Shape, sequences and pieces of a step, and how it is computed."""
 

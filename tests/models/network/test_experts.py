@@ -108,15 +108,16 @@ def test_biases_follow_the_load_and_change_the_choice_alone() -> None:
     module.router.weight.data[0] += 10 * module.router.weight.data.abs().max()
     x_ND = torch.ones(8, 32)
     module.train()
-    before, chosen = module.routed(x_ND)
+    before, chosen, _ = module.routed(x_ND)
     module(x_ND).sum().backward()
     moved = module.bias.sign()
     assert set(moved[chosen.unique()].tolist()) == {-1.0}
     assert float(moved.abs().min()) == 1.0
     assert float(module.bias.abs().max()) == pytest.approx(network.BIAS_STEP)
     module.bias[:] = torch.tensor([0.0, 0.0, 0.0, 9.0])
-    weights, chosen = module.routed(x_ND)
+    weights, chosen, load = module.routed(x_ND)
     assert chosen.unique().tolist() == [3]
+    assert load.tolist() == [0, 0, 0, 8]
     torch.testing.assert_close(weights, before)  # a single expert's sums to 1 all the same
 
 
