@@ -30,7 +30,7 @@ def experts_of(model: Any) -> list[network.MixtureOfExperts]:
 
 def gradients(model: Any, tokens: Tensor) -> dict[str, Tensor]:
     model.zero_grad()
-    F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+    F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # type: ignore[no-untyped-call]
     return {name: weight.grad.clone() for name, weight in model.named_parameters()}
 
 
@@ -73,7 +73,7 @@ def test_the_gradient_has_that_of_the_balance_loss(every: int) -> None:
     loss = F.cross_entropy(plain(tokens).flatten(0, 1), tokens.flatten())
     for of_layer in logits:
         loss = loss + 0.5 * load_balancing_loss_func((of_layer,), 4, 2)
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     found = gradients(balanced, tokens)
     for name, weight in plain.named_parameters():
         torch.testing.assert_close(found[name], weight.grad, rtol=1e-4, atol=1e-7)
@@ -111,12 +111,12 @@ def test_biases_follow_the_load_and_change_the_choice_alone() -> None:
     before, chosen, _ = module.routed(x_ND)
     module(x_ND).sum().backward()
     moved = module.bias.sign()
-    assert set(moved[chosen.unique()].tolist()) == {-1.0}
+    assert set(moved[chosen.unique()].tolist()) == {-1.0}  # type: ignore[no-untyped-call]
     assert float(moved.abs().min()) == 1.0
     assert float(module.bias.abs().max()) == pytest.approx(network.BIAS_STEP)
     module.bias[:] = torch.tensor([0.0, 0.0, 0.0, 9.0])
     weights, chosen, load = module.routed(x_ND)
-    assert chosen.unique().tolist() == [3]
+    assert chosen.unique().tolist() == [3]  # type: ignore[no-untyped-call]
     assert load.tolist() == [0, 0, 0, 8]
     torch.testing.assert_close(weights, before)  # a single expert's sums to 1 all the same
 
