@@ -18,6 +18,8 @@ WEIGHT = 4
 """Bytes of a weight, of its gradient, and of each of AdamW's two moments."""
 STATISTIC = 4
 """Bytes of a number that a norm or an attention head keeps for a token."""
+INDEX = 8
+"""Bytes of the place of a token, or of the number of an expert."""
 TOKEN = 16
 """Bytes of a token of a batch: its id and that of its target."""
 MUON_AT_ONCE = 2**24
@@ -125,6 +127,7 @@ def saved_activations(shape: Shape, sequences: int, how: Execution) -> int:
     else:
         layers = shape.depth * _layer(shape, tokens, how) + _casts_of_blocks(shape, how)
         layers += shape.cross_layers * tokens * _cross(shape, how)
+        layers += shape.expert_layers * tokens * _experts(shape, how)
     head = _cast_of_head(shape, how) if tokens <= how.logit_tokens else 0
     outside = _outside_layers(shape, how, tokens)
     if shape.encoder_depth:
@@ -196,6 +199,17 @@ def _feed_forward(shape: Shape, how: Execution) -> int:
     return how.number * shape.d_ff * (4 if shape.gated else 2)
 
 
+def _experts(shape: Shape, how: Execution) -> int:
+    """Bytes of a token for its experts beside those of one feed-forward network: scores, the
+    inputs and outputs of each in order, and their weights."""
+    if shape.experts is None:
+        return 0
+    each = how.number * 2 * shape.d_model + 3 * INDEX + 2 * STATISTIC
+    scores = shape.experts.number * 2 * STATISTIC
+    more = shape.experts.active - 1
+    return shape.experts.top_k * each + scores + more * _feed_forward(shape, how)
+
+
 def _layer(shape: Shape, tokens: int, how: Execution) -> int:
     """Bytes that a layer keeps, with the rotations in bfloat16 that each makes for itself."""
     rotary = shape.positions is Positions.ROTARY and how.bfloat16
@@ -244,7 +258,8 @@ def _orthogonalised(shape: Shape, how: Execution) -> int:
     D, A, KV, F = shape.d_model, shape.d_attention, shape.d_kv, shape.d_ff
     attention = [(A, D), (KV, D), (KV, D), (D, A)] * (shape.blocks + shape.cross_layers)
     feed_forward = [(F, D)] * (2 if shape.gated else 1) + [(D, F)] if F else []
-    for (rows, columns), count in Counter(attention + feed_forward * shape.blocks).items():
+    matrices = attention + feed_forward * shape.feed_forwards
+    for (rows, columns), count in Counter(matrices).items():
         weights = rows * columns
         at_once = min(count, max(1, MUON_AT_ONCE // weights))
         products = 2 * number * weights + 2 * number * min(rows, columns) ** 2
@@ -261,7 +276,7 @@ def _gathered(shape: Shape, how: Execution) -> int:
     if not how.shards:
         return 0
     attention = shape.parameter_groups["attention"] // (shape.blocks + shape.cross_layers)
-    feed_forward = shape.parameter_groups["feed_forward"] // shape.blocks
+    feed_forward = shape.parameter_groups["feed_forward"] // (shape.expert_layers or shape.blocks)
     largest = attention * (2 if shape.cross_layers else 1) + feed_forward
     return WEIGHT * (2 * (shape.params_total - _matrices(shape)) + 5 * largest)
 
@@ -296,10 +311,12 @@ def _inside_a_layer(shape: Shape, tokens: int, how: Execution) -> int:
     D, A, F = shape.d_model, shape.d_attention, shape.d_ff
     again = 0
     if how.recomputes:
-        again = _layer(shape, tokens, how) + _casts_of_blocks(shape, how) // shape.blocks
+        again = _layer(shape, tokens, how) + tokens * _experts(shape, how)
+        again += _casts_of_blocks(shape, how) // shape.blocks
     if is_fused(shape, how):
         return again + tokens * WEIGHT * max(F + 3 * D + 7 * A, 2 * F + 2 * D)
-    return again + tokens * (WEIGHT * D + how.number * (F + D))
+    active = shape.experts.active if shape.experts else 1
+    return again + tokens * (WEIGHT * D + active * how.number * (F + D))
 
 
 def _at_end(shape: Shape, pieces: int) -> int:

@@ -293,8 +293,10 @@ def _rows(shape: Shape, role: Role, weight: Tensor) -> list[int]:
         return [shape.d_attention, shape.d_kv, shape.d_kv]
     if role is Role.CROSS_KEY_VALUE:
         return [shape.d_kv, shape.d_kv]
-    if role is Role.FEED_FORWARD_IN and shape.gated:
-        return [shape.d_ff, shape.d_ff]
+    if role is Role.FEED_FORWARD_IN:  # of a gate, and of each expert
+        return [shape.d_ff] * (len(weight) // shape.d_ff)
+    if role is Role.FEED_FORWARD_OUT:
+        return [shape.d_model] * (len(weight) // shape.d_model)
     return [len(weight)]
 
 

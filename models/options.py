@@ -92,13 +92,18 @@ WITHOUT_ENCODER: Mapping[str, bool] = {
 """Options of a shape, as they must be with an encoder."""
 
 
-def check_encoder(options: Mapping[str, object]) -> None:
-    """Raises `ValueError` if one of `options` of a shape, by name, does not go with an encoder."""
-    for name, value in WITHOUT_ENCODER.items():
+WITHOUT_EXPERTS: Mapping[str, bool] = {"looped": False, "biases": False}
+"""Options of a shape, as they must be with experts."""
+
+
+def check_without(part: str, needed: Mapping[str, bool], options: Mapping[str, object]) -> None:
+    """Raises `ValueError` if one of `options` of a shape, by name, is not as `needed` with a part
+    of the model, such as an encoder."""
+    for name, value in needed.items():
         if options[name] != value:
             raise OptionError(
                 f"model.{name}",
-                f"does not go with an encoder, got {str(options[name]).lower()}; drop it",
+                f"does not go with {part}, got {str(options[name]).lower()}; drop it",
             )
 
 

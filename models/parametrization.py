@@ -4,7 +4,9 @@ Standard, muP and CompleteP (Dey et al. 2025, arXiv 2505.01618, table 1, alpha =
 A rate tuned on the base shape carries over width under muP, over width and depth under CompleteP.
 The table scales hidden weights by d_model / base_width. Here each matrix has its own fan-in,
 because at a fixed budget the feed-forward ratio varies too: the output of a feed-forward block has
-fan-in `d_ff`, which a width alone does not describe.
+fan-in `d_ff`, which a width alone does not describe. So does the output of an expert, and a router
+reads the stream: the rates of both fall as one over their fan-in (Malasnicki et al. 2025, arXiv
+2508.09752; Jiang et al. 2026, arXiv 2601.20205).
 
 The depth of that table is a pre-norm model's. The other kinds of residual start as in their
 papers, by Glorot's rule, and take rates from the standard scheme or, over width only, from muP.
@@ -63,6 +65,8 @@ class Role(StrEnum):
     ATTENTION_OUT = "attention_out"
     FEED_FORWARD_IN = "feed_forward_in"
     FEED_FORWARD_OUT = "feed_forward_out"
+    ROUTER = "router"
+    """Scores of experts."""
     UNEMBEDDING = "unembedding"
 
 
@@ -213,7 +217,7 @@ def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Rol
         return plain | {
             **dict.fromkeys(vectors, Rule(0.0, weight_decay=0.0)),
             **dict.fromkeys(ATTENTION_INPUTS, Rule(std)),
-            Role.FEED_FORWARD_IN: Rule(std),
+            **dict.fromkeys((Role.FEED_FORWARD_IN, Role.ROUTER), Rule(std)),
             Role.ATTENTION_OUT: out,
             Role.FEED_FORWARD_OUT: out,
         }
@@ -231,7 +235,7 @@ def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Rol
     return plain | {
         **dict.fromkeys(vectors, Rule(0.0, weight_decay=0.0, eps=eps)),
         **dict.fromkeys(ATTENTION_INPUTS, hidden(shape.d_model, width)),
-        Role.FEED_FORWARD_IN: hidden(shape.d_model, width),
+        **dict.fromkeys((Role.FEED_FORWARD_IN, Role.ROUTER), hidden(shape.d_model, width)),
         Role.ATTENTION_OUT: hidden(shape.d_attention, width),
         Role.FEED_FORWARD_OUT: hidden(max(shape.d_ff, 1), BASE_FF_RATIO * width),
     }

@@ -7,16 +7,18 @@ import math
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 
+from fathom.models.experts import Experts
 from fathom.models.options import (
     WITHOUT_ENCODER,
+    WITHOUT_EXPERTS,
     Activation,
     Normalization,
     Positions,
     Residual,
     check_activation,
-    check_encoder,
     check_groups,
     check_loop,
+    check_without,
 )
 
 LEAST_RATIO = 1e-3
@@ -34,6 +36,8 @@ class Count(StrEnum):
     """Weights of attention and feed-forward: 12 depth d_model**2 (Levine et al. 2020)."""
     FLOPS = "flops"
     """Operations of a forward pass for a token."""
+    ACTIVE = "active"
+    """Parameters that a token uses: all but those of experts that it is not routed to."""
     HEADS = "heads"
     """Heads of all layers together; parameters follow from them (Brown et al. 2022)."""
     WIDTH = "width"
@@ -51,7 +55,7 @@ class Count(StrEnum):
     @property
     def of_parameters(self) -> bool:
         """True if budgets are numbers of parameters."""
-        return self in (Count.TOTAL, Count.NON_EMBEDDING, Count.MATRICES)
+        return self in (Count.TOTAL, Count.NON_EMBEDDING, Count.MATRICES, Count.ACTIVE)
 
     @property
     def unit(self) -> str:
@@ -137,6 +141,8 @@ class Shape:
     the decoder's, and have attention to the encoder's output as well."""
     source_vocab_size: int = 0
     """Number of token ids of the encoder's own embedding; 0 if both stacks share one."""
+    experts: Experts | None = None
+    """Experts in place of feed-forward networks, each of them `d_ff` wide; None without."""
     own_counts: OwnCounts | None = None
     """Counts of a user's own model, to which the options above say nothing."""
 
@@ -165,8 +171,14 @@ class Shape:
                 f"`encoder_depth` must be at least 0 and below `depth`, got {self.encoder_depth} "
                 f"of {self.depth}"
             )
+        if self.experts:
+            options = {name: getattr(self, name) for name in WITHOUT_EXPERTS}
+            check_without("model.experts", WITHOUT_EXPERTS, options)
+            if not self.d_ff or self.encoder_depth or self.own_counts:
+                raise ValueError("`experts` need feed-forward branches of Fathom's own decoder")
         if self.encoder_depth:
-            check_encoder({name: getattr(self, name) for name in WITHOUT_ENCODER})
+            options = {name: getattr(self, name) for name in WITHOUT_ENCODER}
+            check_without("an encoder", WITHOUT_ENCODER, options)
         elif self.source_vocab_size:
             raise ValueError("`source_vocab_size` is for a shape with an encoder; drop it")
 
@@ -232,6 +244,28 @@ class Shape:
         return self.decoder_depth if self.encoder_depth else 0
 
     @property
+    def expert_layers(self) -> int:
+        """Layers with experts; 0 in a dense model."""
+        return self.depth // self.experts.every if self.experts else 0
+
+    @property
+    def feed_forwards(self) -> int:
+        """Feed-forward networks with weights of their own, all experts counted."""
+        more = self.experts.number + self.experts.shared - 1 if self.experts else 0
+        return self.blocks + self.expert_layers * more
+
+    @property
+    def active_feed_forwards(self) -> int:
+        """Feed-forward networks that a token uses, of those with weights of their own."""
+        more = self.experts.active - 1 if self.experts else 0
+        return self.blocks + self.expert_layers * more
+
+    def of_layer(self, index: int) -> "Shape":
+        """The shape as the layer `index`, from 0, has it: without experts in layers between."""
+        is_between = self.experts and (index + 1) % self.experts.every
+        return replace(self, experts=None) if is_between else self
+
+    @property
     def branches_per_block(self) -> int:
         """Residual branches of a block: attention and, unless `d_ff` is 0, feed-forward. A layer
         with attention to an encoder's output has one more."""
@@ -292,7 +326,7 @@ class Shape:
             "embedding": self._vocabulary_matrices + self._source_matrices,
             "positions": positions * self.d_model,
             "attention": attentions * attention,
-            "feed_forward": self.blocks * feed_forward,
+            "feed_forward": self.feed_forwards * feed_forward + self._routers,
             "norms": norms + attentions * self.params_of_head_norms,
             "skips": skips * self.d_model if self.trained_skips else 0,
             "unembedding": 0 if self.tied else self._vocabulary_matrices,
@@ -309,6 +343,17 @@ class Shape:
         matrices = 3 if self.gated else 2
         attention = 2 * self.d_model * (self.d_attention + self.d_kv)
         return attention, matrices * self.d_model * self.d_ff
+
+    @property
+    def _routers(self) -> int:
+        """Weights of the routers of all layers."""
+        return self.expert_layers * self.experts.number * self.d_model if self.experts else 0
+
+    @property
+    def _idle_matrices(self) -> int:
+        """Weights of the experts that a token does not use, in all layers."""
+        idle = self.feed_forwards - self.active_feed_forwards
+        return idle * self._matrices_of_a_block[1]
 
     @property
     def _vocabulary_matrices(self) -> int:
@@ -328,7 +373,8 @@ class Shape:
     def _all_matrices(self) -> int:
         """Weights of the matrix products of all blocks."""
         attention, feed_forward = self._matrices_of_a_block
-        return self.blocks * (attention + feed_forward) + self.cross_layers * attention
+        attentions = (self.blocks + self.cross_layers) * attention
+        return attentions + self.feed_forwards * feed_forward + self._routers
 
     @property
     def params_total(self) -> int:
@@ -336,6 +382,18 @@ class Shape:
         if self.own_counts:
             return self.own_counts.total
         return sum(self.parameter_groups.values())
+
+    @property
+    def params_active(self) -> int:
+        """Parameters that a token uses: all but those of experts that it is not routed to."""
+        return self.params_total - self._idle_matrices
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Its numbers of parameters by name, as answers list them; those in use with experts
+        alone."""
+        counts = {name: getattr(self, name) for name in ("params_total", "params_non_embedding")}
+        return counts | ({"params_active": self.params_active} if self.experts else {})
 
     @property
     def params_non_embedding(self) -> int:
@@ -355,6 +413,8 @@ class Shape:
                 return self.params_non_embedding
             case Count.MATRICES:
                 return self._all_matrices
+            case Count.ACTIVE:
+                return self.params_active
             case Count.FLOPS:
                 return round(self.forward_flops_per_token)
             case Count.HEADS:
@@ -367,18 +427,20 @@ class Shape:
         """Floating-point operations to predict one token, averaged over a full context.
 
         Two for every weight of a matrix product as often as it is applied (the unembedding is one,
-        tied or not; looking up an embedding is none, but its second factor is one), and in each
-        layer two products with every position that is seen: all of them, or with causal attention
-        (context + 1) / 2 on average. A user's own model is taken to have the unembedding and two
-        for every other parameter, an estimate. With an encoder, each token of the target comes with
-        one of the source, and both sides have the context's length.
+        tied or not; looking up an embedding is none, but its second factor is one; of experts those
+        that a token is routed to), and in each layer two products with every position that is seen:
+        all of them, or with causal attention (context + 1) / 2 on average. A user's own model is
+        taken to have the unembedding and two for every other parameter, an estimate. With an
+        encoder, each token of the target comes with one of the source, and both sides have the
+        context's length.
         """
         if self.own_counts:
             embedding = self.own_counts.total - self.own_counts.non_embedding
             head = min(embedding, self.vocab_size * self.d_model)
             return 2 * (self.own_counts.non_embedding + head)
         stacks = 2 if self.encoder_depth else 1
-        weights = self.depth // self.blocks * self._all_matrices + self._vocabulary_matrices
+        weights = self.depth // self.blocks * (self._all_matrices - self._idle_matrices)
+        weights += self._vocabulary_matrices
         if self.embedding_rank is not None:
             weights += stacks * self.embedding_rank * self.d_model
         causal = self.context if self.bidirectional else (self.context + 1) / 2

@@ -38,7 +38,7 @@ OF_AN_ENCODER = ("encoder_depth", "source_vocab_size")
 EVENT = "event"
 """Key of a line of the journal: what happened."""
 DERIVED = (
-    *("params_total", "params_non_embedding", "train_flops_per_token"),
+    *("params_total", "params_non_embedding", "params_active", "train_flops_per_token"),
     *("tokens", "loss", "step_seconds", "tokens_per_second"),
 )
 """Keys of a line of `records.jsonl` that follow from others, for whoever reads the file."""
@@ -133,6 +133,8 @@ def to_values(value: Any) -> dict[str, Any]:
     if tokens is not None:
         spec["shared_tokens"] = tokens
     shape = spec.get("shape", values)
+    if not shape.get("experts", True):
+        del shape["experts"]
     if not shape.get("encoder_depth", True):
         for name in OF_AN_ENCODER:
             del shape[name]
@@ -161,8 +163,7 @@ def to_json(record: TrialRecord) -> dict[str, Any]:
     shape, values = record.spec.shape, to_values(record)
     return {
         **values.pop("spec"),
-        "params_total": shape.params_total,
-        "params_non_embedding": shape.params_non_embedding,
+        **shape.counts,
         "train_flops_per_token": shape.train_flops_per_token,
         "tokens": record.tokens,
         "loss": record.loss,

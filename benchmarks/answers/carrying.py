@@ -38,6 +38,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "QK-norm": {"model": {"attention": {"qk_norm": True}}},
     "squared ReLU": {"model": {"feed_forward": {"activation": "relu2"}}},
     "Muon": {"train": {"optimizer": "muon"}},
+    "4 experts": {"model": {"experts": {"number": 4}}},
 }
 """Changes of a study by group; rates are multiples of its own."""
 

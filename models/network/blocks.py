@@ -8,7 +8,7 @@ Shapes: B batch, T time, U time of the keys, N = B * T, D d_model, H heads, S he
 many of values, J = H + S, G = H + 2 S, K head dimension, F d_ff.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,23 +25,15 @@ from fathom.models.network.attention import (
     smeared,
 )
 from fathom.models.network.decoding_cache import LayerCache
+from fathom.models.network.experts import MixtureOfExperts
+from fathom.models.network.feed_forward import FeedForward
 from fathom.models.network.fused_block import fused_block
-from fathom.models.options import Activation, Normalization, Residual
+from fathom.models.options import Normalization, Residual
 from fathom.models.parametrization import ForwardScales, Role
 from fathom.models.shape import Shape
 
 NORM_EPS = 1e-5
 
-
-def squared_relu(x: Tensor) -> Tensor:
-    """Squared positive parts (So et al. 2021)."""
-    return F.relu(x).square()
-
-
-ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
-    Activation.GELU: F.gelu,
-    Activation.RELU2: squared_relu,
-}
 
 BLOCK_ROLES = {
     "attention_norm": Role.NORM,
@@ -62,6 +54,9 @@ BLOCK_ROLES = {
     "attention.out": Role.ATTENTION_OUT,
     "feed_forward.into": Role.FEED_FORWARD_IN,
     "feed_forward.out": Role.FEED_FORWARD_OUT,
+    "feed_forward.router": Role.ROUTER,
+    "feed_forward.shared.into": Role.FEED_FORWARD_IN,
+    "feed_forward.shared.out": Role.FEED_FORWARD_OUT,
 }
 """Name of a weight in a block, without `.weight` -> its role, as in `ROLES` of `transformer.py`."""
 
@@ -155,28 +150,6 @@ class Attention(nn.Module):
         return smeared(qkv_BTGK, self.smear, last_key_B1SK)
 
 
-class FeedForward(nn.Module):
-    """Feed-forward branch, (N, D) to (N, D), with an activation or gates (SwiGLU, Shazeer 2020)."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.gated, self.activation = shape.gated, ACTIVATIONS[shape.activation]
-        self.squares = shape.activation is Activation.RELU2
-        width = shape.d_ff * (2 if shape.gated else 1)
-        self.into = nn.Linear(shape.d_model, width, bias=shape.biases)
-        self.out = nn.Linear(shape.d_ff, shape.d_model, bias=shape.biases)
-
-    def forward(self, x_ND: Tensor) -> Tensor:
-        hidden = self.into(x_ND)
-        if self.gated:
-            gate_NF, value_NF = hidden.chunk(2, dim=-1)
-            hidden = F.silu(gate_NF) * value_NF
-        else:
-            hidden = self.activation(hidden)
-        out: Tensor = self.out(hidden)
-        return out
-
-
 def skip_of(shape: Shape, scales: ForwardScales) -> float | nn.Parameter:
     """The weight of a skip connection: the constant of `scales`, or a trained vector (D,)."""
     return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip
@@ -197,7 +170,8 @@ class Block(nn.Module):
         self.attention_norm = Norm(shape, scales.residual)
         self.attention = Attention(shape, scales.attention)
         self.feed_forward_norm = Norm(shape, scales.residual) if shape.d_ff else None
-        self.feed_forward = FeedForward(shape) if shape.d_ff else None
+        feed_forward = MixtureOfExperts if shape.experts else FeedForward
+        self.feed_forward = feed_forward(shape) if shape.d_ff else None
         self.is_plain, self.parts = shape.has_plain_blocks, tuple(self.modules())[1:]
 
         self.dropout = 0.0
@@ -276,7 +250,7 @@ class Block(nn.Module):
 
     def _fused(self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None) -> Tensor:
         norm, attention, feed_forward = self.attention_norm, self.attention, self.feed_forward
-        assert feed_forward is not None
+        assert isinstance(feed_forward, FeedForward)
         assert self.feed_forward_norm is not None
         turns = None if turns_2TJP2 is None else as_complex(turns_2TJP2, x_ND.dtype)
         return fused_block(

@@ -82,7 +82,9 @@ class Transformer(nn.Module):
         self.reset_tables()
         self.embedding_norm = Norm(shape, 1.0) if shape.post_norm else None
         own_blocks = shape.blocks - shape.encoder_depth
-        self.blocks = nn.ModuleList(self._block_type(shape, scales) for _ in range(own_blocks))
+        self.blocks = nn.ModuleList(
+            self._block_type(shape.of_layer(index), scales) for index in range(own_blocks)
+        )
         self.final_norm = None if shape.post_norm else Norm(shape, scales.residual)
         self.unembedding, self.unembedding_projection = None, None
         if not shape.tied:

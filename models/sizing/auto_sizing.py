@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fathom.models.network.blocks import Attention, FeedForward
+from fathom.models.network.blocks import Attention
 from fathom.models.network.cross_attention import CrossAttention
+from fathom.models.network.feed_forward import FeedForward
 from fathom.models.optim import Optimizer
 from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
 

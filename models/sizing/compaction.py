@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fathom.models.network.blocks import Block, FeedForward
+from fathom.models.network.blocks import Block
 from fathom.models.network.cross_attention import CrossAttention
 from fathom.models.network.encoder_decoder import DecoderBlock, EncoderDecoder
+from fathom.models.network.feed_forward import FeedForward
 from fathom.models.network.transformer import Transformer
 from fathom.models.parametrization import ForwardScales, Parametrization
 from fathom.models.shape import Shape
@@ -31,7 +32,9 @@ def sizes_left(model: Transformer) -> list[LayerSizes]:
     return [
         LayerSizes(
             n_heads=per_key * len(heads_left(block.attention)),
-            d_ff=0 if block.feed_forward is None else len(neurons_left(block.feed_forward)),
+            d_ff=len(neurons_left(block.feed_forward))
+            if isinstance(block.feed_forward, FeedForward)
+            else 0,
             cross_heads=per_key * len(heads_left(block.cross_attention))
             if isinstance(block, DecoderBlock)
             else 0,
@@ -229,7 +232,7 @@ def _pad(target: Block, source: Block, ratio: float) -> None:
         for (_, places), (_, parts) in pairs:
             for place, part in zip(places, parts, strict=True):
                 place[: len(part)] = part
-    if isinstance(source.feed_forward, FeedForward) and target.feed_forward is not None:
-        whole, compact = target.feed_forward, source.feed_forward
+    whole, compact = target.feed_forward, source.feed_forward
+    if isinstance(compact, FeedForward) and isinstance(whole, FeedForward):
         for to, part in zip(whole.into.parameters(), compact.into.parameters(), strict=True):
             neurons(whole, to)[: compact.out.in_features] = neurons(compact, part)

@@ -196,7 +196,8 @@ def why_no_law(optima: Sequence[Optimum]) -> str:
 
 def shape_row(shape: Shape | None) -> dict[str, Any]:
     """The sizes of a shape by name, exact; None for each of them without a shape."""
-    return {name: getattr(shape, name) if shape else None for name in SIZES}
+    row = {name: getattr(shape, name) if shape else None for name in SIZES}
+    return row | (shape.counts if shape else {})
 
 
 def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:

@@ -79,6 +79,8 @@ class Sizes(Part):
     head_dim: int | None = None
     params_total: int | None = None
     params_non_embedding: int | None = None
+    params_active: int | None = None
+    """Parameters that a token uses, of a model with experts; null for a dense one."""
 
 
 class DepthProbability(Part):

@@ -4,12 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from fathom.models.experts import Experts
 from fathom.models.options import Activation, Normalization, Positions, Residual, option_key
 from fathom.models.shape import DEFAULTS, Shape
 
 OPTIONS = ("norm", "qk_norm", "gated", "activation", "biases", "positions", "tied")
 """Options whose values differ between the architectures."""
-APART = {"residual", "queries_per_key", "encoder_depth", "source_vocab_size", "own_counts"}
+APART = {
+    *("residual", "queries_per_key", "encoder_depth", "source_vocab_size", "own_counts"),
+    "experts",
+}
 """Options that `obstacles` looks at one by one, and a user's own model, which has no format."""
 COMMON = {
     name: (value,) for name, value in DEFAULTS.items() if name not in OPTIONS and name not in APART
@@ -50,6 +54,9 @@ class Architecture:
     """Names of the weights of the encoder, if the model has one."""
     divides_logits: bool = True
     """False if attention logits are not divided by sqrt(head_dim), so that queries are."""
+    experts: bool = False
+    shared_experts: bool = False
+    """True if it has shared experts beside the others, and may have layers without experts."""
     unused_positions: int = 0
     """Rows of the learned positions before that of the first token."""
 
@@ -69,6 +76,7 @@ class Architecture:
             found.append("`space.split` (it has no encoder)")
         if self.encoder and not shape.encoder_depth:
             found.append("no `space.split` (it has an encoder)")
+        found += self._obstacles_of_experts(shape.experts)
         if shape.source_vocab_size:
             found.append("an embedding of the encoder's own (it has one for both stacks)")
         if not shape.d_ff:
@@ -81,6 +89,21 @@ class Architecture:
         elif self.divides and shape.d_model % shape.n_heads:
             found.append(f"{shape.n_heads} heads (their number divides d_model = {shape.d_model})")
         return found
+
+    def _obstacles_of_experts(self, experts: Experts | None) -> list[str]:
+        if experts is None:
+            return ["no `model.experts` (it has them)"] if self.experts else []
+        if not self.experts:
+            return ["`model.experts` (it has none)"]
+        lacks = {
+            "balance: bias` (its scores are probabilities)": experts.has_bias,
+            f"shared: {experts.shared}` (it has {'some' if self.shared_experts else 'none'})": (
+                bool(experts.shared) != self.shared_experts
+            ),
+            f"every: {experts.every}` (it has 1)": experts.every > 1 and not self.shared_experts,
+            "top_k: 1` (its weights sum to 1)": experts.top_k == 1 and not self.shared_experts,
+        }
+        return [f"`model.experts.{text}" for text, is_lacking in lacks.items() if is_lacking]
 
 
 def _word(value: object) -> str:

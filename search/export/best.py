@@ -75,8 +75,7 @@ def entries_yaml(config: StudyConfig, entries: Sequence[Mapping[str, Any]]) -> s
 def shape_entry(shape: Shape) -> dict[str, Any]:
     """Returns the sizes of a shape, as an entry of best.yaml has them."""
     return {
-        "params_total": shape.params_total,
-        "params_non_embedding": shape.params_non_embedding,
+        **shape.counts,
         "ff_ratio": round(shape.ff_ratio, 4),
         "shape": to_values(shape),
     }

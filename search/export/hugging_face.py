@@ -4,7 +4,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from fathom.models.experts import Experts
 from fathom.models.options import Activation, Normalization, Positions, Residual
+from fathom.models.shape import Shape
 from fathom.objectives.token_ids import PAD
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
@@ -157,6 +159,31 @@ PLAIN_T5 = replace(
     names={**T5.names, "up": "layer.2.DenseReluDense.wi"},
     encoder=replace(T5_ENCODER, names={**T5_ENCODER.names, "up": "layer.1.DenseReluDense.wi"}),
 )
+MIXTRAL = replace(
+    LLAMA,
+    name="Mixtral",
+    biases=(False,),
+    divides=False,
+    experts=True,
+    names=LLAMA_NAMES
+    | {"router": "block_sparse_moe.gate"}
+    | {
+        f"expert_{part}": f"block_sparse_moe.experts.{{}}.{name}"
+        for part, name in (("gate", "w1"), ("up", "w3"), ("down", "w2"))
+    },
+)
+QWEN2_MOE = replace(
+    MIXTRAL,
+    name="Qwen2Moe",
+    shared_experts=True,
+    names=LLAMA_NAMES
+    | {"router": "mlp.gate", "shared_choice": "mlp.shared_expert_gate"}
+    | {
+        f"{kind}_{part}": f"mlp.{module}.{part}_proj"
+        for kind, module in (("expert", "experts.{}"), ("shared", "shared_expert"))
+        for part in ("gate", "up", "down")
+    },
+)
 ARCHITECTURES = (
     LLAMA,
     replace(LLAMA, name="Arcee", gated=(False,), activation=NAMED),
@@ -186,6 +213,8 @@ ARCHITECTURES = (
         names=LLAMA_NAMES | {"up": "mlp.c_fc", "down": "mlp.c_proj"},
     ),
     GPT2,
+    MIXTRAL,
+    QWEN2_MOE,
     BART,
     T5,
     PLAIN_T5,
@@ -227,7 +256,7 @@ def config_of(model: ExportedModel) -> dict[str, Any]:
     shape, name = model.shape, model.architecture.name
     common = {
         "architectures": [CLASSES.get(name, f"{name}ForCausalLM")],
-        "model_type": name.lower(),
+        "model_type": "qwen2_moe" if name == "Qwen2Moe" else name.lower(),
         "vocab_size": shape.vocab_size,
         "tie_word_embeddings": shape.tied,
         "initializer_range": model.config.model.parametrization.init_std,
@@ -287,6 +316,21 @@ def _gpt2(model: ExportedModel) -> dict[str, Any]:
     }
 
 
+def _experts(shape: Shape, experts: Experts) -> dict[str, Any]:
+    """Returns the keys of both models with experts, each of which passes over the other's."""
+    coefficient = 0.0 if experts.balance == "bias" else experts.balance
+    return {
+        **dict.fromkeys(("num_local_experts", "num_experts"), experts.number),
+        "num_experts_per_tok": experts.top_k,
+        "router_aux_loss_coef": coefficient,
+        "moe_intermediate_size": shape.d_ff,
+        "shared_expert_intermediate_size": experts.shared * shape.d_ff,
+        "decoder_sparse_step": experts.every,
+        "norm_topk_prob": experts.top_k > 1,
+        "qkv_bias": False,
+    }
+
+
 def _llama_like(model: ExportedModel) -> dict[str, Any]:
     shape = model.shape
     config: dict[str, Any] = {
@@ -308,5 +352,7 @@ def _llama_like(model: ExportedModel) -> dict[str, Any]:
         # 1 is a layer with rotary positions, 0 one without.
         rotary = int(shape.positions is Positions.ROTARY)
         config["no_rope_layers"] = [rotary] * shape.depth
+    if shape.experts:
+        return config | {"rms_norm_eps": NORM_EPS} | _experts(shape, shape.experts)
     biases = {"attention_bias": shape.biases, "mlp_bias": shape.biases}
     return config | {"rms_norm_eps": NORM_EPS} | biases

@@ -128,8 +128,9 @@ def _first(architectures: Sequence[Architecture], shape: Shape) -> Architecture 
 
 def _refusal(name: str, architectures: Sequence[Architecture], shape: Shape) -> str:
 
-    def distance(known: Architecture) -> tuple[bool, int]:
-        return bool(known.encoder) != bool(shape.encoder_depth), len(known.obstacles(shape))
+    def distance(known: Architecture) -> tuple[bool, bool, int]:
+        other = bool(known.encoder) != bool(shape.encoder_depth)
+        return other, known.experts != bool(shape.experts), len(known.obstacles(shape))
 
     closest = min(architectures, key=distance)
     return (

@@ -114,7 +114,8 @@ def folded(
         layer = ""
         if module.startswith("blocks."):
             _, layer, module = module.split(".", 2)
-        for part, value in _parts(module, weight.double(), shape, scales).items():
+        at = shape.of_layer(int(layer)) if layer else shape
+        for part, value in _parts(module, weight.double(), at, scales).items():
             if rotary and part in ("q", "k", "q_norm", "k_norm"):
                 value = _halves(value, shape)
             if centred:
@@ -130,6 +131,8 @@ def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> 
     Fathom keeps the stream in units of the residual scale (`models/network/blocks.py`); here it
     has none.
     """
+    if shape.experts and module.startswith("feed_forward."):
+        return _parts_of_experts(module, weight, shape, scales)
     sharpness = scales.attention * shape.head_dim**0.5
     match module:
         case "attention.into":
@@ -160,6 +163,25 @@ def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> 
     return {module: weight}
 
 
+def _parts_of_experts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> Weights:
+    """Returns the weights of each expert under its plain name with `@` and its number, of all
+    shared ones as one, and of the router."""
+    if module == "feed_forward.router":
+        return {"router": weight}
+    assert shape.experts is not None
+    dense = replace(shape, experts=None)
+    if not module.startswith("feed_forward.shared."):
+        return {
+            f"expert_{part}@{number}": value
+            for number, of_one in enumerate(weight.chunk(shape.experts.number))
+            for part, value in _parts(module, of_one, dense, scales).items()
+        }
+    parts = _parts(module.replace("shared.", ""), weight, dense, scales)
+    if "down" in parts:  # behind a gate, whose weights of 0 make it a half
+        return {"shared_down": 2 * parts["down"], "shared_choice": weight.new_zeros(1, len(weight))}
+    return {f"shared_{part}": value for part, value in parts.items()}
+
+
 def _halves(weight: Tensor, shape: Shape) -> Tensor:
     """Returns the features of each head in the order 0, 2, 4, ..., 1, 3, 5, ..."""
     pairs_HP2 = torch.arange(len(weight)).view(-1, shape.head_dim // 2, 2)
@@ -180,9 +202,11 @@ def named(plain: Weights, architecture: Architecture) -> Weights:
     for ours, theirs in architecture.names.items():
         for name, weight in plain.items():
             *layer, module, kind = name.split(".")
-            if module == ours:
+            part, _, expert = module.partition("@")
+            if part == ours:
                 prefix = architecture.layers.format(*layer) if layer else ""
-                parts.setdefault(f"{prefix}{theirs}.{kind}", []).append(weight)
+                name_there = f"{prefix}{theirs.format(expert)}.{kind}"
+                parts.setdefault(name_there, []).append(weight)
     whole = {name: torch.cat(several) for name, several in parts.items()}
     if not architecture.transposed:
         return whole

@@ -208,6 +208,8 @@ def _backward_in_parts(
     losses: list[Tensor] = []
     ranks, network = training.ranks, training.network
     parts = weighted_micro_batches(batch, ranks, training.micro_batches)
+    for experts in training.experts:
+        experts.pieces = len(parts)
     for part, weight in parts:
         with ranks.accumulating(network, last=len(losses) == len(parts) - 1):
             with autocast(training.device, training.plan):

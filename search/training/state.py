@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fathom.models.building import build_model
+from fathom.models.network.experts import MixtureOfExperts
 from fathom.models.network.transformer import Transformer
 from fathom.models.optim import ClippedAdamW, build_optimizer, rate_at
 from fathom.models.parametrization import OptimizerName
@@ -147,6 +148,7 @@ class Training:
         if isinstance(self.model, Transformer):
             self.model.regularise(dropout=plan.dropout, label_smoothing=plan.label_smoothing)
         self.model.recomputes = plan.recomputes
+        self.experts = [part for part in self.model.modules() if isinstance(part, MixtureOfExperts)]
         self.micro_batches = plan.micro_batches
         """Micro-batches of a step: the plan's, or more since memory ran out."""
         self.ranks = ranks

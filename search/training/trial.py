@@ -89,7 +89,9 @@ def _records(
     if not config.train.compile:
         return False
     alike = config.objective.batch_widths == 1 and not config.space.split
-    alone = config.resources.processes_per_trial == 1 and config.model.build is None
+    alone = config.resources.processes_per_trial == 1 and not (
+        config.model.build or config.model.experts
+    )
     if not (alike and alone) or obstacle_of_plan(plan):
         return False
     tokens = budget.tokens_per_step
@@ -103,9 +105,9 @@ def _compiles(
     setting = config.train.compile
     if setting != "auto":
         return setting is True
-    if config.model.build or config.space.split:
-        # A model of the user's may do what can't be compiled; sources and targets of many lengths
-        # would be compiled for each.
+    if config.model.build or config.model.experts or config.space.split:
+        # A model of the user's may do what can't be compiled; sources and targets of many lengths,
+        # and the tokens of each expert, would be compiled for each number.
         return False
     if budget.spend.coin.timed:  # alike for all trials of a shape, and where it is timed
         return pays_in(budget.spend.amount / config.objective.batch_widths, device) and possible()

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fathom.models.building import class_of
+from fathom.models.experts import Experts
 from fathom.models.memory import Execution, saved_activations, step_memory
 from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import OptimizerName, Scheme
@@ -36,6 +37,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"activation": Activation.RELU2, "biases": True, "queries_per_key": 2},
     {"qk_norm": True, "queries_per_key": 2, "positions": Positions.NONE},
     {"qk_norm": True, "queries_per_key": 2, "smeared_keys": True},
+    {"experts": Experts(number=4, top_k=2), "d_ff": 40},
+    {"experts": Experts(number=3, top_k=1, shared=1, every=2), "gated": True, "d_ff": 41},
     {"encoder_depth": 1},
     {"encoder_depth": 2, "norm": Normalization.LAYER, "gated": True, "source_vocab_size": 30},
     {"encoder_depth": 2, "residual": Residual.ADMIN_CLOSED, "positions": Positions.LEARNED},
@@ -128,6 +131,10 @@ STEPS = (
         (replace(sized(4, 512, 256), context=128, **options), n, 1, Execution(muon=True))
         for options in GROUPED
         for n in (1, 8)
+    ),
+    *(
+        (replace(sized(6, 256, 256), d_ff=256, experts=Experts(number=8, top_k=2)), n, 1, how)
+        for n, how in ((1, HOWS[0][1]), (8, HOWS[0][1]), (8, HOWS[-1][1]))
     ),
 )
 """Shape, sequences and pieces of a step, and how it is computed."""

@@ -50,8 +50,9 @@ def test_each_parameter_is_in_one_group_with_the_settings_of_its_role(scheme: Sc
     assert not names
     groups = {(it["lr"], it["weight_decay"], it["eps"]) for it in optimizer.param_groups}
     assert len(groups) == len(optimizer.param_groups), "what is treated alike is one group"
-    # Trained skips are of post-norm models, which CompleteP is not for; the rest is of two stacks.
-    of_others = {Role.SKIP, Role.CROSS_QUERY, Role.CROSS_KEY_VALUE}
+    # Trained skips are of post-norm models, which CompleteP is not for; the rest is of two stacks
+    # or of experts.
+    of_others = {Role.SKIP, Role.CROSS_QUERY, Role.CROSS_KEY_VALUE, Role.ROUTER}
     assert sorted(seen) == sorted(set(Role) - of_others)
 
 

@@ -30,7 +30,10 @@ from tests.support.models import model_of, scheme_of
 
 STD = 0.05
 BASE = Shape(depth=2, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=64, context=16)
-HIDDEN = (*(Role.ATTENTION_IN, Role.ATTENTION_OUT, Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT),)
+HIDDEN = (
+    *(Role.ATTENTION_IN, Role.ATTENTION_OUT, Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT),
+    Role.ROUTER,
+)
 VECTORS = (Role.NORM, Role.BIAS, Role.SKIP, Role.SMEAR)
 OUTSIDE = (Role.EMBEDDING, Role.POSITIONS, Role.UNEMBEDDING)
 TRANSFERRING = (Scheme.MUP, Scheme.COMPLETEP)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from fathom.models.experts import Experts
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Positions, Residual
 from fathom.models.shape import LEAST_RATIO, Count, Shape
@@ -77,6 +78,54 @@ def check_counts(shape: Shape) -> None:
     assert shape.size(Count.NON_EMBEDDING) == shape.params_non_embedding
 
 
+EXPERTS = tuple(
+    Experts(number=number, top_k=top_k, shared=shared, every=every)
+    for number, top_k in ((1, 1), (5, 2))
+    for shared, every in itertools.product((0, 2), (1, 2, 3))
+)
+
+
+@pytest.mark.parametrize("experts", EXPERTS, ids=str)
+def test_closed_form_is_exact_with_experts(experts: Experts) -> None:
+    for gated, tied in itertools.product((False, True), repeat=2):
+        check_counts(replace(TINY, depth=5, gated=gated, tied=tied, experts=experts))
+
+
+def test_a_token_uses_the_experts_that_it_is_routed_to_and_the_shared_ones() -> None:
+    shape = replace(TINY, depth=5, experts=Experts(number=8, top_k=2, shared=1, every=2))
+    dense, network = replace(shape, experts=None), 2 * 12 * 20
+    assert shape.expert_layers == 2
+    assert shape.params_total - dense.params_total == 2 * (8 * network + 8 * 12)
+    assert shape.size(Count.ACTIVE) == dense.params_total + 2 * (2 * network + 8 * 12)
+    assert dense.size(Count.ACTIVE) == dense.params_total
+    more = shape.forward_flops_per_token - dense.forward_flops_per_token
+    assert more == 2 * 2 * (2 * network + 8 * 12)
+
+
+def test_mixtral_has_its_published_sizes() -> None:
+    shape = Shape(
+        depth=32, d_model=4096, d_ff=14336, n_heads=32, head_dim=128, queries_per_key=4,
+        vocab_size=32000, context=32768, gated=True, tied=False,
+        experts=Experts(number=8, top_k=2),
+    )  # fmt: skip
+    assert shape.params_total == 46_702_792_704
+    assert shape.params_active == 12_879_925_248
+
+
+@pytest.mark.parametrize(
+    "options", [{"biases": True}, {"looped": True}, {"d_ff": 0}, {"encoder_depth": 1}], ids=str
+)
+def test_experts_refuse_what_does_not_go_with_them(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="experts"):
+        replace(TINY, experts=Experts(number=2, top_k=1), **options)
+
+
+@pytest.mark.parametrize("numbers", [(2, 3), (2, 0), (0, 0)])
+def test_numbers_of_experts_that_can_not_be_are_refused(numbers: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="must be at"):
+        Experts(number=numbers[0], top_k=numbers[1])
+
+
 def test_gpt2_small_has_its_published_size() -> None:
     assert replace(GPT2_SMALL, biases=True).params_total == 124_439_808
     assert GPT2_SMALL.params_non_embedding == 12 * (12 * 768**2 + 2 * 768) + 768
@@ -132,10 +181,17 @@ def test_options_have_the_parameters_and_operations_of_what_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"looped": True}, {"embedding_rank": 5}, {"gated": True, "tied": False}]
+    "options",
+    [
+        {},
+        {"looped": True},
+        {"embedding_rank": 5},
+        {"gated": True, "tied": False},
+        {"biases": False, "d_ff": 19, "experts": Experts(number=4, top_k=2, shared=1, every=2)},
+    ],
 )
 def test_the_matrix_products_are_those_that_torch_counts(options: dict[str, Any]) -> None:
-    shape = replace(TINY, biases=True, **options)
+    shape = replace(TINY, **{"biases": True} | options)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         Transformer(shape, STANDARD)(torch.ones((1, 7), dtype=torch.int64))
     # Attention, which torch counts only on some devices, is left out on both sides.

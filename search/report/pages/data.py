@@ -108,8 +108,9 @@ def save_tables(folder: Path, found: Mapping[str, Sequence[Row]]) -> None:
     for name, rows in found.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(map(_cell, rows[0]))
-            writer.writerows(map(_cell, row.values()) for row in rows)
+            names = max(rows, key=len)  # an optimum without a shape has no count of its experts
+            writer.writerow(map(_cell, names))
+            writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
 
 
 def _cell(value: object) -> object:

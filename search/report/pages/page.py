@@ -67,6 +67,7 @@ COUNT_MEANING = {
     "total": "every trained parameter",
     "non-embedding": "every trained parameter but token embedding, positions and unembedding",
     "matrices": "weights of attention and feed-forward, 12 depth d_model² where d_ff is 4 d_model",
+    "active": "every trained parameter but those of experts that a token is not routed to",
     "flops": "operations of a forward pass for a token",
     "heads": "heads of all layers together; parameters differ between depths",
     "width": "d_model; parameters grow with depth",

@@ -28,6 +28,7 @@ from fathom.search.report.words.other_depths import other_depths
 from fathom.search.report.words.papers import papers_lines
 from fathom.search.report.words.sizes import amount_law_text, size_lines
 from fathom.search.report.words.text import (
+    active_text,
     answer_row,
     finding,
     law_formula,
@@ -166,7 +167,8 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
 
 
 def _short(shape: Shape) -> str:
-    return f"{layers_text(shape)} x {shape.d_model}, {shape.ff_ratio:.2f}"
+    sizes = f"{layers_text(shape)} x {shape.d_model}, {shape.ff_ratio:.2f}"
+    return sizes + active_text(shape).removesuffix(" parameters active")
 
 
 def print_analysis(analysis: Analysis, console: Console) -> None:

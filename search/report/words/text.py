@@ -311,6 +311,7 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
         "best trained shape": shape_text(shape) if shape else "",
         "its parameters, total": f"{shape.params_total:,}" if shape else "",
         "its non-embedding": f"{shape.params_non_embedding:,}" if shape else "",
+        **({"its active": f"{shape.params_active:,}"} if shape and shape.experts else {}),
         "trials": trials(optimum) or "none",
     }
 
@@ -336,8 +337,16 @@ def shape_text(shape: Shape) -> str:
     """Returns the sizes of a shape, its own depth among them: a curve may be lowest at another."""
     return (
         f"depth {layers_text(shape)}, d_model {shape.d_model:,}, ff_ratio {shape.ff_ratio:.2f},"
-        f" {counted(shape.n_heads, 'head')}"
+        f" {counted(shape.n_heads, 'head')}{active_text(shape)}"
     )
+
+
+def active_text(shape: Shape) -> str:
+    """Returns how many parameters a token uses of how many, after a comma; empty if all."""
+    if not shape.experts:
+        return ""
+    active, total = map(rounded_count, (shape.params_active, shape.params_total))
+    return f", {active} of {total} parameters active"
 
 
 def untrained_text(optimum: Optimum) -> str:

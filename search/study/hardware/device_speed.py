@@ -94,8 +94,9 @@ class Speed:
 
 def memory_traffic(shape: Shape, tokens: int) -> float:
     """Bytes that kernels with little arithmetic move in a training step, by count."""
-    layer = WIDTH_TRAFFIC * shape.d_model + FF_TRAFFIC * shape.d_ff
-    each = shape.depth * layer + VOCABULARY_TRAFFIC * shape.vocab_size
+    networks = shape.depth // shape.blocks * shape.active_feed_forwards
+    layers = WIDTH_TRAFFIC * shape.d_model * shape.depth + FF_TRAFFIC * shape.d_ff * networks
+    each = layers + VOCABULARY_TRAFFIC * shape.vocab_size
     return tokens * each + WEIGHT_TRAFFIC * shape.params_total
 
 

@@ -8,7 +8,14 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from fathom.models.options import Positions, Residual, check_encoder, check_groups
+from fathom.models.options import (
+    WITHOUT_ENCODER,
+    WITHOUT_EXPERTS,
+    Positions,
+    Residual,
+    check_groups,
+    check_without,
+)
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count
 from fathom.models.spend import OTHER_COINS, Coin, Spend
@@ -61,7 +68,7 @@ class StudyConfig(Group):
     """Sizes to compare shapes at, ascending, at most 50: parameters, or the unit of `count`; for
     example [300k, 1M]."""
     count: Count = Count.TOTAL
-    """Unit of the budgets: parameters counted in one of three ways, operations, heads, or width.
+    """Unit of the budgets: parameters counted in one of four ways, operations, heads, or width.
     With `train_flops` they are operations of a whole training, such as [1e12, 3e12]: the best size,
     within `space.params`, is searched together with the best depth."""
     tolerance: Real = Field(0.005, gt=0.0, le=0.05)
@@ -165,6 +172,7 @@ class StudyConfig(Group):
         keys = {
             "train.command": self.train.command,
             "model.build": self.model.build,
+            "model.experts": self.model.experts,
             "model.bidirectional": self.model.bidirectional,
             "space.split": self.space.split,
         }
@@ -320,7 +328,28 @@ class StudyConfig(Group):
                 f"must hold a depth at which the split {space.split} leaves a layer for both "
                 f"encoder and decoder, got {list(space.depth)}; widen it",
             )
-        check_encoder(self.model.options)
+        check_without("an encoder", WITHOUT_ENCODER, self.model.options)
+        return self
+
+    @model_validator(mode="after")
+    def _check_experts(self) -> Self:
+        """Refuses keys that don't go with experts."""
+        experts = self.model.experts
+        if experts is None:
+            return self
+        check_without("`model.experts`", WITHOUT_EXPERTS, self.model.options)
+        others = {
+            "model.residual: admin": self.model.residual is Residual.ADMIN,
+            "space.split": self.space.split,
+            "space.feed_forward: false": not self.space.feed_forward,
+            "train.auto_sizing": self.train.auto_sizing.strength,
+            f"train.compile: {str(self.train.compile).lower()}": self.train.compile
+            not in ("auto", False),
+            "resources.gpus_per_trial` above 1 and `balance: bias": experts.balance == "bias"
+            and self.resources.processes_per_trial > 1,
+        }
+        if other := next((key for key, is_set in others.items() if is_set), None):
+            raise RuleError("model.experts", f"does not go with `{other}`; drop one")
         return self
 
     @model_validator(mode="after")

@@ -1,10 +1,12 @@
 """The group `model` of a study file: what all of its shapes share."""
 
 from functools import cached_property
-from typing import Any, Self
+from operator import not_
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fathom.models.experts import Experts
 from fathom.models.options import (
     Activation,
     Normalization,
@@ -14,7 +16,7 @@ from fathom.models.options import (
     check_loop,
 )
 from fathom.models.parametrization import Parametrization, Role, Scheme, check_scheme
-from fathom.objectives.keys import Group, Positive, PositiveReal, RuleError
+from fathom.objectives.keys import Few, Group, Positive, PositiveReal, Real, RuleError, Whole
 from fathom.objectives.user_code import PLACE_PATTERN
 
 
@@ -53,6 +55,32 @@ class FeedForwardConfig(Group):
 
     activation: Activation = Activation.GELU
     """Function of their hidden features, `gelu` or squared ReLU; gated branches have SiLU."""
+
+
+class ExpertsConfig(Group):
+    """Experts in place of feed-forward networks, each of them `d_ff` wide: `space.ff_ratio` is the
+    ratio of an expert's width to d_model."""
+
+    number: Few = 8
+    """Experts of a layer that a router chooses from."""
+    top_k: Few = 2
+    """Experts that each token is routed to."""
+    shared: Whole = Field(0, ge=0, le=1000)
+    """Further experts that every token uses."""
+    every: Few = 1
+    """Every n-th layer has experts, and the others one feed-forward network of the same width."""
+    balance: Annotated[Real, Field(ge=0.0, le=100.0)] | Literal["bias"] = 0.01
+    """Coefficient of the loss that balances the load of experts; `bias` balances it without a loss,
+    by biases of the choice, and scores experts by sigmoids, as DeepSeek-V3 does."""
+
+    @model_validator(mode="after")
+    def _chooses_some(self) -> Self:
+        self.build()
+        return self
+
+    def build(self) -> Experts:
+        """The experts of a shape."""
+        return Experts(**dict(self))
 
 
 class ModelConfig(Group):
@@ -95,6 +123,8 @@ class ModelConfig(Group):
     """One block is applied `depth` times, so that depth costs no parameters."""
     bidirectional: bool = False
     """Attention to both sides, for objectives that classify. Token 0 is padding and is masked."""
+    experts: ExpertsConfig | None = Field(None, exclude_if=not_)
+    """Experts in place of feed-forward networks; by default the model is dense."""
     attention: AttentionConfig = AttentionConfig()
     feed_forward: FeedForwardConfig = FeedForwardConfig()
     parametrization: ParametrizationConfig = ParametrizationConfig()
@@ -106,6 +136,7 @@ class ModelConfig(Group):
         options = {name: value for name, value in self if name not in groups}
         if self.build:  # its positions are its own, and so is what they ask of heads
             options["positions"] = Positions.NONE
+        options["experts"] = self.experts and self.experts.build()
         return options | dict(self.attention) | dict(self.feed_forward)
 
     @property

@@ -54,8 +54,8 @@ FORWARD = 1 / 3
 """Operations of an evaluation, as a fraction of those of training on the same tokens."""
 
 
-LISTED = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
-"""Sizes of a shape that a plan lists."""
+LISTED = ("depth", "d_model", "d_ff", "n_heads")
+"""Sizes of a shape that a plan lists before its numbers of parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class BudgetPlan:
 
 def listed_sizes(shape: Shape) -> dict[str, int]:
     """The sizes of a shape that a plan lists, by name."""
-    return {name: getattr(shape, name) for name in LISTED}
+    return {name: getattr(shape, name) for name in LISTED} | shape.counts
 
 
 def vocab_size_of(objective: ObjectiveConfig) -> int:

@@ -17,6 +17,7 @@ from mlflow.types import Schema, TensorSpec
 from fathom import models
 from fathom.models.network.transformer import Transformer
 from fathom.search.export.best import BestShape
+from fathom.search.study.planning.plan import listed_sizes
 from fathom.search.tracking.stores import store
 from fathom.search.tracking.stores.artifacts import check_store
 from fathom.search.tracking.writing.metrics import LONGEST_PARAM
@@ -89,7 +90,5 @@ def _signature(chosen: BestShape) -> ModelSignature:
 
 
 def _params(chosen: BestShape) -> dict[str, str]:
-    shape = chosen.shape
-    names = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
-    found = {name: getattr(shape, name) for name in names} | {"budget": chosen.budget}
+    found = listed_sizes(chosen.shape) | {"budget": chosen.budget}
     return {name: str(value)[:LONGEST_PARAM] for name, value in found.items()}

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.answers.exports import trained
+from fathom.models.experts import Experts
 from fathom.models.network.blocks import NORM_EPS
 from fathom.models.network.transformer import ROTARY_BASE
 from fathom.models.options import Activation, Normalization, Positions
@@ -27,6 +28,7 @@ from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder
 from fathom.search.export.hugging_face import ARCHITECTURES, config_of
 from fathom.search.export.weights import write_weights
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import study_of
 from tests.support.trained import LANGUAGE, best_of, some_tokens
 
@@ -47,6 +49,7 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Arcee", {"norm": RMS, "biases": True, "tied": False}),
     ("Starcoder2", {"norm": LAYER, "biases": True}),
     ("Starcoder2", {"norm": LAYER, "biases": True, "tied": False, "activation": RELU2}),
+    ("Mixtral", {"norm": RMS, "gated": True, "experts": Experts(number=4, top_k=2)}),
     ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED}),
     ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED, "tied": False}),
     ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED, "activation": RELU2}),
@@ -99,6 +102,37 @@ def test_weights_have_the_same_loss_in_transformers(
     assert theirs(input_ids=tokens, labels=tokens).loss.isfinite()
 
 
+SHARED = Experts(number=4, top_k=1, shared=2, every=2)
+LACKING = (
+    (Experts(number=4, top_k=2, balance="bias"), "`model.experts.balance: bias`"),
+    (Experts(number=4, top_k=2, every=2), "`model.experts.every: 2` (it has 1)"),
+    (Experts(number=4, top_k=1), "`model.experts.top_k: 1` (its weights sum to 1)"),
+)
+
+
+@pytest.mark.parametrize("experts", [SHARED, replace(SHARED, top_k=2, every=1)], ids=str)
+@torch.no_grad()
+def test_shared_experts_have_a_gate_there_that_is_one_for_all(
+    experts: Experts, tmp_path: Path
+) -> None:
+    best = best_of(norm=RMS, gated=True, experts=experts)
+    ours, tokens = trained(best, tmp_path / "trained"), some_tokens(best.shape)
+    theirs = loaded(best, tmp_path / "out", tmp_path / "trained")
+    assert type(theirs).__name__ == "Qwen2MoeForCausalLM"
+    gates = best.shape.expert_layers * best.shape.d_model
+    assert count(theirs) == best.shape.params_total + gates
+    torch.testing.assert_close(theirs(tokens).logits, ours(tokens), rtol=1e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize(("experts", "text"), LACKING)
+def test_experts_that_no_model_there_has_are_refused(experts: Experts, text: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        model_of(best_of(norm=RMS, gated=True, experts=experts), "hf")
+    assert text in str(refusal.value)
+    with pytest.raises(ConfigError, match="experts"):
+        model_of(best_of(norm=RMS, gated=True, experts=experts), "litgpt")
+
+
 def shapes(options: dict[str, Any]) -> Iterator[Shape]:
     """A spread of sizes, heads that do not fill d_model among them where GPT-2 is not meant."""
     square = options.get("positions") is LEARNED
@@ -144,7 +178,7 @@ def test_heads_whose_number_does_not_divide_d_model_go_to_another_architecture()
 
 def test_every_architecture_is_tried_here() -> None:
     one_stack = {architecture.name for architecture in ARCHITECTURES if not architecture.encoder}
-    assert {name for name, _ in CASES} == one_stack
+    assert {name for name, _ in CASES} | {"Qwen2Moe"} == one_stack
 
 
 def test_the_exports_know_the_constants_of_the_models() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fathom.models.experts import Experts
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.training import device
@@ -21,6 +22,17 @@ def test_losses_are_the_same_in_any_number_of_micro_batches(count: int, recomput
     plan = replace(SHORT_PLAN, micro_batches=count, recomputes=recomputes)
     expected = losses_of(new_training(SHORT_PLAN))
     assert losses_of(new_training(plan)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_experts_are_balanced_alike_in_any_number_of_micro_batches() -> None:
+    experts = Experts(number=4, top_k=2, balance="bias")
+    for of_layer in (experts, replace(experts, balance=0.1)):
+        training = new_training(
+            replace(SHORT_PLAN, micro_batches=4), shape=replace(SHAPE, experts=of_layer)
+        )
+        assert losses_of(training)[-1] < losses_of(new_training(SHORT_PLAN))[0]
+        assert [module.pieces for module in training.experts] == [4, 4]
+    assert not new_training(SHORT_PLAN).experts
 
 
 def test_a_step_that_runs_out_of_memory_is_begun_again_with_half_as_much() -> None:

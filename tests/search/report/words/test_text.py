@@ -6,12 +6,15 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.worlds.planted import World, finished, flat
+from fathom.models.experts import Experts
 from fathom.models.shape import Count
 from fathom.search.analysis.answer.optimum import Optimum, find_optima
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.laws.law import fit_laws
 from fathom.search.analysis.laws.null_laws import fit_null_laws
 from fathom.search.conclusion.conclude import Conclusion, conclude
+from fathom.search.conclusion.findings import shape_row
+from fathom.search.formatting import rounded_count
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.pages.page import page as page_of
 from fathom.search.report.terminal.answer_tables import print_answers
@@ -19,6 +22,7 @@ from fathom.search.report.words.caveats import unsupported
 from fathom.search.report.words.certainty import certainty
 from fathom.search.report.words.text import (
     answer,
+    answer_row,
     depths_not_ruled_out,
     law_text,
     next_steps,
@@ -226,6 +230,17 @@ def test_a_shape_of_two_stacks_says_how_many_layers_each_has(optima: Optima) -> 
     assert shape_text(shape).startswith(f"depth {shape.depth}, ")
     two = replace(shape, encoder_depth=shape.depth - 1)
     assert shape_text(two).startswith(f"depth {shape.depth} ({shape.depth - 1}-1), ")
+
+
+def test_a_shape_with_experts_says_how_much_of_it_a_token_uses(optima: Optima) -> None:
+    ((optimum, dense), *_) = [(optimum, optimum.shape) for optimum in optima if optimum.shape]
+    assert "active" not in str(answer_row(optimum))
+    sparse = replace(dense, experts=Experts(number=4, top_k=2))
+    text = str(answer_row(replace(optimum, shape=sparse)))
+    assert f"{rounded_count(sparse.params_active)} of {rounded_count(sparse.params_total)}" in text
+    assert f"{sparse.params_active:,}" in text
+    assert sparse.params_active > dense.params_active
+    assert list(shape_row(sparse))[:-1] == list(shape_row(dense)) == list(shape_row(None))
 
 
 def test_null_laws_are_reported_beside_the_law_and_named_where_they_predict_as_well(
