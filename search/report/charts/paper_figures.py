@@ -37,19 +37,13 @@ CHARTS_A_PROCESS = 20
 BAND_OPACITY = 0.16
 SYMBOLS = {
     Marker.DOT: ("o", 5.0),
-    Marker.SMALL: ("D", 3.5),
-    Marker.DIAMOND: ("D", 5.5),
     Marker.STAR: ("*", 12.0),
     Marker.BAR: ("_", 13.0),
-    Marker.SQUARE: ("s", 5.0),
     Marker.HOLLOW: ("o", 5.0),
     Marker.ABOVE: ("^", 5.5),
-    Marker.HOLLOW_ABOVE: ("^", 5.5),
     Marker.CROSS: ("x", 6.0),
-    Marker.PLUS: ("+", 7.0),
 }
 """Marker -> symbol and size in points."""
-OPEN = (Marker.HOLLOW, Marker.HOLLOW_ABOVE)
 PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -229,21 +223,20 @@ def _draw_labels(axes: Axes, labels: Labels) -> None:
 
 def _draw_points(axes: Axes, points: Points, order: int) -> None:
     symbol, size = SYMBOLS[points.marker]
-    colour = points.hue.light
-    axes.plot(
+    hollow = points.marker is Marker.HOLLOW
+    hues = [hue.light for hue in points.hues or (points.hue,) * len(points.x)]
+    axes.scatter(
         points.x,
         points.y,
-        linestyle="none",
         marker=symbol,
-        markersize=size,
-        markerfacecolor="none" if points.marker in OPEN else colour,
-        markeredgecolor=colour,
-        markeredgewidth=1.2 if symbol in "x+_^" else 0.8,
+        s=size**2,
+        **({"facecolors": "none", "edgecolors": hues} if hollow else {"color": hues}),
+        linewidths=1.2 if symbol in "x_^" else 0.8,
         label=points.name if points.in_legend else None,
         zorder=order,
     )
     for x, (low, high) in zip(points.x, points.bars, strict=False):
-        axes.plot((x, x), (low, high), color=colour, linewidth=1.3, zorder=order)
+        axes.plot((x, x), (low, high), color=points.hue.light, linewidth=1.3, zorder=order)
 
 
 def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: str) -> None:

@@ -66,7 +66,7 @@ def card_text(conclusion: Conclusion) -> str:
         text.unfinished_text(conclusion),
         f"![{claim}]({PICTURE})",
         text.summary_table(optima),
-        f"In brackets: the 95 % interval of the best depth. Not ruled out: {NOT_RULED_OUT}.",
+        f"In brackets: 95 % intervals. Not ruled out: {NOT_RULED_OUT}.",
         _bullets(_reasons(conclusion)),
         law,
         *_other_depths(conclusion),

@@ -1,6 +1,7 @@
 """The report page: the values of each section and their source, rendered by the templates."""
 
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -141,6 +142,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     found.globals["not_ruled_out"] = NOT_RULED_OUT
+    found.filters["sections"] = re.compile(r'<section id="([^"]+)"><h2>(.*?)</h2>').findall
     found.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return found
 
@@ -154,7 +156,7 @@ def _render(
     **values: Any,
 ) -> str:
     optima, data = conclusion.optima, FigureData()
-    drawn = [page_figure(chart, data) for chart in charts]
+    drawn = [page_figure(chart, data) for chart in charts if chart.budget is not None]
     data.trials = [trial_row(record) for record in conclusion.records]
     top = hero(conclusion, data)
     sounded = sounding(conclusion, timed)
@@ -164,7 +166,9 @@ def _render(
         .get_template("report.html")
         .render(
             study=conclusion.title,
-            extent=f"{text.counted(len(optima), 'budget')}, {extent}",
+            extent=", ".join(
+                [text.counted(len(optima), "budget"), f"{conclusion.count.label} count", extent]
+            ),
             unfinished=text.unfinished_text(conclusion),
             hero=top,
             soundings=[drawn_sounding(sounded, data)] if sounded else [],
@@ -173,14 +177,13 @@ def _render(
             laws=[text.law_text(law) for law in conclusion.laws],
             null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
             predictions=_predictions(conclusion.weighed_laws, optima),
-            figures_across=[figure for figure in drawn if figure.chart.budget is None],
             budgets=[_budget(conclusion, optimum, drawn) for optimum in optima],
             limits=unsupported(conclusion),
             marks=MARKS,
             accent=ACCENT,
             trials=len(data.trials),
             symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
-            hues=palette([*charts, *small, *([sounded.chart] if sounded else [])]),
+            hues=palette([*charts, *small]),
             scale=(SHALLOW, MIDDLE, DEEP),
             data=data.encoded,
             **papers_values(conclusion.papers),
@@ -268,7 +271,8 @@ def _budget(
         "anchor": f"budget-{optimum.budget}",
         "label": label,
         "heading": f"{label} {optimum.count.unit}",
-        "answer": text.answer(optimum),
+        "answer": text.finding(optimum),
+        "reason": text.sentence(conclusion.reason(optimum)),
         "certainty": certainty(optimum),
         "depths": [standing_row(known, optimum, costs[known.depth]) for known in standings],
         "notes": [cost_note(optimum), compute_note(conclusion, optimum)],

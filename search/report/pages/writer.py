@@ -11,7 +11,6 @@ from fathom.search.conclusion.findings import Findings
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth, metric_against_depth
-from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.paper_figures import save_static, save_strip
 from fathom.search.report.charts.token_time import loss_against_token_time
 from fathom.search.report.charts.trials import learning_curves
@@ -64,8 +63,7 @@ def _write(folder: Path, text: str, charts: Sequence[Chart], found: Findings) ->
     with drafted(folder, text) as draft:
         if isinstance(found, Conclusion) and found.optima:
             save_card(found, draft)
-        sounded = sounding(found)
-        save_static([*charts, *([sounded.chart] if sounded else [])], draft / "figures")
+        save_static(charts, draft / "figures")
         strip = [chart for chart in strip_charts(found) if chart is not None]
         save_strip(strip, draft / "figures", study=found.title, summary=summary(found.optima))
         save_tables(draft / "tables", tables(found))
@@ -93,7 +91,8 @@ def make_charts(
     Charts of trials over tokens, time and operations need trials that Fathom has trained.
     """
     timed = {each.budget: each for each in latencies if each.is_current}
-    charts = [depth_against_budget(conclusion.optima, conclusion.laws)]
+    sounded = sounding(conclusion)
+    charts = [sounded.chart if sounded else None]
     for optimum in conclusion.optima:
         records = conclusion.records_of(optimum.budget)
         charts += [

@@ -280,15 +280,12 @@
     setTimeout(() => { button.textContent = "Copy"; }, 1600);
   });
 
-  // A budget unfolds where a link leads into it; for printing also the table in place of handles, which paper lacks.
+  // A budget unfolds where a link leads into it.
   const unfold = () => {
     const place = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const inside = place && (place.querySelector("details.budget") ?? place.closest("details.budget"));
+    const inside = place && place.closest("details.budget");
     if (inside && !inside.open) { inside.open = true; place.scrollIntoView(); }
   };
   addEventListener("hashchange", unfold);
   unfold();
-  let folded = [];
-  addEventListener("beforeprint", () => { folded = all("details:is(.budget, .sizes):not([open])"); folded.forEach((one) => { one.open = true; }); });
-  addEventListener("afterprint", () => folded.forEach((one) => { one.open = false; }));
 })();
