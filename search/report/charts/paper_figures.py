@@ -30,8 +30,10 @@ They are fixed, since matplotlib's own layout draws a figure twice to find them.
 LEGEND_ROW, LEGEND_TITLE, LEGEND_EDGE = 0.158, 0.18, 0.16
 """Height in inches of a row of the legend, of its title, and of its edge."""
 LOWEST_AXES = 2.7
-DOTS_PER_INCH = 160
+DOTS_PER_INCH = 300
 LETTERS_PER_INCH = 18
+SVG_METADATA = {"Date": None, "Creator": None}
+"""Neither, so that the same records give the same bytes."""
 CHARTS_A_PROCESS = 20
 """Charts that are drawn in the time in which another process starts."""
 BAND_OPACITY = 0.16
@@ -58,19 +60,12 @@ PAPER: dict[Any, Any] = {
     "legend.frameon": False,
     # The same records give the same bytes.
     "svg.hashsalt": "fathom",
+    # Letters stay letters, which a drawing program can edit.
+    "svg.fonttype": "none",
     "text.parse_math": False,
 }
-STRIP_NAME = "answer"
-LEAST_COLUMNS, MOST_COLUMNS = 1.5, 4
-"""Smallest and largest width of a picture, in small charts: a single one fits a telephone."""
-SMALL_WIDTH, SMALL_HEIGHT = 3.3, 2.6
-"""Inches of a small chart with its title."""
-STRIP_TOP, STRIP_BOTTOM = 0.7, 0.3
-"""Inches above and below the small charts, for the answer's sentence and for its source."""
-SMALL_LEFT, STRIP_EDGE = 0.62, 0.12
+SMALL_LEFT, SMALL_EDGE = 0.62, 0.12
 """Inches from the left of a small chart to its axis, and to its texts."""
-STRIP_LETTERS = 10.5
-"""Size of the letters of the answer's sentence, in points; those above a chart are smaller."""
 
 
 def save_static(charts: Sequence[Chart], folder: Path) -> None:
@@ -90,13 +85,9 @@ def save_static(charts: Sequence[Chart], folder: Path) -> None:
 def _save(charts: Sequence[Chart], folder: Path) -> None:
     with matplotlib.rc_context(PAPER):
         for chart in charts:
-            _save_both(_drawn(chart), folder / chart.key)
-
-
-def _save_both(figure: Figure, path: Path) -> None:
-    """Saves a figure as PNG and SVG beside each other, alike for the same records."""
-    figure.savefig(path.with_name(f"{path.name}.png"), metadata={"Software": None})
-    figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None, "Creator": None})
+            figure = _drawn(chart)
+            figure.savefig(folder / f"{chart.key}.png", metadata={"Software": None})
+            figure.savefig(folder / f"{chart.key}.svg", metadata=SVG_METADATA)
 
 
 class ShownFigure(Figure):
@@ -239,47 +230,22 @@ def _draw_points(axes: Axes, points: Points, order: int) -> None:
         axes.plot((x, x), (low, high), color=points.hue.light, linewidth=1.3, zorder=order)
 
 
-def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: str) -> None:
-    """Saves `answer.png` and `answer.svg` with the answer of every budget; none without any."""
-    if not charts:
-        return
-    columns = min(MOST_COLUMNS, len(charts))
-    rows = math.ceil(len(charts) / columns)
-    width = max(columns, LEAST_COLUMNS) * SMALL_WIDTH
-    text = fill(summary, int(width * STRIP_LETTERS))
-    top = STRIP_TOP + 0.21 * text.count("\n")
-    height = rows * SMALL_HEIGHT + top + STRIP_BOTTOM
-    with matplotlib.rc_context(PAPER):
-        figure = Figure(figsize=(width, height), dpi=160)
-        for number, chart in enumerate(charts):
-            row, column = divmod(number, columns)
-            left = (column * width / columns + SMALL_LEFT) / width
-            low = (STRIP_BOTTOM + (rows - 1 - row) * SMALL_HEIGHT + 0.5) / height
-            size = (width / columns - 0.8) / width, (SMALL_HEIGHT - 1.1) / height
-            letters = int((width / columns - 2 * STRIP_EDGE) * 1.2 * STRIP_LETTERS)
-            draw_small(figure.add_axes((left, low, *size)), chart, letters)
-        edge = STRIP_EDGE / width
-        figure.text(edge, 1 - 0.12 / height, study, color=MUTED.light, fontsize=9, va="top")
-        bold: dict[str, Any] = {"fontsize": 11.5, "weight": "bold"}
-        figure.text(edge, 1 - 0.34 / height, text, color=INK.light, va="top", **bold)
-        source = "Brackets and bands: 95 % interval of the best depth. Made by Fathom."
-        figure.text(edge, 0.1 / height, source, color=MUTED.light, fontsize=7.5)
-        _save_both(figure, folder / STRIP_NAME)
-
-
 def draw_small(axes: Axes, chart: Chart, letters: int) -> None:
     """Draws a small chart under its texts, which have so many letters a line."""
     _draw_chart(axes, chart)
+    axes.tick_params(labelsize=7)
     axes.set_xlabel(chart.x.label, fontsize=8, color=MUTED.light)
     axes.set_ylabel(chart.y.label, fontsize=8, color=MUTED.light)
+    inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi
+    axes.yaxis.set_label_coords((0.18 - SMALL_LEFT) / inches, 0.5)
     found = fill(chart.title, letters)
-    _write_above(axes, 15, found, fontsize=9, weight="bold", color=INK.light)
-    high = 18 + 12 * len(found.splitlines())
+    _write_above(axes, 6, found, fontsize=9, weight="bold", color=INK.light)
+    high = 9 + 12 * len(found.splitlines())
     _write_above(axes, high, chart.question, fontsize=7.5, color=MUTED.light)
 
 
 def _write_above(axes: Axes, points: float, text: str, **style: Any) -> None:
     """Writes text above a chart, from the left end of its labels on."""
-    left = -72 * (SMALL_LEFT - STRIP_EDGE)
+    left = -72 * (SMALL_LEFT - SMALL_EDGE)
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     axes.annotate(text, (0, 1), (left, points), va="bottom", **place, **style)

@@ -11,10 +11,10 @@ from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import best_point, drawn_error, interval_band
 from fathom.search.report.words.depth_standing import hover_text
 from fathom.search.report.words.other_depths import price_text
-from fathom.search.report.words.text import finding, question
+from fathom.search.report.words.text import advice, size_text
 
 Losses = Sequence[tuple[DepthStanding, float | None]]
-ROOM = 0.17
+ROOM = 0.26
 """Room of a text, as a share of the width of a chart."""
 
 
@@ -26,8 +26,8 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
     y, depth = _scale(optimum), optimum.optimal_depth
     return chart.Chart(
         key=f"answer-{optimum.budget}",
-        title=finding(optimum),
-        question=question(optimum),
+        title=advice(optimum),
+        question=size_text(optimum),
         caption="",
         x=x,
         y=y,

@@ -304,15 +304,19 @@ def end_labels(ends: Mapping[str, LineEnd], x: Axis, y: Axis) -> Labels:
 
     A line that ends before the edge has its name where it ends.
     """
-    early = {name: end for name, end in ends.items() if x.place(end.x) < LATE}
-    others = [(name, end) for name, end in ends.items() if name not in early]
-    late = sorted(others, key=lambda pair: pair[1].y)
-    heights = apart([y.place(end.y) for _, end in late], GAP)
-    low, high = y.low, y.high
-    edge = max((end.x for _, end in late), default=x.high)
-    shown = [(name, end.x, end.y, end.hue) for name, end in early.items() if low < end.y < high]
-    placed = zip(late, heights, strict=True)
-    shown += [(name, edge, _value(y, height), end.hue) for (name, end), height in placed]
+    edge = max((end.x for end in ends.values()), default=x.high)
+    shown = []
+    for late in (False, True):
+        of_these = [
+            (name, end)
+            for name, end in sorted(ends.items(), key=lambda pair: pair[1].y)
+            if (x.place(end.x) >= LATE) is late and (late or y.low < end.y < y.high)
+        ]
+        heights = apart([y.place(end.y) for _, end in of_these], GAP)
+        shown += [
+            (name, edge if late else end.x, _value(y, height), end.hue)
+            for (name, end), height in zip(of_these, heights, strict=True)
+        ]
     texts, x_places, y_places, hues = zip(*shown, strict=True) if shown else [()] * 4
     return Labels(x=x_places, y=y_places, texts=texts, hues=hues)
 

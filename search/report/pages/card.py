@@ -16,7 +16,7 @@ from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_count, format_seconds, ranges, rounded_count, visible
 from fathom.search.records import TrialRecord
-from fathom.search.report.charts.card_picture import CardPicture, save_card_picture
+from fathom.search.report.charts.card_picture import PREVIEW, AnswerPicture, save_picture
 from fathom.search.report.pages.hero import strip_charts
 from fathom.search.report.words import text
 from fathom.search.report.words.caveats import unsupported
@@ -51,7 +51,7 @@ def save_card(conclusion: Conclusion, folder: Path) -> str:
     """Saves `card.md` and `card.png` in a folder; returns the Markdown."""
     found = card_text(conclusion)
     (folder / CARD).write_text(found, encoding="utf-8")
-    save_card_picture(_picture(conclusion), folder / PICTURE)
+    save_picture(_picture(conclusion), folder / PICTURE, PREVIEW)
     return found
 
 
@@ -220,7 +220,7 @@ def study_yaml(config: StudyConfig) -> str:
     return yaml.safe_dump(values, sort_keys=False, width=inf, default_flow_style=None)
 
 
-def _picture(conclusion: Conclusion) -> CardPicture:
+def _picture(conclusion: Conclusion) -> AnswerPicture:
     """What the picture of a card shows: the largest sizes, and where they are from."""
     drawn = [
         (optimum, chart)
@@ -234,7 +234,7 @@ def _picture(conclusion: Conclusion) -> CardPicture:
         source.append(f"settings and data {conclusion.fingerprint.study[:SHORT_DIGEST]}")
     if left := len(conclusion.optima) - len(drawn):
         source.append(f"{left} more in the card")
-    return CardPicture(
+    return AnswerPicture(
         heading=_heading(conclusion),
         claim=text.summary([optimum for optimum, _ in drawn]),
         charts=tuple(chart for _, chart in drawn),

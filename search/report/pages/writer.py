@@ -8,10 +8,11 @@ from tempfile import TemporaryDirectory
 from fathom.objectives.files.durable import put_all_in_place
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings
+from fathom.search.report.charts.card_picture import SLIDE, AnswerPicture, save_picture
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth, metric_against_depth
-from fathom.search.report.charts.paper_figures import save_static, save_strip
+from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.token_time import loss_against_token_time
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.charts.units import in_unit
@@ -25,6 +26,7 @@ from fathom.search.report.words.papers import metrics_by_kind
 from fathom.search.report.words.text import summary
 from fathom.search.run_folder import RunFolder
 from fathom.search.tables.analysis import Analysis
+from fathom.search.version import program
 
 PARTS = {"figures": (".png", ".svg"), "tables": (".csv",)}
 """Folders of a report -> endings of the files in it."""
@@ -64,10 +66,20 @@ def _write(folder: Path, text: str, charts: Sequence[Chart], found: Findings) ->
         if isinstance(found, Conclusion) and found.optima:
             save_card(found, draft)
         save_static(charts, draft / "figures")
-        strip = [chart for chart in strip_charts(found) if chart is not None]
-        save_strip(strip, draft / "figures", study=found.title, summary=summary(found.optima))
+        _save_answer(found, draft / "figures")
         save_tables(draft / "tables", tables(found))
     return folder / "report.html"
+
+
+def _save_answer(found: Findings, folder: Path) -> None:
+    """Saves `answer.png` and `answer.svg` with the answer of every budget; none without any."""
+    charts = tuple(chart for chart in strip_charts(found) if chart is not None)
+    shown = AnswerPicture(
+        heading=found.title, claim=summary(found.optima), charts=charts, source="",
+        program=program(),
+    )  # fmt: skip
+    for ending in PARTS["figures"] if charts else ():
+        save_picture(shown, folder / f"answer{ending}", SLIDE)
 
 
 @contextmanager

@@ -84,11 +84,11 @@ def estimate_text(optimum: Optimum) -> str:
 
 def advice(optimum: Optimum) -> str:
     """Returns what to train at a budget, and how sure that is, in a sentence."""
-    within = interval(optimum, " (95 % interval: ", ")")
+    within = interval(optimum, " (95\u00a0% interval: ", ")")
     if not optimum.kind.settled:
         return f"Not settled: {estimate_text(optimum)}{within}."
     chance = dict(optimum.probabilities).get(optimum.optimal_depth or 0)
-    sure = f": best with {100 * chance:.0f} % probability" if chance else ""
+    sure = f": best with {100 * chance:.0f}\u00a0% probability" if chance else ""
     return f"Train depth {optimum.optimal_depth}{sure}{within}."
 
 

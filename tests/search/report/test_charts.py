@@ -251,9 +251,9 @@ def test_a_legend_of_many_rows_makes_a_figure_higher_and_not_its_axes_lower(
     save_static([replace(chart, key="few"), replace(chart, key="many", marks=many)], tmp_path)
     with Image.open(tmp_path / "few.png") as small, Image.open(tmp_path / "many.png") as large:
         few, high = small.size, large.size
-    assert few == (1024, 768)
-    assert high[0] == 1024
-    assert high[1] > 20 * 25 + 2.7 * 160, "twenty rows below the lowest axes"
+    assert few == (1920, 1440)
+    assert high[0] == 1920
+    assert high[1] > 20 * 47 + 2.7 * 300, "twenty rows below the lowest axes"
 
 
 def test_text_and_marks_stand_out_from_the_page_in_both_schemes() -> None:

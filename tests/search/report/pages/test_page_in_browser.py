@@ -1,6 +1,7 @@
 """The page in a browser: at each width and colour scheme, by pointer, by keys and on paper."""
 
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 import pytest
 
@@ -164,3 +165,18 @@ def test_the_sections_are_named_by_their_headings_and_stay_at_hand(chromium: Bro
     chromium.ask("document.documentElement.style.scrollBehavior = 'auto'")
     chromium.ask("scrollTo(0, 3000)")
     assert chromium.ask("document.querySelector('nav').getBoundingClientRect().top") == 0
+
+
+def test_a_figure_is_saved_with_its_legend_and_all_of_its_subtitle(chromium: Browser) -> None:
+    chromium.show(width=1280, height=800, scheme="light")
+    chromium.ask("HTMLAnchorElement.prototype.click = function () { window.saved = this.href; }")
+    figure = "document.querySelector('#depth-against-budget')"
+    chromium.ask(f"{figure}.querySelector('.saves button').click()")
+    saved = unquote(chromium.ask("window.saved"))
+    names = chromium.ask(
+        f"[...{figure}.querySelectorAll('.legend button')].map((b) => b.textContent)"
+    )
+    assert names
+    assert all(f">{name}</text>" in saved for name in names)
+    question = chromium.ask(f"{figure}.querySelector('.question').textContent")
+    assert question.split()[-1] in saved, "not cut"

@@ -75,9 +75,11 @@ def test_the_advice_says_how_sure_it_is(optima: Optima) -> None:
     sure = replace(
         optima[1], optimal_depth=7, interval=(6, 8), probabilities=((7, 0.914), (6, 0.08))
     )
-    assert advice(sure) == "Train depth 7: best with 91 % probability (95 % interval: 6-8)."
+    assert (
+        advice(sure) == "Train depth 7: best with 91\u00a0% probability (95\u00a0% interval: 6-8)."
+    )
     open_yet = replace(sure, verdict=verdict(Kind.INSUFFICIENT))
-    said = "Not settled: depth 7 is the best estimate (95 % interval: 6-8)."
+    said = "Not settled: depth 7 is the best estimate (95\u00a0% interval: 6-8)."
     assert advice(open_yet) == said
     assert advice(not_located(open_yet, None)) == "Not settled: no trial has finished."
 
