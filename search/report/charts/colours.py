@@ -25,21 +25,25 @@ GREEN = Hue("#00805c", "#2fc594")
 ORANGE = Hue("#c25400", "#ff9248")
 PINK = Hue("#b35a92", "#e79ac8")
 
-SHALLOW = Hue("#b8822a", "#a8702a")
-MIDDLE = Hue("#bc3f68", "#e0806f")
-DEEP = Hue("#35125f", "#ffefd0")
-"""Colours of depth 1, of 8 layers, and of `DEEPEST` or more: the deeper, the further from the page
-in lightness, so that their order is seen by eyes of every kind. None of them looks like `ACCENT`,
+DEPTHS = (
+    Hue("#829020", "#76802a"),
+    Hue("#bf6420", "#c78038"),
+    Hue("#b8366a", "#e58a86"),
+    Hue("#35125f", "#ffefd0"),
+)
+"""Colours of depths 1, 4, 16, and of `DEEPEST` or more: the deeper, the further from the page in
+lightness, so that their order is seen by eyes of every kind. None of them looks like `ACCENT`,
 which is the answer's."""
 DEEPEST = 64
 
 
 def depth_hue(depth: int) -> Hue:
     """Returns the colour of a depth, which is the same in every chart of every report."""
-    place = min(1.0, math.log(depth) / math.log(DEEPEST))
-    first, other = (SHALLOW, MIDDLE) if place < 0.5 else (MIDDLE, DEEP)
-    part = 2 * place if place < 0.5 else 2 * place - 1
-    return Hue(_mixed(first.light, other.light, part), _mixed(first.dark, other.dark, part))
+    last = len(DEPTHS) - 1
+    place = min(1.0, math.log(depth) / math.log(DEEPEST)) * last
+    first = min(int(place), last - 1)
+    low, high, part = DEPTHS[first], DEPTHS[first + 1], place - first
+    return Hue(_mixed(low.light, high.light, part), _mixed(low.dark, high.dark, part))
 
 
 def _mixed(colour: str, other: str, part: float) -> str:

@@ -21,7 +21,7 @@ from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.charts.chart import Chart, Marker
-from fathom.search.report.charts.colours import ACCENT, DEEP, MIDDLE, SHALLOW
+from fathom.search.report.charts.colours import ACCENT, DEPTHS
 from fathom.search.report.charts.page_figures import (
     SYMBOLS,
     FigureData,
@@ -184,7 +184,7 @@ def _render(
             trials=len(data.trials),
             symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
             hues=palette([*charts, *small]),
-            scale=(SHALLOW, MIDDLE, DEEP),
+            scale=DEPTHS,
             data=data.encoded,
             **papers_values(conclusion.papers),
             **values,
