@@ -84,6 +84,27 @@ class Live:
     """Address of the study in MLflow; empty without one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRun:
+    """A run on the page of all runs."""
+
+    name: str
+    state: str
+    answers: Sequence[tuple[str, int, str]]
+    """Size, depth and verdict of each budget in its last report."""
+    picture: str
+    """PNG of its last report, in base64; empty without one."""
+
+
+def index_page(runs: Sequence[ListedRun]) -> str:
+    """Returns the HTML of the page of all runs, which links each by its name."""
+    return (
+        environment()
+        .get_template("index.html")
+        .render(runs=runs, accent=ACCENT, hues=(), symbols={}, soundings=(), data="")
+    )
+
+
 def page(
     conclusion: Conclusion,
     charts: Sequence[Chart],
