@@ -38,7 +38,7 @@ MOST_COLUMNS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class PictureSize:
     """The size of a picture."""
 
     width: float
@@ -48,9 +48,9 @@ class Format:
     dots_per_inch: int
 
 
-PREVIEW = Format(width=7.5, height=3.9375, dots_per_inch=160)
+PREVIEW = PictureSize(width=7.5, height=3.9375, dots_per_inch=160)
 """1200 x 630 pixels, as link previews take."""
-SLIDE = Format(width=10.0, height=5.625, dots_per_inch=300)
+SLIDE = PictureSize(width=10.0, height=5.625, dots_per_inch=300)
 """16:9, as slides are."""
 
 
@@ -67,7 +67,7 @@ class AnswerPicture:
     """Name and version of the program that made it."""
 
 
-def save_picture(shown: AnswerPicture, path: Path, size: Format) -> None:
+def save_picture(shown: AnswerPicture, path: Path, size: PictureSize) -> None:
     """Saves the picture as PNG, with its texts as metadata, or as SVG, by the ending of `path`;
     the same picture gives the same bytes."""
     points, lines = _claim_lines(shown.claim, size.width)
@@ -88,7 +88,7 @@ def save_picture(shown: AnswerPicture, path: Path, size: Format) -> None:
         figure.savefig(path, metadata=_metadata(shown) if path.suffix == ".png" else SVG_METADATA)
 
 
-def _draw_charts(figure: Figure, charts: Sequence[Chart], size: Format, top: float) -> None:
+def _draw_charts(figure: Figure, charts: Sequence[Chart], size: PictureSize, top: float) -> None:
     """Draws charts in rows, so many inches below the top of the picture."""
     if not charts:
         return

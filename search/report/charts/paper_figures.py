@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
+from itertools import groupby, repeat
 from multiprocessing import get_context
 from pathlib import Path
 from textwrap import fill
@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
@@ -149,8 +150,8 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
     # Before anything is drawn, so that matplotlib looks for no limits of its own.
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xscale=_scale(chart.x), yscale=_scale(chart.y))
-    for order, mark in enumerate(chart.marks, start=2):
-        _draw_mark(axes, mark, order)
+    for order, (_, alike) in enumerate(groupby(chart.marks, _look), start=2):
+        _draw_marks(axes, list(alike), order)
     _set_ticks(axes.xaxis, chart.x)
     _set_ticks(axes.yaxis, chart.y)
 
@@ -166,9 +167,14 @@ def _set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
     side.set_minor_locator(NullLocator())
 
 
-def _draw_mark(axes: Axes, mark: Mark, order: int) -> None:
-    """Draws a mark; those of a higher order lie above."""
-    match mark:
+def _look(mark: Mark) -> object:
+    """Alike for lines that are drawn as one, since there may be thousands."""
+    return (mark.name, mark.hue, mark.dash, mark.width) if isinstance(mark, Line) else id(mark)
+
+
+def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int) -> None:
+    """Draws a mark, or lines of one look; those of a higher order lie above."""
+    match mark := alike[0]:
         case Band():
             axes.fill_between(
                 mark.x,
@@ -181,15 +187,16 @@ def _draw_mark(axes: Axes, mark: Mark, order: int) -> None:
                 zorder=1,
             )
         case Line():
-            axes.plot(
-                mark.x,
-                mark.y,
-                color=mark.hue.light,
-                linestyle="--" if mark.dash else "-",
-                linewidth=0.75 * mark.width,
-                label=mark.name if mark.in_legend else None,
+            lines = [line for line in alike if isinstance(line, Line)]
+            drawn = LineCollection(
+                [list(zip(line.x, line.y, strict=True)) for line in lines],
+                colors=mark.hue.light,
+                linestyles="--" if mark.dash else "-",
+                linewidths=0.75 * mark.width,
+                label=mark.name if any(line.in_legend for line in lines) else "",
                 zorder=order,
             )
+            axes.add_collection(drawn, autolim=False)
         case Points():
             _draw_points(axes, mark, order)
         case Labels():
