@@ -243,7 +243,7 @@ def draw_small(axes: Axes, chart: Chart, letters: int) -> None:
     axes.tick_params(labelsize=7)
     axes.set_xlabel(chart.x.label, fontsize=8, color=MUTED.light)
     axes.set_ylabel(chart.y.label, fontsize=8, color=MUTED.light)
-    inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi
+    inches = axes.get_window_extent().width / axes.figure.dpi
     axes.yaxis.set_label_coords((0.18 - SMALL_LEFT) / inches, 0.5)
     found = fill(chart.title, letters)
     _write_above(axes, 6, found, fontsize=9, weight="bold", color=INK.light)
