@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,8 +15,11 @@ from socket import SHUT_RDWR, socket
 from typing import Any
 from urllib.parse import quote, unquote
 
+from fathom.objectives.files.reading import open_regular
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
-from fathom.search.report.pages.page import Live, page
+from fathom.search.export.best import kept_answers
+from fathom.search.report.pages.card import PICTURE
+from fathom.search.report.pages.page import ListedRun, Live, index_page, page
 from fathom.search.report.pages.writer import make_charts
 from fathom.search.report.words.latency import kept_latency
 from fathom.search.report.words.text import counted
@@ -38,6 +42,8 @@ REQUEST_SECONDS = 10.0
 """Time in which a browser must have sent its request, and read the answer."""
 MOST_CONNECTIONS = 64
 """Browsers at a time; of more, the one that has waited longest for its request is dropped."""
+MOST_PICTURE_BYTES = 1_000_000
+"""Bytes of a run's picture on the page of all runs; a card's has some 130 kB."""
 StudyPage = Callable[[str], str]
 """Returns the address of a study in MLflow; empty where it has none."""
 
@@ -135,10 +141,9 @@ class _Reports:
             return self._pages[name][1]
 
     def index(self) -> str:
-        """The list of all runs."""
-        links = [f'<li><a href="{quote(name)}/">{escape(name)}</a>' for name in self.names()]
-        found = f"<ul>{''.join(links)}</ul>" if links else "<p>No run yet.</p>"
-        return f"<!doctype html><meta charset=utf-8><title>Fathom</title><h1>Runs</h1>{found}"
+        """The page of all runs, each with its state, and with the answers and the picture of its
+        last report."""
+        return index_page([_listed(name, RunFolder(path)) for name, path in self._paths().items()])
 
     def _page(self, name: str, stamp: str) -> str:
         path = self._paths()[name]
@@ -158,6 +163,18 @@ class _Reports:
         live = Live(stamp=stamp, state=state, study_page=self.study_page(config.study))
         latencies = kept_latency(conclusion, folder)
         return page(conclusion, make_charts(conclusion, latencies), live, latencies)
+
+
+def _listed(name: str, folder: RunFolder) -> ListedRun:
+    picture = b""
+    with suppress(OSError), open_regular(folder.path / PICTURE) as file:
+        picture = file.read(MOST_PICTURE_BYTES)
+    return ListedRun(
+        name=name,
+        state="The search is running." if is_in_use(folder) else "The search is not running.",
+        answers=kept_answers(folder.best),
+        picture=b64encode(picture).decode(),
+    )
 
 
 def _under_way(conclusion: Conclusion) -> Conclusion:

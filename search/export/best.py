@@ -165,6 +165,16 @@ def read_best(
     return shape_to_train(config, entry["budget"], shape, tokens)
 
 
+def kept_answers(path: Path) -> list[tuple[str, int, str]]:
+    """Returns size, depth and verdict of each answer in best.yaml; none where there is no such file
+    or it is damaged."""
+    try:
+        entries = _content(path)["best"]
+        return [(_name(e), int(e["optimal_depth"]), str(e["verdict"])) for e in entries]
+    except (*DAMAGE, ConfigError, OSError):
+        return []
+
+
 def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
     """A best shape with the study that trains it. If its steps are timed, the study gets the
     shape's `tokens` instead: step times are those of the search's device alone."""

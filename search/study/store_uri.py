@@ -27,6 +27,8 @@ again from each of its letters."""
 
 SQLITE = b"SQLite format 3"
 """First bytes of a database of SQLite."""
+DAMAGED = ("database disk image is malformed", "file is not a database")
+"""Ends of SQLite's messages on a damaged file."""
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 """Codes of the errors of an SQLite file that is locked."""
 
@@ -156,6 +158,11 @@ def first_line(error: Exception) -> str:
 
 def unusable(uri: str, problem: str) -> TrackingError:
     """Returns the error that refuses an address for MLflow, in one line."""
+    if (path := sqlite_path(uri)) and problem.endswith(DAMAGED):
+        return TrackingError(
+            f"{path} is damaged ({problem}); it is a copy of the records: delete it, and "
+            "`fathom report` writes it again"
+        )
     return TrackingError(
         f"`tracking.uri` must be an address that MLflow can use, got {without_credentials(uri)}: "
         f"{without_credentials(problem)}; for example sqlite:///runs/mlflow.db or http://HOST:5000"

@@ -1,5 +1,4 @@
-"""Published recommendations: of depth one law, one rule and one range, of size one law and one
-rule."""
+"""Published recommendations: of depth one law, of size one law and one rule."""
 
 from dataclasses import dataclass
 from math import exp
@@ -19,13 +18,6 @@ LEVINE_A, LEVINE_B = 5.039, 0.0555
 LEVINE_DEPTHS = (6, 48)
 """Constants of arXiv 2006.12467 and the depths that they were fitted on."""
 TRILLION_NOTE = "At 1T the published constants give depth 95; the authors' own blog says 92."
-
-ASPECT_RATIO = 64
-"""Width per layer of nanochat at every size."""
-COMPLETEP_WIDTHS = (11.8, 63.9)
-"""Widths per layer within 1 % of the best loss, trained with CompleteP (arXiv 2505.01618). At
-second hand: the paper itself was not at hand when this was written."""
-
 
 TOKENS_OF_A_RULE = 20
 """Tokens a parameter that are usually named after Hoffmann et al. 2022."""
@@ -106,8 +98,3 @@ def published_sizes(flops: float) -> dict[str, float]:
         f"{TOKENS_OF_A_RULE} tokens a parameter": (flops / 6 / TOKENS_OF_A_RULE) ** 0.5,
         "Hoffmann et al. 2022": balance * (flops / 6) ** (beta / (alpha + beta)),
     }
-
-
-def depth_at_width_per_layer(params: float, width_per_layer: float) -> float:
-    """Depth of a model of `12 * depth * d_model**2` parameters with so much width a layer."""
-    return float((params / (12 * width_per_layer**2)) ** (1 / 3))

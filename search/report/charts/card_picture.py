@@ -1,5 +1,6 @@
-"""The picture of a card: the answer with its charts in 1200 x 630 pixels, as link previews take."""
+"""The answer with its charts as one picture: for link previews, and for slides."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +12,14 @@ from matplotlib.figure import Figure
 
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.colours import MUTED
-from fathom.search.report.charts.paper_figures import PAPER, SMALL_LEFT, STRIP_EDGE, draw_small
+from fathom.search.report.charts.paper_figures import (
+    PAPER,
+    SMALL_EDGE,
+    SMALL_LEFT,
+    SVG_METADATA,
+    draw_small,
+)
 
-PIXELS = (1200, 630)
-DOTS_PER_INCH = 160
-WIDTH, HEIGHT = (pixels / DOTS_PER_INCH for pixels in PIXELS)
 EDGE, LINE = 0.2, 0.14
 """Inches from the sides to all texts, and from the top and the bottom to the first and the last."""
 CLAIM_TOP, CHARTS_BOTTOM = 0.36, 0.82
@@ -26,15 +30,33 @@ MOST_LINES = 3
 LINE_SPACING = 1.25
 LETTERS = 118.0
 """Letters of the claim in an inch of width, times their size in points."""
-CHART_TEXTS = 0.92
-"""Inches from the claim to the axes of the charts, with the texts that stand above these."""
-CHART_LETTERS, QUESTION_LETTERS = 12, 16.5
+CHART_TEXTS, BELOW_AXES = 0.75, 0.5
+"""Inches of the texts that stand above the axes of a chart, and below them."""
+CHART_LETTERS, QUESTION_LETTERS = 13, 16.5
 """Letters in an inch of a chart's title, and of the smaller question above it."""
+MOST_COLUMNS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CardPicture:
-    """What the picture shows."""
+class PictureSize:
+    """The size of a picture."""
+
+    width: float
+    """Inches."""
+    height: float
+    """Inches."""
+    dots_per_inch: int
+
+
+PREVIEW = PictureSize(width=7.5, height=3.9375, dots_per_inch=160)
+"""1200 x 630 pixels, as link previews take."""
+SLIDE = PictureSize(width=10.0, height=5.625, dots_per_inch=300)
+"""16:9, as slides are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPicture:
+    """What a picture shows."""
 
     heading: str
     claim: str
@@ -45,57 +67,58 @@ class CardPicture:
     """Name and version of the program that made it."""
 
 
-def save_card_picture(card: CardPicture, path: Path) -> None:
-    """Saves the picture as PNG, with its texts as metadata; the same card gives the same bytes."""
-    points, lines = _claim_lines(card.claim)
+def save_picture(shown: AnswerPicture, path: Path, size: PictureSize) -> None:
+    """Saves the picture as PNG, with its texts as metadata, or as SVG, by the ending of `path`;
+    the same picture gives the same bytes."""
+    points, lines = _claim_lines(shown.claim, size.width)
     with matplotlib.rc_context(PAPER):
-        figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DOTS_PER_INCH)
+        figure = Figure(figsize=(size.width, size.height), dpi=size.dots_per_inch)
+
+        def write(x: float, y: float, text: str, **style: Any) -> None:
+            figure.text(x / size.width, y / size.height, text, **style)
+
+        top = CLAIM_TOP + len(lines) * LINE_SPACING * points / 72
+        _draw_charts(figure, shown.charts, size, top)
         bold: dict[str, Any] = {"weight": "bold", "linespacing": LINE_SPACING, "va": "top"}
-        claim = "\n".join(lines)
-        figure.text(*_place(EDGE, HEIGHT - CLAIM_TOP), claim, fontsize=points, **bold)
-        _draw_charts(figure, card.charts, CLAIM_TOP + len(lines) * LINE_SPACING * points / 72)
+        write(EDGE, size.height - CLAIM_TOP, "\n".join(lines), fontsize=points, **bold)
         quiet: dict[str, Any] = {"color": MUTED.light, "fontsize": 8}
-        figure.text(*_place(EDGE, HEIGHT - LINE), card.heading, va="top", **quiet)
-        below = f"Brackets and bands: 95 % interval. {card.source}"
-        figure.text(*_place(EDGE, LINE), below, **quiet)
-        figure.text(*_place(WIDTH - EDGE, LINE), card.program, ha="right", **quiet)
-        figure.savefig(path, metadata=_metadata(card))
+        write(EDGE, size.height - LINE, shown.heading, va="top", **quiet)
+        write(EDGE, LINE, f"Bands: 95 % interval. {shown.source}", **quiet)
+        write(size.width - EDGE, LINE, shown.program, ha="right", **quiet)
+        figure.savefig(path, metadata=_metadata(shown) if path.suffix == ".png" else SVG_METADATA)
 
 
-def _draw_charts(figure: Figure, charts: Sequence[Chart], top: float) -> None:
-    """Draws charts beside each other, so many inches below the top of the picture."""
+def _draw_charts(figure: Figure, charts: Sequence[Chart], size: PictureSize, top: float) -> None:
+    """Draws charts in rows, so many inches below the top of the picture."""
     if not charts:
         return
-    column = (WIDTH - 2 * EDGE) / len(charts)
-    inches = (column - SMALL_LEFT, HEIGHT - top - CHART_TEXTS - CHARTS_BOTTOM)
+    columns = min(MOST_COLUMNS, len(charts))
+    column = (size.width - 2 * EDGE) / columns
+    row = (size.height - top - CHARTS_BOTTOM + BELOW_AXES) / math.ceil(len(charts) / columns)
+    inches = column - SMALL_LEFT, max(0.3, row - CHART_TEXTS - BELOW_AXES)
     for number, chart in enumerate(charts):
-        left = EDGE + number * column + SMALL_LEFT - STRIP_EDGE
-        axes = figure.add_axes((*_place(left, CHARTS_BOTTOM), *_place(*inches)))
-        letters = int(column * QUESTION_LETTERS)
-        question = fill(chart.question, letters, break_on_hyphens=False)
+        left = EDGE + number % columns * column + SMALL_LEFT - SMALL_EDGE
+        bottom = size.height - top - (number // columns + 1) * row + BELOW_AXES
+        box = (left / size.width, bottom / size.height)
+        axes = figure.add_axes((*box, inches[0] / size.width, inches[1] / size.height))
+        question = fill(chart.question, int(column * QUESTION_LETTERS), break_on_hyphens=False)
         draw_small(axes, replace(chart, question=question), int(column * CHART_LETTERS))
-        axes.tick_params(labelsize=7)
 
 
-def _place(x: float, y: float) -> tuple[float, float]:
-    """Inches as shares of the picture's width and height."""
-    return x / WIDTH, y / HEIGHT
-
-
-def _claim_lines(claim: str) -> tuple[float, list[str]]:
-    """Size of the letters in points, and the lines, of a claim."""
+def _claim_lines(claim: str, width: float) -> tuple[float, list[str]]:
+    """Size of the letters in points, and the lines, of a claim in so many inches."""
     for points in CLAIM_POINTS:
-        lines = wrap(claim, int((WIDTH - 2 * EDGE) * LETTERS / points))
+        lines = wrap(claim, int((width - 2 * EDGE) * LETTERS / points))
         if len(lines) <= MOST_LINES:
             break
     return points, lines
 
 
-def _metadata(card: CardPicture) -> dict[str, str]:
+def _metadata(shown: AnswerPicture) -> dict[str, str]:
     """Texts by the keywords that the standard of PNG names."""
     return {
-        "Title": card.heading,
-        "Description": card.claim,
-        "Comment": card.source,
-        "Software": card.program,
+        "Title": shown.heading,
+        "Description": shown.claim,
+        "Comment": shown.source,
+        "Software": shown.program,
     }

@@ -35,20 +35,17 @@ class Form(StrEnum):
 
 
 class Marker(StrEnum):
-    """Shape of a point: filled for what finished, hollow for what was stopped, a caret for what
-    lies off the scale."""
+    """Shape of a point, which means the same in every chart: filled for what was measured to
+    the end, hollow for what was not, a caret for what lies off the scale, a cross for what has no
+    loss, a bar for a mean or for a
+    place that holds the best, a star for the answer."""
 
     DOT = "dot"
-    SMALL = "small"
-    DIAMOND = "diamond"
     STAR = "star"
     BAR = "bar"
-    SQUARE = "square"
     HOLLOW = "hollow"
     ABOVE = "above"
-    HOLLOW_ABOVE = "hollow-above"
     CROSS = "cross"
-    PLUS = "plus"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +90,8 @@ class Points:
     """The values behind each point, for points that are drawn elsewhere than at their values; a
     None has no value. Empty where all are drawn at their values."""
     in_legend: bool = True
+    hues: tuple[Hue, ...] = ()
+    """Colour of each point, where they differ; `hue` is that of the legend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """The colours of the charts, on a light and on a dark page."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -20,30 +19,31 @@ class Hue:
 
 # Okabe and Ito's colours, which the colour-blind can tell apart; lightened for the dark page.
 INK = Hue("#1c2128", "#e6e9ee")
-MUTED = Hue("#7b8494", "#8d97a7")
+MUTED = Hue("#6a7282", "#8d97a7")
 ACCENT = Hue("#0072b2", "#56b4e9")
 GREEN = Hue("#00805c", "#2fc594")
 ORANGE = Hue("#c25400", "#ff9248")
 PINK = Hue("#b35a92", "#e79ac8")
 
-SHALLOW = Hue("#b8822a", "#a8702a")
-MIDDLE = Hue("#bc3f68", "#e0806f")
-DEEP = Hue("#35125f", "#ffefd0")
-"""Colours of the shallowest depth, the one halfway in ln depth, and the deepest: the deeper, the
-further from the page in lightness, so that their order is seen by eyes of every kind. None of them
-looks like `ACCENT`, which is the answer's."""
+DEPTHS = (
+    Hue("#829020", "#76802a"),
+    Hue("#bf6420", "#c78038"),
+    Hue("#b8366a", "#e58a86"),
+    Hue("#35125f", "#ffefd0"),
+)
+"""Colours of depths 1, 4, 16, and of `DEEPEST` or more: the deeper, the further from the page in
+lightness, so that their order is seen by eyes of every kind. None of them looks like `ACCENT`,
+which is the answer's."""
+DEEPEST = 64
 
 
-def depth_hue(depth: int, depths: Sequence[int], best: int | None = None) -> Hue:
-    """Returns the colour of a depth by its place between all depths on a log scale; that of the
-    best depth, if it is known, is the accent."""
-    if depth == best:
-        return ACCENT
-    low, high = min(depths), max(depths)
-    place = math.log(depth / low) / math.log(high / low) if high > low else 0.0
-    first, other = (SHALLOW, MIDDLE) if place < 0.5 else (MIDDLE, DEEP)
-    part = 2 * place if place < 0.5 else 2 * place - 1
-    return Hue(_mixed(first.light, other.light, part), _mixed(first.dark, other.dark, part))
+def depth_hue(depth: int) -> Hue:
+    """Returns the colour of a depth, which is the same in every chart of every report."""
+    last = len(DEPTHS) - 1
+    place = min(1.0, math.log(depth) / math.log(DEEPEST)) * last
+    first = min(int(place), last - 1)
+    low, high, part = DEPTHS[first], DEPTHS[first + 1], place - first
+    return Hue(_mixed(low.light, high.light, part), _mixed(low.dark, high.dark, part))
 
 
 def _mixed(colour: str, other: str, part: float) -> str:

@@ -83,21 +83,17 @@ def _loss_against_cost(
         " the Pareto front, joins those that no cheaper one beats.",
         x=chart.log_axis(label, *ends, quantity=quantity),
         y=y,
-        marks=chart.visible(_front(shown, cost), *_by_depth(shown, cost, y, optimum.optimal_depth)),
+        marks=chart.visible(_front(shown, cost), *_by_depth(shown, cost, y)),
         budget=optimum.budget,
         legend_title=legend_title(shown),
     )
 
 
 def _by_depth(
-    records: Sequence[TrialRecord],
-    cost: Callable[[TrialRecord], float],
-    y: chart.Axis,
-    best: int | None,
+    records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float], y: chart.Axis
 ) -> Iterator[chart.Points]:
     named = legend_depths(records)
-    depths = [record.spec.shape.depth for record in records]
-    for depth in sorted(set(depths)):
+    for depth in sorted({record.spec.shape.depth for record in records}):
         of_these = [record for record in records if record.spec.shape.depth == depth]
         inside, above = inside_and_above(of_these, y)
         for part, marker, first in (
@@ -109,7 +105,6 @@ def _by_depth(
                 part,
                 [cost(record) for record in part],
                 [min(last_loss(record), y.edge) for record in part],
-                colours.depth_hue(depth, depths, best),
                 marker,
                 in_legend=depth in named and first,
             )

@@ -4,10 +4,9 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from fathom.search.analysis.answer.definitions import not_ruled_out
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.papers.depth_metrics import DepthMetric
-from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
     FEWEST_POINTS,
@@ -22,20 +21,8 @@ from fathom.search.report.charts.trials import (
 from fathom.search.report.words.text import metric_name, metric_title, question
 from fathom.search.words import both_ends
 
-WITHOUT_LOSS = {
-    Outcome.DIVERGED: ("diverged", chart.Marker.CROSS),
-    Outcome.OUT_OF_MEMORY: ("out of memory", chart.Marker.PLUS),
-    Outcome.FAILED: ("failed", chart.Marker.PLUS),
-}
-"""Outcomes without a loss that fits the scale -> name and marker."""
-FINISHED = {
-    "explored": (colours.MUTED, chart.Marker.DOT),
-    "confirmed, another rate": (colours.MUTED, chart.Marker.SMALL),
-    "confirmed, another decay": (colours.GREEN, chart.Marker.SMALL),
-    "confirmed, fresh seed": (colours.INK, chart.Marker.DIAMOND),
-}
-"""Kinds of trials that trained to the end -> colour and marker."""
-
+WITHOUT_LOSS = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
+"""Outcomes without a loss that fits the scale."""
 NEXT_POINT, WIDEST_ROW = 0.05, 0.16
 """Distance of points side by side, and greatest width of the points of a depth; in ln depth."""
 HUES = (colours.ACCENT, colours.ORANGE, colours.GREEN, colours.PINK, colours.INK, colours.MUTED)
@@ -62,9 +49,9 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> char
         y=y,
         marks=chart.visible(
             *_conclusion(optimum, x, y),
-            *_inside_and_above("stopped", stopped, colours.MUTED, chart.Marker.HOLLOW, y),
+            *_inside_and_above("stopped", stopped, chart.Marker.HOLLOW, y),
             *_without_loss(records, y),
-            *_finished(finished, y),
+            *_inside_and_above("finished", finished, chart.Marker.DOT, y),
             _means(optimum, y),
             *best_point(best, f"{best}: {optimum.kind.value}", optimum),
         ),
@@ -80,9 +67,8 @@ def _caption(some_finished: bool) -> str:
             " at its last evaluation. Losses after different numbers of tokens do not compare."
         )
     return (
-        "Every point is one trial at its last evaluation. Filled points trained to the end; hollow"
-        " ones were stopped early, so their loss is of fewer tokens and no part of the fit. A"
-        " caret on the upper edge lies above the scale, and a cross or plus there has no loss. A"
+        "Every point is one trial at its last evaluation. Hollow ones were stopped early, so their"
+        " loss is of fewer tokens and no part of the fit. A"
         " mean is a depth's loss at the budget's exact size, one feed-forward ratio and its best"
         " learning rate: of the shapes that were confirmed, by all their finished trials, and of"
         " every shape where none was; its bar is one standard error. The solid"
@@ -94,18 +80,7 @@ def _caption(some_finished: bool) -> str:
 
 def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
     ends = both_ends(optimum.interval) if optimum.interval else ""
-    interval = interval_band(f"95 % interval, {ends}", optimum, x, y)
-    depths = not_ruled_out(optimum)
-    possible = chart.Points(
-        name="not ruled out",
-        x=depths,
-        y=(y.low + 0.02 * (y.high - y.low),) * len(depths),
-        hover=tuple(f"depth {d} is not ruled out" for d in depths),
-        hue=colours.ACCENT,
-        marker=chart.Marker.SQUARE,
-        values=tuple((depth, None) for depth in depths),
-    )
-    return [*interval, *_curves(optimum), possible]
+    return [*interval_band(f"95 % interval, {ends}", optimum, x, y), *_curves(optimum)]
 
 
 def _curves(optimum: Optimum) -> list[chart.Mark]:
@@ -145,56 +120,35 @@ def _means(optimum: Optimum, y: chart.Axis) -> chart.Points:
     )
 
 
-def _finished(finished: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
-    marks: list[chart.Mark] = []
-    for kind, (hue, marker) in FINISHED.items():
-        of_these = [record for record in finished if _kind(record.spec) == kind]
-        marks += _inside_and_above(kind, of_these, hue, marker, y)
-    return marks
-
-
-def _kind(spec: TrialSpec) -> str:
-    if spec.stage is Stage.EXPLORE:
-        return "explored"
-    if spec.scale == UNSCALED:
-        return "confirmed, fresh seed"
-    return f"confirmed, another {'rate' if spec.decay_scale == 1 else 'decay'}"
-
-
 def _inside_and_above(
-    name: str, records: Sequence[TrialRecord], hue: colours.Hue, marker: chart.Marker, y: chart.Axis
+    name: str, records: Sequence[TrialRecord], marker: chart.Marker, y: chart.Axis
 ) -> list[chart.Mark]:
     inside, above = inside_and_above(records, y)
-    hollow = marker is chart.Marker.HOLLOW
-    caret = chart.Marker.HOLLOW_ABOVE if hollow else chart.Marker.ABOVE
     return [
-        _trials(name, inside, hue, marker),
-        _trials(f"{name}, off the scale", above, hue, caret, edge=y.edge),
+        _trials(name, inside, marker),
+        _trials(f"{name}, off the scale", above, chart.Marker.ABOVE, edge=y.edge),
     ]
 
 
 def _without_loss(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
     return [
-        _trials(name, _with_outcome(records, outcome), colours.ORANGE, marker, edge=y.edge)
-        for outcome, (name, marker) in WITHOUT_LOSS.items()
-    ]
+        _trials(
+            outcome.replace("_", " "), _with_outcome(records, outcome), chart.Marker.CROSS,
+            edge=y.edge,
+        )
+        for outcome in WITHOUT_LOSS
+    ]  # fmt: skip
 
 
 def _trials(
-    name: str,
-    records: Sequence[TrialRecord],
-    hue: colours.Hue,
-    marker: chart.Marker,
-    *,
-    edge: float | None = None,
-    in_legend: bool = True,
+    name: str, records: Sequence[TrialRecord], marker: chart.Marker, *, edge: float | None = None
 ) -> chart.Points:
     """Returns one point for each trial, at its last loss or side by side on the upper edge."""
     depths = [record.spec.shape.depth for record in records]
     aside = [0.0 if edge is None else _aside(depths, i) for i in range(len(depths))]
     x = [depth * math.exp(place) for depth, place in zip(depths, aside, strict=True)]
     y = [last_loss(record) if edge is None else edge for record in records]
-    return trial_points(name, records, x, y, hue, marker, values=depths, in_legend=in_legend)
+    return trial_points(name, records, x, y, marker, values=depths)
 
 
 def _aside(depths: Sequence[int], index: int) -> float:

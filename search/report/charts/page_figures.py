@@ -110,6 +110,7 @@ def palette(charts: Sequence[Chart]) -> list[Hue]:
     for chart in charts:
         for mark in chart.marks:
             hues |= set(mark.hues) if isinstance(mark, Labels) else {mark.hue}
+            hues |= set(mark.hues) if isinstance(mark, Points) else set()
     return sorted(hues, key=lambda hue: hue.light)
 
 
@@ -171,10 +172,11 @@ def _points(points: Points, chart: Chart, series: int) -> str:
             continue
         ends = (_share(min(1.0, max(0.0, 1 - chart.y.place(end)))) for end in (low, high))
         parts.append('<line class="bar" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>'.format(place, *ends))
-    for x, y in zip(points.x, points.y, strict=True):
+    for x, y, hue in zip(points.x, points.y, points.hues or (None,) * len(points.x), strict=True):
         places = f'x="{_share(chart.x.place(x))}" y="{_share(1 - chart.y.place(y))}"'
         hidden = "" if -EDGE <= chart.y.place(y) <= 1 + EDGE else ' visibility="hidden"'
-        parts.append(f'<use href="#m-{points.marker}" {places}{hidden}/>')
+        own = f' class="{hue.name}"' if hue else ""
+        parts.append(f'<use href="#m-{points.marker}" {places}{hidden}{own}/>')
     return f'<g class="points {points.hue.name}" data-s="{series}">{"".join(parts)}</g>'
 
 
@@ -248,17 +250,12 @@ def _share(place: float) -> str:
 
 SYMBOLS = {
     Marker.DOT: '<circle r="3.8"/>',
-    Marker.SMALL: '<path d="M0-4 4 0 0 4-4 0z"/>',
-    Marker.DIAMOND: '<path d="M0-6 6 0 0 6-6 0z"/>',
     Marker.STAR: (
         '<path d="M0-9 2.2-3 8.6-2.8 3.5 1.1 5.3 7.3 0 3.7-5.3 7.3-3.5 1.1-8.6-2.8-2.2-3z"/>'
     ),
     Marker.BAR: '<path class="open" d="M-9 0H9"/>',
-    Marker.SQUARE: '<path d="M-4-4H4V4H-4z"/>',
     Marker.HOLLOW: '<circle class="open" r="3.6"/>',
     Marker.ABOVE: '<path d="M0-5 6 4 0 1-6 4z"/>',
-    Marker.HOLLOW_ABOVE: '<path class="open" d="M-5 3 0-4 5 3"/>',
     Marker.CROSS: '<path class="open" d="M-4-4 4 4M-4 4 4-4"/>',
-    Marker.PLUS: '<path class="open" d="M-5 0H5M0-5V5"/>',
 }
 """Marker -> its drawing around the origin, in pixels."""

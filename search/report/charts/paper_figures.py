@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
+from itertools import groupby, repeat
 from multiprocessing import get_context
 from pathlib import Path
 from textwrap import fill
@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
@@ -30,26 +31,22 @@ They are fixed, since matplotlib's own layout draws a figure twice to find them.
 LEGEND_ROW, LEGEND_TITLE, LEGEND_EDGE = 0.158, 0.18, 0.16
 """Height in inches of a row of the legend, of its title, and of its edge."""
 LOWEST_AXES = 2.7
-DOTS_PER_INCH = 160
+DOTS_PER_INCH = 300
 LETTERS_PER_INCH = 18
+SVG_METADATA = {"Date": None, "Creator": None}
+"""Neither, so that the same records give the same bytes."""
 CHARTS_A_PROCESS = 20
 """Charts that are drawn in the time in which another process starts."""
 BAND_OPACITY = 0.16
 SYMBOLS = {
     Marker.DOT: ("o", 5.0),
-    Marker.SMALL: ("D", 3.5),
-    Marker.DIAMOND: ("D", 5.5),
     Marker.STAR: ("*", 12.0),
     Marker.BAR: ("_", 13.0),
-    Marker.SQUARE: ("s", 5.0),
     Marker.HOLLOW: ("o", 5.0),
     Marker.ABOVE: ("^", 5.5),
-    Marker.HOLLOW_ABOVE: ("^", 5.5),
     Marker.CROSS: ("x", 6.0),
-    Marker.PLUS: ("+", 7.0),
 }
 """Marker -> symbol and size in points."""
-OPEN = (Marker.HOLLOW, Marker.HOLLOW_ABOVE)
 PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -64,19 +61,12 @@ PAPER: dict[Any, Any] = {
     "legend.frameon": False,
     # The same records give the same bytes.
     "svg.hashsalt": "fathom",
+    # Letters stay letters, which a drawing program can edit.
+    "svg.fonttype": "none",
     "text.parse_math": False,
 }
-STRIP_NAME = "answer"
-LEAST_COLUMNS, MOST_COLUMNS = 1.5, 4
-"""Smallest and largest width of a picture, in small charts: a single one fits a telephone."""
-SMALL_WIDTH, SMALL_HEIGHT = 3.3, 2.6
-"""Inches of a small chart with its title."""
-STRIP_TOP, STRIP_BOTTOM = 0.7, 0.3
-"""Inches above and below the small charts, for the answer's sentence and for its source."""
-SMALL_LEFT, STRIP_EDGE = 0.62, 0.12
+SMALL_LEFT, SMALL_EDGE = 0.62, 0.12
 """Inches from the left of a small chart to its axis, and to its texts."""
-STRIP_LETTERS = 10.5
-"""Size of the letters of the answer's sentence, in points; those above a chart are smaller."""
 
 
 def save_static(charts: Sequence[Chart], folder: Path) -> None:
@@ -96,13 +86,9 @@ def save_static(charts: Sequence[Chart], folder: Path) -> None:
 def _save(charts: Sequence[Chart], folder: Path) -> None:
     with matplotlib.rc_context(PAPER):
         for chart in charts:
-            _save_both(_drawn(chart), folder / chart.key)
-
-
-def _save_both(figure: Figure, path: Path) -> None:
-    """Saves a figure as PNG and SVG beside each other, alike for the same records."""
-    figure.savefig(path.with_name(f"{path.name}.png"), metadata={"Software": None})
-    figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None, "Creator": None})
+            figure = _drawn(chart)
+            figure.savefig(folder / f"{chart.key}.png", metadata={"Software": None})
+            figure.savefig(folder / f"{chart.key}.svg", metadata=SVG_METADATA)
 
 
 class ShownFigure(Figure):
@@ -164,8 +150,8 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
     # Before anything is drawn, so that matplotlib looks for no limits of its own.
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xscale=_scale(chart.x), yscale=_scale(chart.y))
-    for order, mark in enumerate(chart.marks, start=2):
-        _draw_mark(axes, mark, order)
+    for order, (_, alike) in enumerate(groupby(chart.marks, _look), start=2):
+        _draw_marks(axes, list(alike), order)
     _set_ticks(axes.xaxis, chart.x)
     _set_ticks(axes.yaxis, chart.y)
 
@@ -181,9 +167,14 @@ def _set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
     side.set_minor_locator(NullLocator())
 
 
-def _draw_mark(axes: Axes, mark: Mark, order: int) -> None:
-    """Draws a mark; those of a higher order lie above."""
-    match mark:
+def _look(mark: Mark) -> object:
+    """Alike for lines that are drawn as one, since there may be thousands."""
+    return (mark.name, mark.hue, mark.dash, mark.width) if isinstance(mark, Line) else id(mark)
+
+
+def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int) -> None:
+    """Draws a mark, or lines of one look; those of a higher order lie above."""
+    match mark := alike[0]:
         case Band():
             axes.fill_between(
                 mark.x,
@@ -196,15 +187,16 @@ def _draw_mark(axes: Axes, mark: Mark, order: int) -> None:
                 zorder=1,
             )
         case Line():
-            axes.plot(
-                mark.x,
-                mark.y,
-                color=mark.hue.light,
-                linestyle="--" if mark.dash else "-",
-                linewidth=0.75 * mark.width,
-                label=mark.name if mark.in_legend else None,
+            lines = [line for line in alike if isinstance(line, Line)]
+            drawn = LineCollection(
+                [list(zip(line.x, line.y, strict=True)) for line in lines],
+                colors=mark.hue.light,
+                linestyles="--" if mark.dash else "-",
+                linewidths=0.75 * mark.width,
+                label=mark.name if any(line.in_legend for line in lines) else "",
                 zorder=order,
             )
+            axes.add_collection(drawn, autolim=False)
         case Points():
             _draw_points(axes, mark, order)
         case Labels():
@@ -229,64 +221,38 @@ def _draw_labels(axes: Axes, labels: Labels) -> None:
 
 def _draw_points(axes: Axes, points: Points, order: int) -> None:
     symbol, size = SYMBOLS[points.marker]
-    colour = points.hue.light
-    axes.plot(
+    hollow = points.marker is Marker.HOLLOW
+    hues = [hue.light for hue in points.hues or (points.hue,) * len(points.x)]
+    axes.scatter(
         points.x,
         points.y,
-        linestyle="none",
         marker=symbol,
-        markersize=size,
-        markerfacecolor="none" if points.marker in OPEN else colour,
-        markeredgecolor=colour,
-        markeredgewidth=1.2 if symbol in "x+_^" else 0.8,
+        s=size**2,
+        **({"facecolors": "none", "edgecolors": hues} if hollow else {"color": hues}),
+        linewidths=1.2 if symbol in "x_^" else 0.8,
         label=points.name if points.in_legend else None,
         zorder=order,
     )
     for x, (low, high) in zip(points.x, points.bars, strict=False):
-        axes.plot((x, x), (low, high), color=colour, linewidth=1.3, zorder=order)
-
-
-def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: str) -> None:
-    """Saves `answer.png` and `answer.svg` with the answer of every budget; none without any."""
-    if not charts:
-        return
-    columns = min(MOST_COLUMNS, len(charts))
-    rows = math.ceil(len(charts) / columns)
-    width = max(columns, LEAST_COLUMNS) * SMALL_WIDTH
-    text = fill(summary, int(width * STRIP_LETTERS))
-    top = STRIP_TOP + 0.21 * text.count("\n")
-    height = rows * SMALL_HEIGHT + top + STRIP_BOTTOM
-    with matplotlib.rc_context(PAPER):
-        figure = Figure(figsize=(width, height), dpi=160)
-        for number, chart in enumerate(charts):
-            row, column = divmod(number, columns)
-            left = (column * width / columns + SMALL_LEFT) / width
-            low = (STRIP_BOTTOM + (rows - 1 - row) * SMALL_HEIGHT + 0.5) / height
-            size = (width / columns - 0.8) / width, (SMALL_HEIGHT - 1.1) / height
-            letters = int((width / columns - 2 * STRIP_EDGE) * 1.2 * STRIP_LETTERS)
-            draw_small(figure.add_axes((left, low, *size)), chart, letters)
-        edge = STRIP_EDGE / width
-        figure.text(edge, 1 - 0.12 / height, study, color=MUTED.light, fontsize=9, va="top")
-        bold: dict[str, Any] = {"fontsize": 11.5, "weight": "bold"}
-        figure.text(edge, 1 - 0.34 / height, text, color=INK.light, va="top", **bold)
-        source = "Brackets and bands: 95 % interval of the best depth. Made by Fathom."
-        figure.text(edge, 0.1 / height, source, color=MUTED.light, fontsize=7.5)
-        _save_both(figure, folder / STRIP_NAME)
+        axes.plot((x, x), (low, high), color=points.hue.light, linewidth=1.3, zorder=order)
 
 
 def draw_small(axes: Axes, chart: Chart, letters: int) -> None:
     """Draws a small chart under its texts, which have so many letters a line."""
     _draw_chart(axes, chart)
+    axes.tick_params(labelsize=7)
     axes.set_xlabel(chart.x.label, fontsize=8, color=MUTED.light)
     axes.set_ylabel(chart.y.label, fontsize=8, color=MUTED.light)
+    inches = axes.get_window_extent().width / axes.figure.dpi
+    axes.yaxis.set_label_coords((0.18 - SMALL_LEFT) / inches, 0.5)
     found = fill(chart.title, letters)
-    _write_above(axes, 15, found, fontsize=9, weight="bold", color=INK.light)
-    high = 18 + 12 * len(found.splitlines())
+    _write_above(axes, 6, found, fontsize=9, weight="bold", color=INK.light)
+    high = 9 + 12 * len(found.splitlines())
     _write_above(axes, high, chart.question, fontsize=7.5, color=MUTED.light)
 
 
 def _write_above(axes: Axes, points: float, text: str, **style: Any) -> None:
     """Writes text above a chart, from the left end of its labels on."""
-    left = -72 * (SMALL_LEFT - STRIP_EDGE)
+    left = -72 * (SMALL_LEFT - SMALL_EDGE)
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     axes.annotate(text, (0, 1), (left, points), va="bottom", **place, **style)

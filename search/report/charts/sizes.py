@@ -9,10 +9,10 @@ from fathom.search.report.charts import chart, colours
 from fathom.search.report.words.text import question
 
 HEIGHTS = (
-    ("within 0.005 nats of the lowest", 0.005, colours.ACCENT, chart.Marker.DIAMOND),
+    ("within 0.005 nats of the lowest", 0.005, colours.ACCENT, chart.Marker.DOT),
     ("within 0.02 nats", 0.02, colours.GREEN, chart.Marker.DOT),
     ("within 0.1 nats", 0.1, colours.ORANGE, chart.Marker.DOT),
-    ("higher", inf, colours.MUTED, chart.Marker.SMALL),
+    ("higher", inf, colours.MUTED, chart.Marker.DOT),
 )
 """Kinds of finished trials by their height above the lowest loss: name, nats, colour, marker."""
 
@@ -30,8 +30,8 @@ def loss_over_sizes(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         question=question(optimum),
         caption=(
             "Every point is a trial, and all that finished have spent the same. Colours say how far"
-            " its loss is above the lowest; hollow points were stopped early. Squares are sizes"
-            " and depths that hold the best of both with a probability of 95 %."
+            " its loss is above the lowest; hollow points were stopped early. Bars are sizes and"
+            " depths that hold the best of both with a probability of 95 %; the star is the answer."
         ),
         x=chart.depth_axis(sorted({record.spec.shape.depth for record in records})),
         y=chart.params_axis("total", min(sizes) / 1.25, max(sizes) * 1.25),
@@ -39,6 +39,7 @@ def loss_over_sizes(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
             _region(optimum.best_size.region),
             _points("stopped", stopped, colours.MUTED, chart.Marker.HOLLOW),
             *_finished(records),
+            _answer(optimum),
         ),
         budget=optimum.budget,
         wide=True,
@@ -78,6 +79,20 @@ def _points(
     )  # fmt: skip
 
 
+def _answer(optimum: Optimum) -> chart.Points:
+    """The best depth and size, none where either has no answer."""
+    depth, best = optimum.optimal_depth, optimum.best_size
+    at = [(float(depth), float(best.size))] if depth and best and best.size else []
+    return chart.Points(
+        name="the answer",
+        x=tuple(x for x, _ in at),
+        y=tuple(y for _, y in at),
+        hover=("the answer",) * len(at),
+        hue=colours.ACCENT,
+        marker=chart.Marker.STAR,
+    )
+
+
 def _region(region: Sequence[tuple[int, int]]) -> chart.Points:
     return chart.Points(
         name="may be the best (95 %)",
@@ -85,5 +100,5 @@ def _region(region: Sequence[tuple[int, int]]) -> chart.Points:
         y=tuple(float(size) for size, _ in region),
         hover=("may be the best of both",) * len(region),
         hue=colours.ACCENT,
-        marker=chart.Marker.SQUARE,
+        marker=chart.Marker.BAR,
     )

@@ -1,4 +1,4 @@
-"""The chart of the sounding: sizes across, depth downward, a plumb line for each budget."""
+"""The chart of the best depth at each size, with the laws of depth."""
 
 import math
 from collections import Counter
@@ -15,12 +15,12 @@ from fathom.search.report.words.text import counted, question_across
 
 BESIDE = 1.6
 """Factor by which the chart reaches beyond its smallest and its largest size."""
-BELOW = 1.3
-"""Factor by which it reaches below its deepest mark."""
-MOST_BELOW = 4.0
-"""Factor by which it reaches below the deepest trial, if the law's interval reaches further."""
-TOP = 0.8
-"""Depth at the surface: no model has less than one layer."""
+ABOVE = 1.3
+"""Factor by which it reaches above its deepest mark."""
+MOST_ABOVE = 4.0
+"""Factor by which it reaches above the deepest trial, if the law's interval reaches further."""
+LEAST = 0.8
+"""Depth at the bottom: no model has less than one layer."""
 SHORT = 0.97
 """Factor by which an interval is drawn longer at each end: one of a single depth is seen, too."""
 STEPS = 48
@@ -36,23 +36,20 @@ def sounding_chart(
     low, high = min(_budgets(known)) / BESIDE, max(largest, max(_budgets(known))) * BESIDE
     line = _line(law, low, high) if law else []
     deepest = _deepest(known, trials, line)
-    marks = chart.visible(
-        *_law(law, line, deepest), *_plumb_lines(known), *_trials(trials), *_best(known)
-    )
+    marks = chart.visible(*_law(law, line, deepest), *_trials(trials), *_best(known))
     depths = range(1, math.floor(deepest) + 1)
     return chart.Chart(
         key=key,
-        title="How deep at which size",
+        title="Best depth against budget",
         question=question_across(known),
         caption="",
         x=chart.params_axis(found.count.label, low, high),
         y=chart.Axis(
-            label="depth (layers), downward",
-            # The ends stand the other way round: the deepest lies at the bottom.
-            low=deepest,
-            high=TOP,
+            label="depth (layers)",
+            low=LEAST,
+            high=deepest,
             log=True,
-            ticks=tuple((d, str(d)) for d in chart.spread_ticks(depths, TOP, deepest)),
+            ticks=tuple((d, str(d)) for d in chart.spread_ticks(depths, LEAST, deepest)),
             quantity="depth",
         ),
         marks=marks,
@@ -73,20 +70,20 @@ def _budgets(known: Sequence[Optimum]) -> set[int]:
 def _deepest(
     known: Sequence[Optimum], trials: Sequence[TrialRecord], line: Sequence[Prediction]
 ) -> float:
-    """The depth at the bottom: below every trial and the law, and as much of its interval as
-    leaves room for them."""
+    """The depth at the top: above every trial and the law, and as much of its interval as leaves
+    room for them."""
     tried = max(
         *(float(optimum.optimal_depth or 1) for optimum in known),
         *(float(record.spec.shape.depth) for record in trials),
     )
     said = [found.depth for found in line] + [f.interval[1] for f in line if f.interval]
-    return BELOW * max(tried, min(max(said, default=1.0), MOST_BELOW * tried))
+    return ABOVE * max(tried, min(max(said, default=1.0), MOST_ABOVE * tried))
 
 
 def _law(
     law: WeighedLaws | None, line: Sequence[Prediction], deepest: float
 ) -> Iterator[chart.Band | chart.Line]:
-    """Yields the interval and the line of the law, cut at the bottom; the line is dashed outside
+    """Yields the interval and the line of the law, cut at the top; the line is dashed outside
     the sizes that the law was fitted to."""
     if law is None:
         return
@@ -94,7 +91,7 @@ def _law(
     yield chart.Band(
         name="95 % interval of the best depth", x=tuple(found.params for found in line),
         hue=colours.ACCENT,
-        low=tuple(max(TOP, low) for low, _ in ends),
+        low=tuple(max(LEAST, low) for low, _ in ends),
         high=tuple(min(deepest, high) for _, high in ends),
     )  # fmt: skip
     first, last = law.params_range
@@ -112,19 +109,8 @@ def _law(
         )  # fmt: skip
 
 
-def _plumb_lines(known: Sequence[Optimum]) -> Iterator[chart.Line]:
-    for optimum in known:
-        assert optimum.optimal_depth is not None, "it has a best depth"
-        yield chart.Line(
-            name="plumb line of a budget", x=(optimum.budget, optimum.budget),
-            y=(TOP, optimum.optimal_depth), hue=colours.INK, width=1.2,
-            hover=f"{format_count(optimum.budget)}: {optimum.kind.value}",
-            has_values=False, in_legend=False,
-        )  # fmt: skip
-
-
 def _trials(trials: Sequence[TrialRecord]) -> Iterator[chart.Points]:
-    """Yields marks for the depths that finished, and for those that ended early, by budget."""
+    """Yields a point for each depth of a budget that finished, and that only ended early."""
     for finished in (True, False):
         ended = Counter(
             (record.spec.budget, record.spec.shape.depth)
@@ -132,12 +118,13 @@ def _trials(trials: Sequence[TrialRecord]) -> Iterator[chart.Points]:
             if (record.outcome is Outcome.FINISHED) is finished
         )
         yield chart.Points(
-            name="finished trials" if finished else "trials that ended early",
+            name="finished" if finished else "ended early",
             x=tuple(float(budget) for budget, _ in ended),
             y=tuple(float(depth) for _, depth in ended),
             hover=tuple(counted(number, "trial") for number in ended.values()),
-            hue=colours.MUTED,
-            marker=chart.Marker.BAR if finished else chart.Marker.PLUS,
+            hue=colours.INK,
+            hues=tuple(colours.depth_hue(depth) for _, depth in ended),
+            marker=chart.Marker.DOT if finished else chart.Marker.HOLLOW,
         )
 
 
@@ -155,11 +142,13 @@ def _best(known: Sequence[Optimum]) -> Iterator[chart.Points | chart.Line]:
             hover=f"{format_count(optimum.budget)}: 95 % interval {low} to {high}",
             in_legend=optimum is located[0],
         )
-    yield chart.Points(
-        name="best depth",
-        x=tuple(float(optimum.budget) for optimum in known),
-        y=tuple(float(optimum.optimal_depth or 1) for optimum in known),
-        hover=tuple(f"{format_count(o.budget)}: {o.kind.value}" for o in known),
-        hue=colours.ACCENT,
-        marker=chart.Marker.STAR,
-    )
+    for settled in (True, False):
+        shown = [optimum for optimum in known if optimum.kind.settled is settled]
+        yield chart.Points(
+            name="best depth" if settled else "best depth, not settled",
+            x=tuple(float(optimum.budget) for optimum in shown),
+            y=tuple(float(optimum.optimal_depth or 1) for optimum in shown),
+            hover=tuple(f"{format_count(o.budget)}: {o.kind.value}" for o in shown),
+            hue=colours.ACCENT if settled else colours.ORANGE,
+            marker=chart.Marker.STAR,
+        )

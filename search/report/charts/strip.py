@@ -11,10 +11,10 @@ from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import best_point, drawn_error, interval_band
 from fathom.search.report.words.depth_standing import hover_text
 from fathom.search.report.words.other_depths import price_text
-from fathom.search.report.words.text import finding, question
+from fathom.search.report.words.text import advice, size_text
 
 Losses = Sequence[tuple[DepthStanding, float | None]]
-ROOM = 0.17
+ROOM = 0.26
 """Room of a text, as a share of the width of a chart."""
 
 
@@ -26,8 +26,8 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
     y, depth = _scale(optimum), optimum.optimal_depth
     return chart.Chart(
         key=f"answer-{optimum.budget}",
-        title=finding(optimum),
-        question=question(optimum),
+        title=advice(optimum),
+        question=size_text(optimum),
         caption="",
         x=x,
         y=y,
@@ -82,13 +82,13 @@ def _means(
     edge = _edge(y)
     finished: Losses = [(known, known.estimate.loss) for known in standings if known.estimate]
     others: Losses = [(known, known.loss) for known in standings if not known.estimate]
-    for name, losses, marker, hue in (
-        ("mean loss of a depth", finished, chart.Marker.DOT, colours.INK),
-        ("off the scale", finished, chart.Marker.ABOVE, colours.INK),
-        ("expected loss, stopped", others, chart.Marker.HOLLOW, colours.MUTED),
-        ("stopped", others, chart.Marker.HOLLOW_ABOVE, colours.MUTED),
+    for name, losses, marker in (
+        ("mean loss of a depth", finished, chart.Marker.DOT),
+        ("off the scale", finished, chart.Marker.ABOVE),
+        ("expected loss, stopped", others, chart.Marker.HOLLOW),
+        ("stopped, off the scale", others, chart.Marker.ABOVE),
     ):
-        above = marker in (chart.Marker.ABOVE, chart.Marker.HOLLOW_ABOVE)
+        above = marker is chart.Marker.ABOVE
         shown = [(known, loss) for known, loss in losses if ((loss or inf) > edge) is above]
         yield chart.Points(
             name=name,
@@ -101,7 +101,8 @@ def _means(
             ),
             values=tuple((known.depth, loss) for known, loss in shown),
             hover=tuple(hover_text(known, optimum) for known, _ in shown),
-            hue=hue,
+            hue=colours.INK,
+            hues=tuple(colours.depth_hue(known.depth) for known, _ in shown),
             marker=marker,
         )
 
@@ -120,10 +121,9 @@ def _prices(
     for known in out:
         if all(abs(x.place(known.depth) - x.place(other.depth)) > ROOM for other in named):
             named.append(known)
-    tops = [e.loss + drawn_error(e) if (e := known.estimate) else inf for known in named]
     return chart.Labels(
         x=tuple(known.depth for known in named),
-        y=tuple(min(top, _edge(y)) for top in tops),
+        y=(_edge(y),) * len(named),  # above the curve
         texts=tuple(price_text(known.cost, unit) if known.cost else "" for known in named),
         hues=(colours.INK,) * len(named),
         above=True,

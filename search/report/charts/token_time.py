@@ -59,17 +59,19 @@ def _points(name: str, known: Sequence[Timed], y: chart.Axis, *, measured: bool)
         ),
         hover=tuple(f"depth {times.shape.depth}: {name}" for times, _ in shown),
         hue=colours.INK,
-        marker=chart.Marker.DOT if measured else chart.Marker.DIAMOND,
+        hues=tuple(colours.depth_hue(times.shape.depth) for times, _ in shown),
+        marker=chart.Marker.DOT if measured else chart.Marker.HOLLOW,
     )
 
 
 def _labels(known: Sequence[Timed], y: chart.Axis) -> chart.Labels:
-    """The number of layers beside each point."""
+    """The number of layers above each point."""
     return chart.Labels(
         x=tuple(1000 * times.token.seconds for times, _ in known),
         y=tuple(min(loss.loss, y.edge) for _, loss in known),
         texts=tuple(str(times.shape.depth) for times, _ in known),
         hues=(colours.INK,) * len(known),
+        above=True,
     )
 
 

@@ -54,7 +54,7 @@ def _points(located: Sequence[Located], hues: Mapping[int, colours.Hue]) -> Iter
             bars=tuple(optimum.interval for optimum in found),
             hover=tuple(f"{format_count(budget)}: {o.kind.value}" for o in found),
             hue=hue,
-            marker=chart.Marker.DIAMOND,
+            marker=chart.Marker.STAR,
         )
 
 

@@ -23,9 +23,6 @@ FEWEST_POINTS = 2
 """Trials from which on a chart is drawn."""
 GAP = 0.045
 """Smallest distance of two names, as a share of the height of a chart."""
-STOPPED = (chart.Marker.HOLLOW, chart.Marker.HOLLOW_ABOVE)
-DIVERGED = (chart.Marker.CROSS, chart.Marker.CROSS)
-"""Markers inside the scale and above it."""
 LATE = 0.8
 """Share of a chart's width from which on a line ends at the right edge."""
 
@@ -62,9 +59,9 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         y=y,
         marks=chart.visible(
             *_rungs(records, y, optimum),
-            *_curves(records, start, optimum.optimal_depth),
-            *_ends(records, Outcome.STOPPED, colours.INK, STOPPED, (x, y)),
-            *_ends(records, Outcome.DIVERGED, colours.ORANGE, DIVERGED, (x, y)),
+            *_curves(records, start),
+            *_ends(records, Outcome.STOPPED, chart.Marker.HOLLOW, chart.Marker.ABOVE, (x, y)),
+            *_ends(records, Outcome.DIVERGED, chart.Marker.CROSS, chart.Marker.CROSS, (x, y)),
             _names(records, x, y, optimum.optimal_depth),
         ),
         budget=optimum.budget,
@@ -106,11 +103,10 @@ def _rungs(records: Sequence[TrialRecord], y: chart.Axis, optimum: Optimum) -> l
     ]
 
 
-def _curves(records: Sequence[TrialRecord], start: float, best: int | None) -> list[chart.Mark]:
+def _curves(records: Sequence[TrialRecord], start: float) -> list[chart.Mark]:
     """Returns one line for each trial from the last evaluation before `start`; the legend names
     each depth once."""
     marks: list[chart.Mark] = []
-    depths = [record.spec.shape.depth for record in records]
     named = set(legend_depths(records))
     for record in sorted(records, key=lambda record: record.spec.shape.depth):
         points = [point for point in record.curve if point.tokens and math.isfinite(point.loss)]
@@ -124,7 +120,7 @@ def _curves(records: Sequence[TrialRecord], start: float, best: int | None) -> l
                 name=str(depth),
                 x=tuple(_spent(record, point.tokens) for point in points),
                 y=tuple(point.loss for point in points),
-                hue=colours.depth_hue(depth, depths, best),
+                hue=colours.depth_hue(depth),
                 hover=describe(record),
                 width=1.4,
                 in_legend=depth in named,
@@ -137,21 +133,21 @@ def _curves(records: Sequence[TrialRecord], start: float, best: int | None) -> l
 def _ends(
     records: Sequence[TrialRecord],
     outcome: Outcome,
-    hue: colours.Hue,
-    markers: tuple[chart.Marker, chart.Marker],
+    inside: chart.Marker,
+    above: chart.Marker,
     axes: tuple[chart.Axis, chart.Axis],
 ) -> list[chart.Mark]:
-    """Returns the last points of the trials with an outcome; those above the scale have the second
-    marker, on the upper edge."""
+    """Returns the last points of the trials with an outcome, inside the scale and on its upper
+    edge, with a marker each."""
     x, y = axes
     ended = [record for record in records if record.outcome is outcome and record.tokens]
     marks: list[chart.Mark] = []
-    for part, marker in zip(inside_and_above(ended, y), markers, strict=True):
+    for part, marker in zip(inside_and_above(ended, y), (inside, above), strict=True):
         spent = [_spent(record, record.tokens) for record in part]
         places = [max(x.low, amount) for amount in spent]
         losses = [min(last_loss(record), y.edge) for record in part]
-        name = outcome.value if marker is markers[0] else f"{outcome.value}, off the scale"
-        marks.append(trial_points(name, part, places, losses, hue, marker, values=spent))
+        name = outcome.value if marker is inside else f"{outcome.value}, off the scale"
+        marks.append(trial_points(name, part, places, losses, marker, values=spent))
     return marks
 
 
@@ -164,16 +160,17 @@ def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
 def _names(
     records: Sequence[TrialRecord], x: chart.Axis, y: chart.Axis, best: int | None
 ) -> chart.Labels:
-    """Returns the depth of each colour beside the end of its furthest and best curve."""
-    depths = [record.spec.shape.depth for record in records]
+    """Returns the depth of each colour beside the end of its furthest and best curve; that of the
+    answer has a star."""
     ends: dict[str, LineEnd] = {}
     for depth in legend_depths(records):
         of_these = [r for r in records if r.spec.shape.depth == depth and last_loss(r) < math.inf]
         if of_these:
             furthest = min(of_these, key=lambda record: (-record.shared_tokens, last_loss(record)))
-            hue = colours.depth_hue(depth, depths, best)
-            ends[str(depth)] = LineEnd(
-                max(x.low, _spent(furthest, furthest.tokens)), last_loss(furthest), hue
+            ends[f"{depth}★" if depth == best else str(depth)] = LineEnd(
+                max(x.low, _spent(furthest, furthest.tokens)),
+                last_loss(furthest),
+                colours.depth_hue(depth),
             )
     return end_labels(ends, x, y)
 
@@ -183,18 +180,19 @@ def trial_points(
     records: Sequence[TrialRecord],
     x: Sequence[float],
     y: Sequence[float],
-    hue: colours.Hue,
     marker: chart.Marker,
     *,
     values: Sequence[float] | None = None,
     in_legend: bool = True,
 ) -> chart.Points:
-    """Returns one point for each trial, described when a person points at it.
+    """Returns one point for each trial in the colour of its depth, described when a person points
+    at it.
 
     `values` are the trials' values on the x axis, where they are not drawn there; the losses that
     are shown are those of the records.
     """
     losses = [last_loss(record) for record in records]
+    hues = tuple(colours.depth_hue(record.spec.shape.depth) for record in records)
     return chart.Points(
         name=name,
         x=tuple(x),
@@ -204,7 +202,8 @@ def trial_points(
             (value, loss if math.isfinite(loss) else None)
             for value, loss in zip(x if values is None else values, losses, strict=True)
         ),
-        hue=hue,
+        hue=hues[0] if len(set(hues)) == 1 else colours.INK,
+        hues=hues,
         marker=marker,
         in_legend=in_legend,
     )
@@ -305,15 +304,19 @@ def end_labels(ends: Mapping[str, LineEnd], x: Axis, y: Axis) -> Labels:
 
     A line that ends before the edge has its name where it ends.
     """
-    early = {name: end for name, end in ends.items() if x.place(end.x) < LATE}
-    others = [(name, end) for name, end in ends.items() if name not in early]
-    late = sorted(others, key=lambda pair: pair[1].y)
-    heights = apart([y.place(end.y) for _, end in late], GAP)
-    low, high = y.low, y.high
-    edge = max((end.x for _, end in late), default=x.high)
-    shown = [(name, end.x, end.y, end.hue) for name, end in early.items() if low < end.y < high]
-    placed = zip(late, heights, strict=True)
-    shown += [(name, edge, _value(y, height), end.hue) for (name, end), height in placed]
+    edge = max((end.x for end in ends.values()), default=x.high)
+    shown = []
+    for late in (False, True):
+        of_these = [
+            (name, end)
+            for name, end in sorted(ends.items(), key=lambda pair: pair[1].y)
+            if (x.place(end.x) >= LATE) is late and (late or y.low < end.y < y.high)
+        ]
+        heights = apart([y.place(end.y) for _, end in of_these], GAP)
+        shown += [
+            (name, edge if late else end.x, _value(y, height), end.hue)
+            for (name, end), height in zip(of_these, heights, strict=True)
+        ]
     texts, x_places, y_places, hues = zip(*shown, strict=True) if shown else [()] * 4
     return Labels(x=x_places, y=y_places, texts=texts, hues=hues)
 

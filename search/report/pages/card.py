@@ -23,7 +23,7 @@ from fathom.search.formatting import (
     visible,
 )
 from fathom.search.records import TrialRecord
-from fathom.search.report.charts.card_picture import CardPicture, save_card_picture
+from fathom.search.report.charts.card_picture import PREVIEW, AnswerPicture, save_picture
 from fathom.search.report.pages.hero import strip_charts
 from fathom.search.report.words import text
 from fathom.search.report.words.caveats import unsupported
@@ -59,7 +59,7 @@ def save_card(conclusion: Conclusion, folder: Path) -> str:
     """Saves `card.md` and `card.png` in a folder; returns the Markdown."""
     found = card_text(conclusion)
     (folder / CARD).write_text(found, encoding="utf-8")
-    save_card_picture(_picture(conclusion), folder / PICTURE)
+    save_picture(_picture(conclusion), folder / PICTURE, PREVIEW)
     return found
 
 
@@ -74,7 +74,7 @@ def card_text(conclusion: Conclusion) -> str:
         text.unfinished_text(conclusion),
         f"![{claim}]({PICTURE})",
         text.summary_table(optima),
-        f"In brackets: the 95 % interval of the best depth. Not ruled out: {NOT_RULED_OUT}.",
+        f"In brackets: 95 % intervals. Not ruled out: {NOT_RULED_OUT}.",
         _bullets(_reasons(conclusion)),
         _bullets(
             text.sentence(line)
@@ -238,7 +238,7 @@ def study_yaml(config: StudyConfig) -> str:
     return yaml.safe_dump(values, sort_keys=False, width=inf, default_flow_style=None)
 
 
-def _picture(conclusion: Conclusion) -> CardPicture:
+def _picture(conclusion: Conclusion) -> AnswerPicture:
     """What the picture of a card shows: the largest sizes, and where they are from."""
     drawn = [
         (optimum, chart)
@@ -252,7 +252,7 @@ def _picture(conclusion: Conclusion) -> CardPicture:
         source.append(f"settings and data {conclusion.fingerprint.study[:SHORT_DIGEST]}")
     if left := len(conclusion.optima) - len(drawn):
         source.append(f"{left} more in the card")
-    return CardPicture(
+    return AnswerPicture(
         heading=_heading(conclusion),
         claim=text.summary([optimum for optimum, _ in drawn]),
         charts=tuple(chart for _, chart in drawn),

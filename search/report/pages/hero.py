@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fathom.search.analysis.answer.definitions import depth_standings, not_ruled_out
+from fathom.search.analysis.answer.definitions import depth_standings
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings, shape_row
@@ -12,7 +12,6 @@ from fathom.search.report.charts.page_figures import FigureData, page_figure
 from fathom.search.report.charts.strip import strip_chart
 from fathom.search.report.charts.units import in_unit
 from fathom.search.report.words import text
-from fathom.search.report.words.depth_standing import ruled_out_text
 
 
 def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
@@ -37,13 +36,10 @@ def _card(conclusion: Findings, optimum: Optimum, data: FigureData) -> dict[str,
     chart = in_unit(strip_chart(standings, optimum), optimum.unit)
     return {
         "anchor": f"budget-{optimum.budget}",
-        "question": text.question(optimum),
-        "depth": text.depth_text(optimum),
-        "interval": text.interval(optimum),
-        "possible": text.depths_not_ruled_out(optimum) if len(not_ruled_out(optimum)) > 1 else "",
+        "question": text.size_text(optimum),
+        "advice": text.advice(optimum),
         "verdict": optimum.kind.value,
-        "reason": text.sentence(conclusion.reason(optimum)),
-        "ruled_out": ruled_out_text(standings, optimum.unit),
+        "reason": "" if optimum.kind.settled else text.sentence(conclusion.reason(optimum)),
         "figure": page_figure(chart, data) if chart else None,
     }
 

@@ -1,6 +1,7 @@
 """The report page: the values of each section and their source, rendered by the templates."""
 
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.charts.chart import Chart, Marker
-from fathom.search.report.charts.colours import ACCENT, DEEP, MIDDLE, SHALLOW
+from fathom.search.report.charts.colours import ACCENT, DEPTHS
 from fathom.search.report.charts.page_figures import (
     SYMBOLS,
     FigureData,
@@ -86,6 +87,27 @@ class Live:
     """Address of the study in MLflow; empty without one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRun:
+    """A run on the page of all runs."""
+
+    name: str
+    state: str
+    answers: Sequence[tuple[str, int, str]]
+    """Size, depth and verdict of each budget in its last report."""
+    picture: str
+    """PNG of its last report, in base64; empty without one."""
+
+
+def index_page(runs: Sequence[ListedRun]) -> str:
+    """Returns the HTML of the page of all runs, which links each by its name."""
+    return (
+        environment()
+        .get_template("index.html")
+        .render(runs=runs, accent=ACCENT, hues=(), symbols={}, soundings=(), data="")
+    )
+
+
 def page(
     conclusion: Conclusion,
     charts: Sequence[Chart],
@@ -144,6 +166,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     found.globals["not_ruled_out"] = NOT_RULED_OUT
+    found.filters["sections"] = re.compile(r'<section id="([^"]+)"><h2>(.*?)</h2>').findall
     found.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return found
 
@@ -157,7 +180,7 @@ def _render(
     **values: Any,
 ) -> str:
     optima, data = conclusion.optima, FigureData()
-    drawn = [page_figure(chart, data) for chart in charts]
+    drawn = [page_figure(chart, data) for chart in charts if chart.budget is not None]
     data.trials = [trial_row(record) for record in conclusion.records]
     top = hero(conclusion, data)
     sounded = sounding(conclusion, timed)
@@ -167,7 +190,9 @@ def _render(
         .get_template("report.html")
         .render(
             study=conclusion.title,
-            extent=f"{text.counted(len(optima), 'budget')}, {extent}",
+            extent=", ".join(
+                [text.counted(len(optima), "budget"), f"{conclusion.count.label} count", extent]
+            ),
             unfinished=text.unfinished_text(conclusion),
             hero=top,
             soundings=[drawn_sounding(sounded, data)] if sounded else [],
@@ -176,15 +201,14 @@ def _render(
             laws=[text.law_text(law) for law in conclusion.laws],
             null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
             predictions=_predictions(conclusion.weighed_laws, optima),
-            figures_across=[figure for figure in drawn if figure.chart.budget is None],
             budgets=[_budget(conclusion, optimum, drawn) for optimum in optima],
             limits=unsupported(conclusion),
             marks=MARKS,
             accent=ACCENT,
             trials=len(data.trials),
             symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
-            hues=palette([*charts, *small, *([sounded.chart] if sounded else [])]),
-            scale=(SHALLOW, MIDDLE, DEEP),
+            hues=palette([*charts, *small]),
+            scale=DEPTHS,
             data=data.encoded,
             **papers_values(conclusion.papers),
             **values,
@@ -271,7 +295,8 @@ def _budget(
         "anchor": f"budget-{optimum.budget}",
         "label": label,
         "heading": f"{label} {optimum.count.unit}",
-        "answer": text.answer(optimum),
+        "answer": text.finding(optimum),
+        "reason": text.sentence(conclusion.reason(optimum)),
         "certainty": certainty(optimum),
         "depths": [standing_row(known, optimum, costs[known.depth]) for known in standings],
         "notes": [

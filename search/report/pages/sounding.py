@@ -114,7 +114,7 @@ def _beside(stop: SizeStop) -> list[SoundedDepth]:
 
 
 def sounding(
-    found: Findings, latencies: Sequence[BudgetLatency] = (), key: str = "sounding"
+    found: Findings, latencies: Sequence[BudgetLatency] = (), key: str = "depth-against-budget"
 ) -> SoundingValues | None:
     """Returns the figure of a study or a table, which is called by its key on a page; None where no
     size has a best depth, or sizes count no parameters."""

@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 from fathom.objectives.files.durable import put_all_in_place
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings
+from fathom.search.report.charts.card_picture import SLIDE, AnswerPicture, save_picture
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth, metric_against_depth
-from fathom.search.report.charts.law import depth_against_budget
-from fathom.search.report.charts.paper_figures import save_static, save_strip
+from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_over_sizes
 from fathom.search.report.charts.token_time import loss_against_token_time
 from fathom.search.report.charts.trials import learning_curves
@@ -27,6 +27,7 @@ from fathom.search.report.words.papers import metrics_by_kind
 from fathom.search.report.words.text import summary
 from fathom.search.run_folder import RunFolder
 from fathom.search.tables.analysis import Analysis
+from fathom.search.version import program
 
 PARTS = {"figures": (".png", ".svg"), "tables": (".csv",)}
 """Folders of a report -> endings of the files in it."""
@@ -65,12 +66,21 @@ def _write(folder: Path, text: str, charts: Sequence[Chart], found: Findings) ->
     with drafted(folder, text) as draft:
         if isinstance(found, Conclusion) and found.optima:
             save_card(found, draft)
-        sounded = sounding(found)
-        save_static([*charts, *([sounded.chart] if sounded else [])], draft / "figures")
-        strip = [chart for chart in strip_charts(found) if chart is not None]
-        save_strip(strip, draft / "figures", study=found.title, summary=summary(found.optima))
+        save_static(charts, draft / "figures")
+        _save_answer(found, draft / "figures")
         save_tables(draft / "tables", tables(found))
     return folder / "report.html"
+
+
+def _save_answer(found: Findings, folder: Path) -> None:
+    """Saves `answer.png` and `answer.svg` with the answer of every budget; none without any."""
+    charts = tuple(chart for chart in strip_charts(found) if chart is not None)
+    shown = AnswerPicture(
+        heading=found.title, claim=summary(found.optima), charts=charts, source="",
+        program=program(),
+    )  # fmt: skip
+    for ending in PARTS["figures"] if charts else ():
+        save_picture(shown, folder / f"answer{ending}", SLIDE)
 
 
 @contextmanager
@@ -94,7 +104,8 @@ def make_charts(
     Charts of trials over tokens, time and operations need trials that Fathom has trained.
     """
     timed = {each.budget: each for each in latencies if each.is_current}
-    charts = [depth_against_budget(conclusion.optima, conclusion.laws)]
+    sounded = sounding(conclusion)
+    charts = [sounded.chart if sounded else None]
     for optimum in conclusion.optima:
         records = conclusion.records_of(optimum.budget)
         charts += [

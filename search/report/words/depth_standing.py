@@ -1,14 +1,13 @@
 """The standing of each depth of a budget in words: its cost, and why it is in or out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import inf
 
-from fathom.models.unit import NATS, Unit
 from fathom.search.analysis.answer.definitions import DepthStanding, Standing, is_inside
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.formatting import rounded_count
 from fathom.search.records import Outcome
-from fathom.search.report.words.other_depths import cost_text, price_text
+from fathom.search.report.words.other_depths import cost_text
 from fathom.search.report.words.text import counted, joined, loss_text
 from fathom.search.words import plateau_width
 
@@ -46,16 +45,6 @@ def hover_text(known: DepthStanding, optimum: Optimum) -> str:
     unit = optimum.unit
     cost = f"; {cost_text(known.cost, unit, f' {unit}')}" if known.cost else ""
     return f"depth {known.depth}: {standing_text(known, optimum)}{cost}"
-
-
-def ruled_out_text(standings: Sequence[DepthStanding], unit: Unit = NATS) -> str:
-    """Returns which depths are ruled out and what they cost, in one line; empty where none is."""
-    parts = [
-        f"{known.depth} ({price_text(known.cost, unit)} {unit})"
-        for known in standings
-        if known.standing is Standing.RULED_OUT and known.cost
-    ]
-    return f"Ruled out: depth {', '.join(parts)}." if parts else ""
 
 
 def standing_row(

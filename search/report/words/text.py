@@ -1,6 +1,7 @@
 """The text of a report: answers, their parts, and fitted laws."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from math import exp
 
 from fathom.models.shape import Shape
@@ -54,12 +55,17 @@ def finding(optimum: Optimum) -> str:
 
 
 def summary(optima: Sequence[Optimum]) -> str:
-    """Returns the answers of all budgets as one sentence, and one for each that is not settled."""
+    """Returns what to train at all budgets as one sentence, and one for each that is not settled:
+    `Train depth 1 at 10k and depth 2 at 20k and 40k parameters.`"""
     settled = [optimum for optimum in optima if optimum.kind.settled]
     sentences = []
     if settled:
-        depths = joined([_depth_at(optimum) for optimum in settled])
-        sentences.append(f"The best depth is {depths} {settled[0].count.unit}.")
+        alike = groupby(settled, key=_model)
+        depths = [
+            f"{depth} at {joined([format_count(optimum.budget) for optimum in found])}"
+            for depth, found in alike
+        ]
+        sentences.append(f"Train {joined(depths)} {settled[0].count.unit}.")
     sentences += [
         f"{format_count(optimum.budget)}: {optimum.kind.value}; {estimate_text(optimum)}."
         for optimum in optima
@@ -76,14 +82,21 @@ def estimate_text(optimum: Optimum) -> str:
     return f"depth {optimum.optimal_depth} is the best estimate{so_far}"
 
 
-def _depth_at(optimum: Optimum) -> str:
-    """Returns the best depth of a budget with its interval, and the depths of a plateau where they
-    differ from the interval."""
-    within, possible = interval(optimum), depths_not_ruled_out(optimum)
-    depth = f"{optimum.optimal_depth}{interval(optimum, ' [', ']')}"
-    if optimum.kind is Kind.PLATEAU and possible not in (within, str(optimum.optimal_depth)):
-        depth += f" ({possible} are not ruled out)"
-    return f"{depth} at {format_count(optimum.budget)}"
+def advice(optimum: Optimum) -> str:
+    """Returns what to train at a budget, and how sure that is, in a sentence."""
+    within = interval(optimum, " (95\u00a0% interval: ", ")")
+    if not optimum.kind.settled:
+        return f"Not settled: {estimate_text(optimum)}{within}."
+    chance = dict(optimum.probabilities).get(optimum.optimal_depth or 0)
+    sure = f": best with {100 * chance:.0f}\u00a0% probability" if chance else ""
+    return f"Train {_model(optimum)}{sure}{within}."
+
+
+def _model(optimum: Optimum) -> str:
+    """The best depth, with the best size where the budget leaves it free."""
+    best = optimum.best_size
+    size = f" of {format_count(best.size)} parameters" if best and best.size else ""
+    return f"depth {optimum.optimal_depth}{size}"
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -94,11 +107,17 @@ def joined(parts: Sequence[str]) -> str:
 
 def question(optimum: Optimum) -> str:
     """Returns the size, the horizon and the counting rule of an answer."""
-    size = f"{format_count(optimum.budget)} {optimum.count.unit}"
-    if optimum.count.frees_size:
-        return f"{size}, any size"
-    parts = (size, spend_text(optimum.spend), f"{optimum.count.label} count")
-    return ", ".join(part for part in parts if part)
+    size = size_text(optimum)
+    return (
+        f"{size}, any size" if optimum.count.frees_size else f"{size}, {optimum.count.label} count"
+    )
+
+
+def size_text(optimum: Optimum) -> str:
+    """Returns the size and the horizon of an answer: `40k parameters, 600k tokens`; of one whose
+    size is free, what a training spends."""
+    size, spend = f"{format_count(optimum.budget)} {optimum.count.unit}", spend_text(optimum.spend)
+    return f"{size}, {spend}" if spend and not optimum.count.frees_size else size
 
 
 def question_across(optima: Sequence[Optimum]) -> str:

@@ -22,7 +22,7 @@ from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.horizons import horizon_name
 from fathom.search.study.preflight import without_passwords
 from fathom.search.study.runs import StudyRun, kept_runs, load_folder
-from fathom.search.study.store_uri import without_credentials
+from fathom.search.study.store_uri import TrackingError, without_credentials
 from fathom.search.tracking.stores.artifacts import strange_artifacts
 from fathom.search.tracking.stores.messages import TrackedStudy
 from fathom.search.tracking.writing.tracker import Tracker
@@ -161,8 +161,11 @@ def _report_run(run: StudyRun, *, trust: bool) -> RunResult:
             )
             tracker = held.enter_context(Tracker(study))
         conclusion = conclude_run(folder, config, past)
-        if tracker:
-            tracker.confirm()
+        try:
+            if tracker:
+                tracker.confirm()
+        except TrackingError as error:  # the report does not need MLflow
+            tracker, untracked = None, str(error)
         publish(folder, conclusion, tracker)
     return RunResult(folder, conclusion, untracked)
 

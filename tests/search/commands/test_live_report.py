@@ -102,7 +102,17 @@ def test_only_runs_are_served_and_only_to_this_machine(address: str, run: RunFol
     assert status_of(host, f"/{name_of_run}/", host) == (500, 0), "a damaged run is a line"
     assert read(f"{address}{name_of_run}/stamp")
     shutil.copytree(run.path, run.path.with_name("second"))
-    assert read(address).count("<li>") == 2, "several runs are listed"
+    (run.path / "best.yaml").write_text(
+        "best: [{budget: 20000, optimal_depth: 2, verdict: plateau}]\nstudy: {study: one}\n"
+    )
+    (run.path / "card.png").write_bytes(b"\x89PNG")
+    listed = read(address)
+    words = visible(listed)
+    assert listed.count("<article") == 2, "several runs are listed"
+    assert words.count("The search is not running.") == 2
+    assert "20k: depth 2 plateau" in words
+    assert "No answer yet." in words
+    assert listed.count("data:image/png;base64,iVBORw==") == 1
 
 
 @pytest.mark.parametrize(

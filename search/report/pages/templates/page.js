@@ -107,16 +107,23 @@
 
   // A figure as a file of its own: the drawing with the looks that the page gives it, its title and its question.
   const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "vector-effect", "paint-order", "visibility"];
-  const drawing = (figure) => {
+  const drawing = (figure, scale) => {
     const plot = figure.querySelector(".plot"), from = plot.querySelector("svg"), box = plot.getBoundingClientRect();
     const pad = getComputedStyle(plot), copy = from.cloneNode(true), style = getComputedStyle(document.body);
     const paint = (shown, made) => {
       const looks = getComputedStyle(shown);
       for (const name of LOOKS) made.style.setProperty(name, looks.getPropertyValue(name));
+      // Such a line would keep its width where the whole drawing grows.
+      if (looks.vectorEffect === "non-scaling-stroke") for (const name of ["stroke-width", "stroke-dasharray"])
+        made.style.setProperty(name, looks.getPropertyValue(name).replace(/[\d.]+/g, (length) => scale * length));
       [...shown.children].forEach((child, at) => paint(child, made.children[at]));
     };
-    paint(from, copy);
-    for (const use of all("use", copy)) {
+    const painted = (shown, made) => {
+      paint(shown, made);
+      for (const use of all("use", made)) inline(use);
+      return made;
+    };
+    const inline = (use) => {
       const symbol = document.querySelector(use.getAttribute("href")).cloneNode(true), nested = document.createElementNS(from.namespaceURI, "svg");
       for (const name of ["x", "y"]) nested.setAttribute(name, use.getAttribute(name));
       nested.setAttribute("style", use.getAttribute("style") + ";overflow:visible");
@@ -124,23 +131,37 @@
       symbol.removeAttribute("id");
       nested.append(symbol);
       use.replaceWith(nested);
-    }
-    const outer = document.createElementNS(from.namespaceURI, "svg"), top = 52, words = [];
-    const [width, height] = [box.width, box.height + top];
-    for (const [text, y, font] of [[figure.querySelector("h3").textContent, 24, "600 16px sans-serif"], [figure.querySelector(".question").textContent, 44, "12px sans-serif"]]) {
+    };
+    painted(from, copy);
+    const outer = document.createElementNS(from.namespaceURI, "svg"), parts = [], width = box.width;
+    const write = (text, x, y, font) => {
       const word = document.createElementNS(from.namespaceURI, "text");
       word.textContent = text;
-      word.setAttribute("style", `font:${font};fill:${style.color}`);
-      word.setAttribute("x", 16);
-      word.setAttribute("y", y);
-      words.push(word);
+      for (const [name, value] of Object.entries({style: `font:${font};fill:${style.color}`, x, y})) word.setAttribute(name, value);
+      parts.push(word);
+    };
+    write(figure.querySelector("h3").textContent, 16, 24, "600 16px sans-serif");
+    let [x, top] = [16, 44];
+    for (const line of figure.querySelector(".question").textContent.match(new RegExp(`.{1,${Math.floor(width / 7)}}(\\s|$)`, "g"))) {
+      write(line, 16, top, "12px sans-serif");
+      top += 16;
     }
+    for (const button of all(".legend button", figure)) {
+      const shown = button.querySelector("svg"), long = 44 + 7 * button.textContent.length;
+      if (x > 16 && x + long > width) [x, top] = [16, top + 18];
+      const mark = painted(shown, shown.cloneNode(true));
+      for (const [name, value] of Object.entries({x, y: top - 10, width: 20, height: 14, overflow: "visible"})) mark.setAttribute(name, value);
+      parts.push(mark);
+      write(button.textContent, x + 26, top + 1, "12px sans-serif");
+      x += long;
+    }
+    const height = box.height + (top += 10);
     const back = document.createElementNS(from.namespaceURI, "rect");
     for (const [name, value] of Object.entries({width, height, fill: getComputedStyle(figure).backgroundColor})) back.setAttribute(name, value);
     const inside = from.getBoundingClientRect();
     for (const [name, value] of Object.entries({x: parseFloat(pad.paddingLeft), y: top + parseFloat(pad.paddingTop), width: inside.width, height: inside.height, overflow: "visible"})) copy.setAttribute(name, value);
     for (const [name, value] of Object.entries({width, height, viewBox: `0 0 ${width} ${height}`})) outer.setAttribute(name, value);
-    outer.append(back, ...words, copy);
+    outer.append(back, ...parts, copy);
     return {text: new XMLSerializer().serializeToString(outer), width, height};
   };
   const download = (address, name) => {
@@ -150,9 +171,10 @@
     link.click();
   };
   const saveAs = (figure, kind) => {
-    const {text, width, height} = drawing(figure), address = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+    const scale = kind === "SVG" ? 1 : 300 / 96;  // 300 dots per inch
+    const {text, width, height} = drawing(figure, scale), address = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
     if (kind === "SVG") { download(address, figure.id + ".svg"); return; }
-    const image = new Image(), canvas = document.createElement("canvas"), scale = 2;
+    const image = new Image(), canvas = document.createElement("canvas");
     image.onload = () => {
       [canvas.width, canvas.height] = [scale * width, scale * height];
       canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
@@ -280,15 +302,12 @@
     setTimeout(() => { button.textContent = "Copy"; }, 1600);
   });
 
-  // A budget unfolds where a link leads into it; for printing also the table in place of handles, which paper lacks.
+  // A budget unfolds where a link leads into it.
   const unfold = () => {
     const place = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const inside = place && (place.querySelector("details.budget") ?? place.closest("details.budget"));
+    const inside = place && place.closest("details.budget");
     if (inside && !inside.open) { inside.open = true; place.scrollIntoView(); }
   };
   addEventListener("hashchange", unfold);
   unfold();
-  let folded = [];
-  addEventListener("beforeprint", () => { folded = all("details:is(.budget, .sizes):not([open])"); folded.forEach((one) => { one.open = true; }); });
-  addEventListener("afterprint", () => folded.forEach((one) => { one.open = false; }));
 })();

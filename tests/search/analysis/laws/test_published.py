@@ -5,12 +5,9 @@ from math import exp
 import pytest
 
 from fathom.search.analysis.laws.published import (
-    ASPECT_RATIO,
-    COMPLETEP_WIDTHS,
     GPT3,
     TRILLION_NOTE,
     Levine2020,
-    depth_at_width_per_layer,
 )
 
 TABLE = {
@@ -75,10 +72,3 @@ def test_there_is_no_published_depth_below_a_third_of_a_million_parameters() -> 
 def test_a_size_must_be_a_positive_number(params: float) -> None:
     with pytest.raises(ValueError, match="`params` must be a positive number"):
         Levine2020().predict(params)
-
-
-def test_width_per_layer_fixes_the_depth() -> None:
-    depth = depth_at_width_per_layer(12 * 12 * 768**2, ASPECT_RATIO)
-    assert depth == pytest.approx(12), "GPT-2 small has 64 per layer"
-    deepest, shallowest = (depth_at_width_per_layer(1e8, width) for width in COMPLETEP_WIDTHS)
-    assert shallowest < depth_at_width_per_layer(1e8, 38.7) < deepest

@@ -39,7 +39,7 @@ def blocks(card: str) -> dict[str, str]:
 
 
 def test_the_card_has_claim_cost_digests_and_citation(card: str) -> None:
-    assert "**The best depth is 3 [3] at 300k" in card
+    assert "**Train depth 3 at 300k, depth 4 at 1M" in card
     assert "| 300k | 6M | total | 3 | 3 |" in card
     assert DIGESTS.study in card
     assert DIGESTS.data in card
@@ -47,7 +47,7 @@ def test_the_card_has_claim_cost_digests_and_citation(card: str) -> None:
         r"147 trials \(.*93 finished.*\), 3.16B training tokens, [\d.]+e16 FLOPs", card
     )
     assert blocks(card)["bibtex"].startswith("@software{fathom,")
-    assert "![The best depth is 3 [3] at 300k, 4 [4-5] at 1M" in card
+    assert "![Train depth 3 at 300k, depth 4 at 1M" in card
     assert f"]({PICTURE})" in card
 
 
@@ -127,7 +127,7 @@ def test_the_picture_has_the_size_of_link_previews_and_says_what_it_is(
         assert (picture.format, picture.size) == ("PNG", (1200, 630))
         texts = picture.info
     assert texts["Title"] == "simulated: how deep should the transformer be?"
-    assert texts["Description"].startswith("The best depth is 3 [3] at 300k")
+    assert texts["Description"].startswith("Train depth 3 at 300k")
     assert "settings and data 555555555555" in texts["Comment"]
     assert texts["Software"].startswith("Fathom ")
     assert "Creation Time" not in texts

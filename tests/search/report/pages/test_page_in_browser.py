@@ -1,6 +1,7 @@
 """The page in a browser: at each width and colour scheme, by pointer, by keys and on paper."""
 
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_nothing_is_cut_or_wider_than_a_window(chromium: Browser, width: int, sc
     assert chromium.ask(f"{root}.scrollWidth - {root}.clientWidth") <= 0
     assert chromium.ask(CUT) == []
     figures = chromium.ask("document.querySelectorAll('.plot svg[role=img]').length")
-    assert figures == 2 + 5 * len(BUDGETS)
+    assert figures == 1 + 5 * len(BUDGETS)
     lowest = "Math.min(...[...document.querySelectorAll('.plot > svg')].map((s) => s.clientHeight))"
     assert chromium.ask(lowest) >= 100
     assert chromium.errors == []
@@ -135,7 +136,7 @@ def test_every_figure_has_a_table_of_its_values_when_it_is_unfolded(chromium: Br
         figure.querySelectorAll(".values tbody tr").length,
         figure.querySelector(".values thead").textContent])"""
     found = chromium.ask(rows)
-    assert len(found) == 1 + 4 * len(BUDGETS)
+    assert len(found) == 4 * len(BUDGETS)
     assert all(points < lines for points, lines, _ in found), "points, and corners of lines"
     assert {head for *_, head in found} >= {"markofdepthloss", "markoftokensloss"}
     row = f"#loss-against-depth-{BUDGETS[0]} .values tr:nth-child(2)"
@@ -144,20 +145,38 @@ def test_every_figure_has_a_table_of_its_values_when_it_is_unfolded(chromium: Br
 
 
 def test_a_term_explains_itself_when_it_has_the_focus(chromium: Browser) -> None:
-    chromium.ask("document.querySelector('.key .term').focus()")
-    chromium.ask("document.querySelector('.key .term').dispatchEvent(new Event('focus'))")
+    chromium.ask("document.querySelector('#table .term').focus()")
+    chromium.ask("document.querySelector('#table .term').dispatchEvent(new Event('focus'))")
     assert "95 % probability" in chromium.ask("document.querySelector('#tip').textContent")
 
 
-def test_a_link_unfolds_its_budget_and_printing_unfolds_all(chromium: Browser) -> None:
+def test_a_link_unfolds_its_budget(chromium: Browser) -> None:
     unfolded = "document.querySelectorAll('details.budget[open]').length"
     chromium.ask("document.querySelectorAll('details').forEach((one) => { one.open = false; })")
     chromium.ask(f"location.hash = 'budget-{BUDGETS[1]}'")
     assert chromium.wait_for(unfolded) == 1
-    values = "[...document.querySelectorAll('details.sizes')].every((one) => one.open)"
-    assert not chromium.ask(values)
-    chromium.ask("dispatchEvent(new Event('beforeprint'))")
-    assert chromium.ask(unfolded) == len(BUDGETS)
-    assert chromium.ask(values), "in place of the handles, which paper lacks"
-    chromium.ask("dispatchEvent(new Event('afterprint'))")
-    assert chromium.ask(unfolded) == 1
+
+
+def test_the_sections_are_named_by_their_headings_and_stay_at_hand(chromium: Browser) -> None:
+    chromium.show(width=1280, height=800, scheme="light")
+    named = "[...document.querySelectorAll('nav a')].map((a) => a.textContent)"
+    headings = "[...document.querySelectorAll('section > h2')].map((h) => h.textContent)"
+    assert chromium.ask(named) == chromium.ask(headings)
+    chromium.ask("document.documentElement.style.scrollBehavior = 'auto'")
+    chromium.ask("scrollTo(0, 3000)")
+    assert chromium.ask("document.querySelector('nav').getBoundingClientRect().top") == 0
+
+
+def test_a_figure_is_saved_with_its_legend_and_all_of_its_subtitle(chromium: Browser) -> None:
+    chromium.show(width=1280, height=800, scheme="light")
+    chromium.ask("HTMLAnchorElement.prototype.click = function () { window.saved = this.href; }")
+    figure = "document.querySelector('#depth-against-budget')"
+    chromium.ask(f"{figure}.querySelector('.saves button').click()")
+    saved = unquote(chromium.ask("window.saved"))
+    names = chromium.ask(
+        f"[...{figure}.querySelectorAll('.legend button')].map((b) => b.textContent)"
+    )
+    assert names
+    assert all(f">{name}</text>" in saved for name in names)
+    question = chromium.ask(f"{figure}.querySelector('.question').textContent")
+    assert question.split()[-1] in saved, "not cut"

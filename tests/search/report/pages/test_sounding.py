@@ -113,7 +113,7 @@ def test_without_a_law_there_are_the_budgets_alone_and_the_reason(found: Conclus
     alone = told(two)
     assert [stop.size for stop in alone.stops] == ["300k", "1M"]
     assert alone.note.startswith("No law between the sizes: it takes three budgets")
-    assert {mark.name for mark in alone.chart.marks} >= {"best depth", "plumb line of a budget"}
+    assert {mark.name for mark in alone.chart.marks} >= {"best depth", "finished"}
 
 
 def test_a_budget_with_two_depths_has_a_best_one_without_costs(found: Conclusion) -> None:

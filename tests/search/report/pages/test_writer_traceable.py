@@ -167,20 +167,23 @@ def test_deleting_a_budgets_records_removes_its_rows_and_no_others(
 
 def of_its_own(page: str) -> set[str]:
     """The budgets that have a section."""
-    return set(re.findall(r'<section id="budget-(\d+)"', page))
+    return set(re.findall(r'<details class="budget" id="budget-(\d+)"', page))
 
 
 def section(page: str, budget: int) -> str:
     """All that the page says of one budget: its answer, its row of the table and its section,
     without multiples of compute, which the budgets tell together."""
-    section = page.split(f'<section id="budget-{budget}"')[1].split("</section>")[0]
+    section = page.split(f'id="budget-{budget}"')[1].split('<details class="budget"')[0]
+    section = section.split("</section>")[0]
     section = re.sub(
         '<td data-head="times the compute">.*?</td>|<th scope="col">times the compute</th>|'
         '<p class="note">Times the compute.*?</p>\n',
         "", section,
     )  # fmt: skip
     name = {300_000: "300k", 3_000_000: "3M"}[budget]
-    [said] = re.findall(rf'<p class="sentence">[^:]*>{name} .*?</div>', page, re.S)
+    [said] = re.findall(
+        rf'<article class="card">\n<p class="question">{name} .*?</div>', page, re.S
+    )
     [row] = re.findall(rf'<tr><td data-head="budget"><span>{name} .*?</tr>', page)
     limits = re.findall(rf"<li>{name}: .*?</li>", page)
     assert limits

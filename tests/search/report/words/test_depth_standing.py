@@ -8,7 +8,7 @@ from fathom.search.analysis.answer.definitions import Standing, depth_standings,
 from fathom.search.analysis.answer.optimum import DepthCost
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.records import Outcome
-from fathom.search.report.words.depth_standing import hover_text, ruled_out_text, standing_text
+from fathom.search.report.words.depth_standing import hover_text, standing_text
 from tests.support.optima import verdict
 from tests.support.reporting import BUDGETS, Optima, Records, of_budget
 
@@ -54,7 +54,6 @@ def test_a_depth_whose_cost_may_be_nothing_is_in_doubt(study: Records, optima: O
     [known] = [k for k in depth_standings(records, optimum) if k.depth == out.depth]
 
     assert standing_text(known, optimum) == "in doubt: it may cost nothing"
-    assert f" {out.depth} (" not in ruled_out_text([known])
     assert hover_text(known, optimum).endswith("+0.0171 nats [-0.0032 to +0.0379]")
 
 
@@ -99,4 +98,3 @@ def test_nothing_is_ruled_out_before_an_answer(kind: Kind, study: Records, optim
     open_yet = replace(optima[0], verdict=verdict(kind))
     standings = depth_standings(of_budget(study, BUDGETS[0]), open_yet)
     assert not any(known.standing is Standing.RULED_OUT for known in standings)
-    assert ruled_out_text(standings) == ""

@@ -21,6 +21,7 @@ from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.report.words.caveats import unsupported
 from fathom.search.report.words.certainty import certainty
 from fathom.search.report.words.text import (
+    advice,
     answer,
     answer_row,
     depths_not_ruled_out,
@@ -60,18 +61,31 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(optima: Opt
     assert "count: depth 4, " in answer(not_located(planted, 4))
 
 
-def test_the_headline_names_the_depths_of_a_plateau_only_where_the_interval_has_others(
-    optima: Optima,
-) -> None:
-    level = replace(
-        optima[1], budget=10_000_000, optimal_depth=7, interval=(6, 7), plateau=(6, 7),
-        verdict=verdict(Kind.PLATEAU),
-    )  # fmt: skip
-    alike = "The best depth is 7 [6-7] at 10M parameters."
-    assert summary([level]) == alike
-    more = summary([replace(level, plateau=(6, 7, 8, 9))])
-    assert more == "The best depth is 7 [6-7] (6-7, 9 are not ruled out) at 10M parameters."
-    assert summary([replace(level, plateau=(7,))]) == alike
+def test_the_headline_names_each_depth_once_with_its_sizes(optima: Optima) -> None:
+    one, two, three = (
+        replace(optima[1], budget=budget, optimal_depth=depth, verdict=verdict(Kind.PLATEAU))
+        for budget, depth in ((10_000, 1), (20_000, 2), (40_000, 2))
+    )
+    assert (
+        summary([one, two, three]) == "Train depth 1 at 10k and depth 2 at 20k and 40k parameters."
+    )
+    open_yet = replace(three, verdict=verdict(Kind.EDGE))
+    assert summary([one, open_yet]) == (
+        "Train depth 1 at 10k parameters. 40k: edge; depth 2 is the best estimate."
+    )
+
+
+def test_the_advice_says_how_sure_it_is(optima: Optima) -> None:
+    sure = replace(
+        optima[1], optimal_depth=7, interval=(6, 8), probabilities=((7, 0.914), (6, 0.08))
+    )
+    assert (
+        advice(sure) == "Train depth 7: best with 91\u00a0% probability (95\u00a0% interval: 6-8)."
+    )
+    open_yet = replace(sure, verdict=verdict(Kind.INSUFFICIENT))
+    said = "Not settled: depth 7 is the best estimate (95\u00a0% interval: 6-8)."
+    assert advice(open_yet) == said
+    assert advice(not_located(open_yet, None)) == "Not settled: no trial has finished."
 
 
 def test_the_report_says_what_the_data_do_not_show(study: Records, optima: Optima) -> None:

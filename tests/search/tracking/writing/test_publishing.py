@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +12,11 @@ from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.study_file import dump
 from fathom.search.study.keys.groups import TrackingConfig
-from fathom.search.study.store_uri import TrackingError
+from fathom.search.study.store_uri import TrackingError, unusable
 from fathom.search.tracking.stores.artifacts import check_artifacts
 from fathom.search.tracking.stores.made_here import note_store
 from fathom.search.tracking.stores.messages import TrackedStudy
+from fathom.search.tracking.writing import publishing
 from fathom.search.tracking.writing.publishing import report_study
 from tests.support.dry_run import Simulation, scheduler, study
 
@@ -141,3 +142,26 @@ def test_no_file_of_a_report_is_written_through_another_name(run: RunFolder) -> 
     assert [victim.read_text() for victim in victims] == ["mine"] * 3
     assert run.best.is_file()
     assert not run.best.is_symlink()
+
+
+def test_a_damaged_store_stops_no_report_and_is_to_be_deleted(run: RunFolder) -> None:
+    refusal = str(unusable(f"sqlite:///{run.path}.db", "database disk image is malformed"))
+    assert refusal.startswith(f"{run.path}.db is damaged")
+    assert "tracking.uri" not in refusal
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(publishing, "strange_artifacts", lambda *_: "")
+        patch.setattr(publishing, "Tracker", _Refusing)
+        [result] = report_study(run.path).runs
+    assert result.untracked == "it is damaged"
+    assert run.report.is_file()
+
+
+class _Refusing(AbstractContextManager["_Refusing"]):
+    """A tracker whose store MLflow can't use."""
+
+    def __init__(self, _study: TrackedStudy) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def confirm(self) -> None:
+        raise TrackingError("it is damaged")
