@@ -29,7 +29,7 @@ BEYOND = "shows whether the best depth lies beyond {}"
 NEW = "shows the loss of a depth that was not trained to the end"
 NOISE = "says how far seeds differ, without which depth can't be told from noise"
 BOTH = "narrows what the best size and depth may be"
-AGAIN = "narrows what the best depth may be"
+AGAIN = "narrows the interval"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

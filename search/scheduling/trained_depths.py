@@ -218,7 +218,8 @@ class TrainedDepths:
             return ()
         new = self._untrained(posterior, optimum) if self._room() else []
         if is_settled(optimum, posterior):
-            low, high = optimum.interval if optimum.kind is Kind.IDENTIFIED else (0, 0)
+            named = optimum.kind is Kind.IDENTIFIED and not self.limits.asked
+            low, high = optimum.interval if named else (0, 0)
             # No curve says how far a depth differs from its neighbours.
             inside = sorted([d for d in new if low <= d <= high], key=posterior.expected_cost)
             return tuple(self._new(depth) for depth in inside[:1])

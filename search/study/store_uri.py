@@ -27,8 +27,8 @@ again from each of its letters."""
 
 SQLITE = b"SQLite format 3"
 """First bytes of a database of SQLite."""
-DAMAGED = ("database disk image is malformed", "file is not a database")
-"""Ends of SQLite's messages on a damaged file."""
+MALFORMED, NO_DATABASE = "database disk image is malformed", "file is not a database"
+"""Ends of SQLite's messages on a damaged file, and on one that need not be a store."""
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 """Codes of the errors of an SQLite file that is locked."""
 
@@ -158,7 +158,9 @@ def first_line(error: Exception) -> str:
 
 def unusable(uri: str, problem: str) -> TrackingError:
     """Returns the error that refuses an address for MLflow, in one line."""
-    if (path := sqlite_path(uri)) and problem.endswith(DAMAGED):
+    path = sqlite_path(uri)
+    own = (MALFORMED, NO_DATABASE) if path and path.name == "mlflow.db" else MALFORMED
+    if path and problem.endswith(own):
         return TrackingError(
             f"{path} is damaged ({problem}); it is a copy of the records: delete it, and "
             "`fathom report` writes it again"
@@ -193,7 +195,7 @@ def _check_file(uri: str, path: Path) -> None:
             open_regular(beside).close()  # SQLite would wait at a pipe for ever
         with open_regular(path) as file:
             if file.read(len(SQLITE)) not in (b"", SQLITE):
-                raise OSError("file is not a database")
+                raise OSError(NO_DATABASE)
         if not os.access(path, os.W_OK):
             raise OSError("it is read-only")
     except OSError as error:

@@ -30,10 +30,8 @@ from tests.support.models import model_of, scheme_of
 
 STD = 0.05
 BASE = Shape(depth=2, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=64, context=16)
-HIDDEN = (
-    *(Role.ATTENTION_IN, Role.ATTENTION_OUT, Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT),
-    Role.ROUTER,
-)
+DENSE = (Role.ATTENTION_IN, Role.ATTENTION_OUT, Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT)
+HIDDEN = (*DENSE, Role.ROUTER)
 VECTORS = (Role.NORM, Role.BIAS, Role.SKIP, Role.SMEAR)
 OUTSIDE = (Role.EMBEDDING, Role.POSITIONS, Role.UNEMBEDDING)
 TRANSFERRING = (Scheme.MUP, Scheme.COMPLETEP)
@@ -93,7 +91,7 @@ def test_each_matrix_goes_by_its_own_fan_in(scheme: Scheme) -> None:
     # d_ff is twice, the heads together three times what the base has; d_model is the base's.
     shape = replace(BASE, d_ff=2 * BASE.d_ff, n_heads=3 * BASE.n_heads)
     by_role = rules(parametrization(scheme), shape)
-    for role, m in zip(HIDDEN, (1, 3, 1, 2), strict=True):
+    for role, m in zip(HIDDEN, (1, 3, 1, 2, 1), strict=True):
         assert by_role[role].init_std == pytest.approx(STD / math.sqrt(m))
         assert by_role[role].learning_rate == pytest.approx(1 / m)
         assert by_role[role].eps == 1.0
@@ -276,5 +274,5 @@ def gradient_sizes(shape: Shape) -> dict[Role, float]:
 )
 def test_epsilon_keeps_its_share_of_the_gradients(shapes: dict[int, Shape], most: float) -> None:
     sizes = {size: gradient_sizes(shape) for size, shape in shapes.items()}
-    for role in (*HIDDEN, Role.NORM):
+    for role in (*DENSE, Role.NORM):
         assert abs(slope(list(sizes), [found[role] for found in sizes.values()])) < most, role

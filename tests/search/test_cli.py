@@ -52,7 +52,7 @@ BROKEN = {
     "a long path": ("plan", GOOD.replace("stdlib", "x" * 4000), " ... "),
     "missing corpus": ("run", GOOD.replace("stdlib", "./nowhere.txt"), "nowhere.txt"),
     "missing tokens": ("plan", GOOD.replace(TEXT, TOKENS), "a file, a folder or a glob"),
-    "a check of a command": ("check", GOOD.replace(TEXT, EXTERNAL), "`train.command` trains"),
+    "a check of a command": ("check", GOOD.replace(TEXT, EXTERNAL), "has a `train.command`"),
     "a tag that would run code": ("plan", GOOD + "seed: !!python/name:os.getpid\n", "YAML"),
     "empty": ("plan", "", "it is empty"),
     "tracking address": ("run", GOOD + "tracking: {uri: 'gopher://x'}\n", "gopher"),

@@ -168,7 +168,7 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
 
 def _short(shape: Shape) -> str:
     sizes = f"{layers_text(shape)} x {shape.d_model}, {shape.ff_ratio:.2f}"
-    return sizes + active_text(shape).removesuffix(" parameters active")
+    return sizes + active_text(shape, unit="")
 
 
 def print_analysis(analysis: Analysis, console: Console) -> None:

@@ -360,12 +360,12 @@ def shape_text(shape: Shape) -> str:
     )
 
 
-def active_text(shape: Shape) -> str:
+def active_text(shape: Shape, unit: str = " parameters active") -> str:
     """Returns how many parameters a token uses of how many, after a comma; empty if all."""
     if not shape.experts:
         return ""
     active, total = map(rounded_count, (shape.params_active, shape.params_total))
-    return f", {active} of {total} parameters active"
+    return f", {active} of {total}{unit}"
 
 
 def untrained_text(optimum: Optimum) -> str:

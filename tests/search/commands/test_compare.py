@@ -182,7 +182,7 @@ def test_the_page_has_the_tables_and_a_sounding_of_each_study(tmp_path: Path) ->
     assert f"Report      {page}" in done.stdout
     text = page.read_text(encoding="utf-8")
     assert text.count('class="wide sounding"') == 2
-    assert "How deep at which size: a (1-1)" in text
+    assert ": a (1-1)</h3>" in text
     assert "Do the best depths differ?" in text
     assert "Trained on" not in text, "that handle is of horizons"
 

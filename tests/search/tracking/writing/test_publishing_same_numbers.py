@@ -68,7 +68,7 @@ class Told:
         return [run for run in runs if run.data.tags[NODE_TAG].startswith(node)]
 
 
-PICTURES = ("writer.save_static", "writer.save_strip", "card.save_card_picture")
+PICTURES = ("writer.save_static", "writer.save_picture", "card.save_picture")
 """What draws the pictures of a report: these take long, and have no numbers of their own."""
 
 
