@@ -76,7 +76,7 @@ class Count(StrEnum):
     @property
     def label(self) -> str:
         """Name of the rule in text, such as `non-embedding`."""
-        return self.value.replace("_", "-")
+        return "FLOPs" if self.frees_size else self.value.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

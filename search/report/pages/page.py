@@ -191,7 +191,7 @@ def _render(
         .render(
             study=conclusion.title,
             extent=", ".join(
-                [text.counted(len(optima), "budget"), f"{conclusion.count.label} count", extent]
+                [text.counted(len(optima), "budget"), text.count_text(conclusion.count), extent]
             ),
             unfinished=text.unfinished_text(conclusion),
             hero=top,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import exp
 
-from fathom.models.shape import Shape
+from fathom.models.shape import Count, Shape
 from fathom.models.spend import OTHER_COINS, Coin
 from fathom.models.unit import Unit
 from fathom.search.analysis.answer.definitions import not_ruled_out
@@ -107,10 +107,12 @@ def joined(parts: Sequence[str]) -> str:
 
 def question(optimum: Optimum) -> str:
     """Returns the size, the horizon and the counting rule of an answer."""
-    size = size_text(optimum)
-    return (
-        f"{size}, any size" if optimum.count.frees_size else f"{size}, {optimum.count.label} count"
-    )
+    return f"{size_text(optimum)}, {count_text(optimum.count)}"
+
+
+def count_text(count: Count) -> str:
+    """Returns the rule by which a size counts, or that models are of any size."""
+    return "any size" if count.frees_size else f"{count.label} count"
 
 
 def size_text(optimum: Optimum) -> str:
@@ -122,7 +124,7 @@ def size_text(optimum: Optimum) -> str:
 
 def question_across(optima: Sequence[Optimum]) -> str:
     """Returns the counting rule and the horizons of several budgets."""
-    count, unit = f"{optima[0].count.label} count", optima[0].spend.coin
+    count, unit = count_text(optima[0].count), optima[0].spend.coin
     amounts = (spend_text(optimum.spend) for optimum in optima)
     shown = [amount.removesuffix(f" {unit}") for amount in dict.fromkeys(amounts)]
     if len(shown) > MOST_HORIZONS:  # else wider than the figure
