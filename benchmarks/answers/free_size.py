@@ -40,7 +40,7 @@ SAME = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchedSurface:
-    """What one search answered, and if it was right."""
+    """The answer of one search, and if it was right."""
 
     depth: bool
     """True if the best depth lies in its interval."""

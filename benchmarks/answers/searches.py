@@ -58,13 +58,13 @@ class _Losses:
         self.choices = np.exp(draws.uniform(np.log(5e-4), np.log(0.02), CATEGORIES))
 
     def of_depth(self, depth: Array) -> Array:
-        """What depths cost with the other settings at their best, nats."""
+        """Cost of each depth with the other settings at their best, nats."""
         x = np.log(depth / self.best)
         found: Array = self.steep * x**2 * np.exp(self.lean * x)
         return found
 
     def of_others(self, point: Array) -> float:
-        """What the settings of a point but depth cost against the best for it, nats."""
+        """Cost of a point's settings but depth against the best ones for it, nats."""
         off = point[2] - self.shift * np.log(point[0] / self.best)
         away = point[3 : 2 + NUMBERS] - self.places
         found = self.size * point[1] ** 2 + self.rate * off**2 * (1 + 0.5 * off) ** 2

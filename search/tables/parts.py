@@ -1,4 +1,4 @@
-"""Whether the best depths of the parts of a table differ: of corpora, families or recipes."""
+"""The test if best depths differ between parts of a table: corpora, families or recipes."""
 
 from collections.abc import Sequence
 from itertools import combinations

@@ -38,7 +38,7 @@ class PowerOfAmount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountLaw:
-    """How the best size, its tokens and its depth grow with what trainings spend."""
+    """The best size, its tokens and its depth as powers of what trainings spend."""
 
     coin: Coin
     amounts: int

@@ -72,8 +72,8 @@ ROUNDS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What a surface shows of depths with the size tuned for each, or of sizes, by their places,
-    with the depth tuned."""
+    """Depths with the size tuned for each, or sizes, by their places, with the depth tuned: their
+    estimates and posterior."""
 
     estimates: DepthEstimates
     """Estimates of those that finished; a place stands for a depth."""
@@ -113,6 +113,12 @@ class SizeSurface:
         best: Places = self.losses.argmin(axis=1)
         return best
 
+    @cached_property
+    def means(self) -> Array:
+        """Expected loss of each cell, nats, (cells,)."""
+        means: Array = self.losses.mean(axis=0)
+        return means
+
     @property
     def ratio(self) -> float:
         """The usual feed-forward ratio of the shapes that finished, 1 where none did."""
@@ -144,18 +150,21 @@ class SizeSurface:
         """Parameters at a place, to three digits."""
         return int(float(f"{self.smallest * (place / SMALLEST) ** 2:.3g}"))
 
+    @cached_property
+    def _grid(self) -> Places:
+        """The places of sizes, ascending."""
+        return np.unique(self.places)
+
     def ends_of(self, places: tuple[int, int]) -> tuple[int, int]:
         """The smallest and the largest size that a range of places stands for: to halfway to the
         places beyond it."""
-        grid = np.unique(self.places)
-        step = (grid[-1] / grid[0]) ** (0.5 / (len(grid) - 1))
+        step = (self._grid[-1] / self._grid[0]) ** (0.5 / (len(self._grid) - 1))
         return self.size_at(places[0] / step), self.size_at(places[1] * step)
 
     def place_of(self, shape: Shape) -> int:
         """The place that is nearest to the size of a shape."""
-        grid = np.unique(self.places)
         wanted = _place(shape.params_total, self.smallest)
-        return int(grid[np.abs(grid - wanted).argmin()])
+        return int(self._grid[np.abs(self._grid - wanted).argmin()])
 
     def cell_of(self, shape: Shape) -> int:
         """The cell that is nearest to a shape."""
@@ -187,8 +196,7 @@ class SizeSurface:
             params_slope=0.0,
             best_ratio=self.ratio,
         )
-        mean = self.losses.mean(axis=0)
-        near = [e.depth for e in known if mean[self.cell_of(e.shape)] - e.loss <= TUNED]
+        near = [e.depth for e in known if self.means[self.cell_of(e.shape)] - e.loss <= TUNED]
         lowest = values[losses.argmin(axis=1)].astype(np.float64)
         posterior = Posterior(
             depths=values, losses=losses, lowest=lowest, noise=self.noise, points=points,
@@ -200,13 +208,12 @@ class SizeSurface:
     def _estimate(self, value: int, losses: Array, of_finished: Sequence[int]) -> DepthEstimate:
         """The estimate of one depth, or place, whose best shape is that of the lowest cell."""
         here = [s for s, at in zip(self.finished, of_finished, strict=True) if at == value]
-        mean = self.losses.mean(axis=0)
         return DepthEstimate(
             depth=value,
             loss=float(losses.mean()),
             standard_error=float(losses.std()),
             trials=sum(shape.trials for shape in here),
-            shape=min(here, key=lambda known: mean[self.cell_of(known.shape)]).shape,
+            shape=min(here, key=lambda known: self.means[self.cell_of(known.shape)]).shape,
         )
 
 

@@ -56,7 +56,7 @@ SLIDE = PictureSize(width=10.0, height=5.625, dots_per_inch=300)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPicture:
-    """What a picture shows."""
+    """The values of a picture."""
 
     heading: str
     claim: str

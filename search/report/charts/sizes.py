@@ -9,12 +9,15 @@ from fathom.search.report.charts import chart, colours
 from fathom.search.report.words.text import question
 
 HEIGHTS = (
-    ("within 0.005 nats of the lowest", 0.005, colours.ACCENT, chart.Marker.DOT),
-    ("within 0.02 nats", 0.02, colours.GREEN, chart.Marker.DOT),
-    ("within 0.1 nats", 0.1, colours.ORANGE, chart.Marker.DOT),
-    ("higher", inf, colours.MUTED, chart.Marker.DOT),
+    ("within 0.005 nats of the lowest", 0.005, colours.ACCENT),
+    ("within 0.02 nats", 0.02, colours.GREEN),
+    ("within 0.1 nats", 0.1, colours.ORANGE),
+    ("higher", inf, colours.MUTED),
 )
-"""Kinds of finished trials by their height above the lowest loss: name, nats, colour, marker."""
+"""Kinds of finished trials by their height above the lowest loss: name, nats, colour."""
+
+MAY_BE = "may be the best (95 %)"
+"""Name of the sizes and depths that hold the best of both with that probability."""
 
 
 def loss_over_sizes(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
@@ -36,10 +39,10 @@ def loss_over_sizes(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         x=chart.depth_axis(sorted({record.spec.shape.depth for record in records})),
         y=chart.params_axis("total", min(sizes) / 1.25, max(sizes) * 1.25),
         marks=chart.visible(
-            _region(optimum.best_size.region),
+            _cells(MAY_BE, "may be the best of both", optimum.best_size.region, chart.Marker.BAR),
             _points("stopped", stopped, colours.MUTED, chart.Marker.HOLLOW),
             *_finished(records),
-            _answer(optimum),
+            _cells("the answer", "the answer", _answer(optimum), chart.Marker.STAR),
         ),
         budget=optimum.budget,
         wide=True,
@@ -50,14 +53,14 @@ def _finished(records: Sequence[TrialRecord]) -> list[chart.Points]:
     """Points of the finished trials by their height above the lowest loss."""
     losses = {r.spec.trial: r.loss for r in records if r.loss is not None}
     lowest, least, found = min(losses.values(), default=0.0), -1.0, []
-    for name, most, hue, marker in HEIGHTS:
+    for name, most, hue in HEIGHTS:
         here = [
             record
             for record in records
             if least < losses.get(record.spec.trial, inf) - lowest <= most
             and record.spec.trial in losses
         ]
-        found.append(_points(name, here, hue, marker))
+        found.append(_points(name, here, hue, chart.Marker.DOT))
         least = most
     return found
 
@@ -79,26 +82,21 @@ def _points(
     )  # fmt: skip
 
 
-def _answer(optimum: Optimum) -> chart.Points:
-    """The best depth and size, none where either has no answer."""
+def _answer(optimum: Optimum) -> list[tuple[int, int]]:
+    """The best size and depth; none where either has no answer."""
     depth, best = optimum.optimal_depth, optimum.best_size
-    at = [(float(depth), float(best.size))] if depth and best and best.size else []
-    return chart.Points(
-        name="the answer",
-        x=tuple(x for x, _ in at),
-        y=tuple(y for _, y in at),
-        hover=("the answer",) * len(at),
-        hue=colours.ACCENT,
-        marker=chart.Marker.STAR,
-    )
+    return [(best.size, depth)] if depth and best and best.size else []
 
 
-def _region(region: Sequence[tuple[int, int]]) -> chart.Points:
+def _cells(
+    name: str, hover: str, cells: Sequence[tuple[int, int]], marker: chart.Marker
+) -> chart.Points:
+    """Points at pairs of size and depth, all with the text `hover`."""
     return chart.Points(
-        name="may be the best (95 %)",
-        x=tuple(float(depth) for _, depth in region),
-        y=tuple(float(size) for size, _ in region),
-        hover=("may be the best of both",) * len(region),
+        name=name,
+        x=tuple(float(depth) for _, depth in cells),
+        y=tuple(float(size) for size, _ in cells),
+        hover=(hover,) * len(cells),
         hue=colours.ACCENT,
-        marker=chart.Marker.BAR,
+        marker=marker,
     )
