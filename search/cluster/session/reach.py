@@ -1,8 +1,8 @@
 """Asks whether the head of a Ray cluster answers at an address, for which Ray itself would wait
 minutes. Takes a tenth of a second to import."""
 
+import asyncio
 import logging
-import threading
 import time
 from typing import Any
 
@@ -45,9 +45,8 @@ def wait_for_head(address: str) -> None:
         raise NobodyError("nobody answers there")
     if "://" in address or ":" not in address:
         return  # of Ray's client, or a word: Ray says what is wrong with it
-    channel = init_grpc_channel(address)
     try:
-        _wait(channel, address, deadline)
+        asyncio.run(_wait(address, deadline))
     except grpc.RpcError as error:
         code = error.code()
         if code in {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}:
@@ -58,32 +57,19 @@ def wait_for_head(address: str) -> None:
             raise NoHeadError(f"no answer came in {ANSWER_SECONDS:.0f} s") from None
 
 
-def _wait(channel: Any, address: str, deadline: float) -> None:
-    """Waits for the answer to a question of no effect: the id of the cluster.
-
-    The channel is not closed but dropped: it ends with the thread of gRPC that watches it, in which
-    closing it may raise an error.
-    """
-    sign = threading.Event()
-
-    def hear(state: grpc.ChannelConnectivity) -> None:
-        if state is grpc.ChannelConnectivity.READY:
-            sign.set()
-
-    channel.subscribe(hear)
+async def _wait(address: str, deadline: float) -> None:
+    """Waits for the answer to a question of no effect: the id of the cluster."""
     messages: Any = gcs_service_pb2
-    node_info = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
-    call = node_info.GetClusterId.future(messages.GetClusterIdRequest(), timeout=ANSWER_SECONDS)
-    try:
-        call.result(timeout=max(0.0, deadline - time.monotonic()))
-        return
-    except grpc.FutureTimeoutError:
-        if not sign.is_set():
-            call.cancel()
-            raise NoHeadError(
-                f"what listens there has not answered in {SIGN_SECONDS:.0f} s as a head of Ray does"
-            ) from None
-        log.warning("The Ray cluster at %s answers slowly; waiting for it", address)
-        call.result()
-    finally:
-        channel.unsubscribe(hear)
+    async with init_grpc_channel(address, asynchronous=True) as channel:
+        node_info = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
+        call: Any = node_info.GetClusterId(messages.GetClusterIdRequest(), timeout=ANSWER_SECONDS)
+        answer = asyncio.ensure_future(call)
+        await asyncio.wait([answer], timeout=max(0.0, deadline - time.monotonic()))
+        if not answer.done():
+            if channel.get_state() is not grpc.ChannelConnectivity.READY:
+                raise NoHeadError(
+                    f"what listens there has not answered in {SIGN_SECONDS:.0f} s as a head of Ray "
+                    "does"
+                )
+            log.warning("The Ray cluster at %s answers slowly; waiting for it", address)
+        await answer
