@@ -262,7 +262,7 @@ def _saved_bytes(module: nn.Module, shape: Shape) -> int:
         with torch.device("meta"), saved_tensors_hooks(keep, lambda tensor: tensor):
             output = module(ids)
         del output
-    except Exception:  # noqa: BLE001 - the user's code, which is to run on real devices only
+    except (Exception, SystemExit):  # noqa: BLE001 - of the user, and to run on real devices only
         return 4 * shape.context * shape.depth * (16 * shape.d_model + 4 * shape.d_ff)
     weights = {weight.untyped_storage()._cdata for weight in module.parameters()}
     return sum(storage.nbytes() for key, storage in kept.items() if key not in weights)

@@ -60,15 +60,19 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        reason = one_line(error)
-        if where := place_of(error):
+        reason, where = one_line(error), place_of(error)
+        if isinstance(error, SyntaxError):
+            where = f"{error.filename or module_name}, line {error.lineno or 1}"
+        if where:
             raise UserCodeError(
                 f"{kind} {place} must be importable, but its import failed at {where}, got "
                 f"{reason}; fix it there"
             ) from error
+        remedy = "check its name, and run where its folder is"
+        if module_name.endswith(".py"):
+            remedy = f"write {module_name.removesuffix('.py')}:{name}, without `.py`"
         raise UserCodeError(
-            f"the module of {kind} {place} must be importable from {folder}, got {reason}; "
-            "check its name, and run where its folder is"
+            f"the module of {kind} {place} must be importable from {folder}, got {reason}; {remedy}"
         ) from error
     return module, getattr(module, name, None)
 

@@ -75,8 +75,11 @@ def test_the_estimate_of_what_a_forward_pass_keeps_is_near_what_it_keeps(functio
     assert 0.7 * there < shape.own_counts.saved_bytes < 1.5 * there
 
 
-def test_where_the_meta_device_can_not_run_it_the_estimate_is_a_usual_block_s() -> None:
-    shape = counted(recipe(own_models.fragile))
+@pytest.mark.parametrize("function", [own_models.fragile, own_models.leaving])
+def test_where_the_meta_device_can_not_run_it_the_estimate_is_a_usual_block_s(
+    function: Any,
+) -> None:
+    shape = counted(recipe(function))
 
     assert shape.own_counts
     assert shape.own_counts.saved_bytes == 4 * 12 * 2 * (16 * 16 + 4 * 24)

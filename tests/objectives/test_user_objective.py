@@ -79,6 +79,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine" / "broken.py").write_text("1 / 0\n")
     (tmp_path / "mine" / "exits.py").write_text("raise SystemExit('usage')\n")
     (tmp_path / "mine" / "needy.py").write_text("\nimport nets\n")
+    (tmp_path / "mine" / "open.py").write_text("\ndef task(:\n")
     (tmp_path / "mine" / "wordy.py").write_text("raise ValueError('two\\nlines')\n")
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
@@ -94,6 +95,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("mine.tusk:Task", {}, ("must be importable", "No module named 'mine.tusk'")),
         ("mine.broken:Task", {}, ("broken.py, line 1", "ZeroDivisionError: division by zero")),
         ("mine.needy:Task", {}, ("needy.py, line 2, got", "No module named 'nets'", "fix it")),
+        ("mine.open:Task", {}, ("open.py, line 2, got SyntaxError", "fix it there")),
+        ("mine.task.py:Task", {}, ("No module named 'mine.task.py'", "mine.task:Task, without")),
         ("mine.wordy:Task", {}, ("ValueError: two lines;",)),
         ("mine.task:NoObjektive", {}, ("has no NoObjektive", "did you mean 'NoObjective'?")),
         ("mine.task:number", {}, ("must be a class with `prepare`", "has number without it")),

@@ -186,6 +186,17 @@ def fragile(*, depth: int, d_model: int, d_ff: int, vocab_size: int) -> nn.Modul
     return Fragile(depth, d_model, d_ff, vocab_size)
 
 
+class _Leaving(Means):
+    """Ends the process when it is called."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        raise SystemExit("no kernel")
+
+
+def leaving(*, depth: int, d_model: int, d_ff: int, vocab_size: int) -> nn.Module:
+    return _Leaving(depth, d_model, d_ff, vocab_size)
+
+
 def exiting(**sizes: Any) -> nn.Module:
     raise SystemExit("no GPU")
 
