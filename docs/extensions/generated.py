@@ -6,6 +6,7 @@ writes it again between the comments of the pages:
 
     <!-- keys -->               every key of a study file
     <!-- commands -->           every command with its help
+    <!-- readme -->             the first screen of the README
     <!-- code: FILE N- -->      a file of the repository from its line N on
 
 Each ends at `<!-- /generated -->`.
@@ -25,7 +26,8 @@ from fathom.search.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PART = re.compile(
-    r"(?P<head><!-- (?:(?P<kind>keys|commands)|code: (?P<file>\S+)(?: (?P<first>\d+)-)?) -->\n)"
+    r"(?P<head><!-- (?:(?P<kind>keys|commands|readme)|"
+    r"code: (?P<file>\S+)(?: (?P<first>\d+)-)?) -->\n)"
     r".*?(?P<end><!-- /generated -->)",
     re.S,
 )
@@ -58,7 +60,7 @@ def written(page: str) -> str:
 
 def _generated(part: re.Match[str]) -> str:
     if part["kind"]:
-        return f"\n{all_keys() if part['kind'] == 'keys' else all_commands()}\n\n"
+        return f"\n{WRITERS[part['kind']]()}\n\n"
     lines = (ROOT / part["file"]).read_text(encoding="utf-8").splitlines()
     code = "\n".join(lines[int(part["first"] or 1) - 1 :])
     return f"```{LANGUAGES[Path(part['file']).suffix]}\n{code}\n```\n"
@@ -81,6 +83,19 @@ def all_commands() -> str:
         for section in sections
         if not any(f"`fathom {name}`\n" in section for name in hidden)
     ).strip()
+
+
+def first_screen() -> str:
+    """What the README shows between its two lines for it, with links from `docs/`."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    title, shown = readme.split("<!-- docs/index.md shows what lies between these two lines. -->")
+    return title + shown.split("<!-- docs/index.md ends here. -->")[0].strip().replace(
+        "](docs/", "]("
+    )
+
+
+WRITERS = {"keys": all_keys, "commands": all_commands, "readme": first_screen}
+"""Comment of a generated part -> what returns its text."""
 
 
 def main() -> None:
