@@ -275,12 +275,14 @@ def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:
 def plain_name(name: str) -> str:
     """The name in small letters and underscores, without parts that say nothing more.
 
-    >>> plain_name("config.model/nLayer"), plain_name("val/loss"), plain_name("params (M)")
-    ('n_layer', 'val_loss', 'params_m')
+    >>> plain_name("config.model/nLayer"), plain_name("val/loss"), plain_name("config.lr.value")
+    ('n_layer', 'val_loss', 'lr')
     """
     parts = re.split(r"[./]", name.strip())
     while len(parts) > 1 and parts[0].strip().lower() in PREFIXES:
         parts = parts[1:]
+    if len(parts) > 1 and parts[-1].strip().lower() == "value":  # of W&B's config.yaml
+        parts.pop()
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", "_".join(parts))
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
