@@ -5,7 +5,7 @@ from math import inf
 from statistics import median
 
 from fathom.models.unit import Unit
-from fathom.search.analysis.answer.definitions import DepthStanding, Standing
+from fathom.search.analysis.answer.definitions import DepthStanding, Standing, loss_of
 from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import best_point, drawn_error, interval_band
@@ -67,11 +67,14 @@ def _edge(y: chart.Axis) -> float:
 
 
 def _curve(optimum: Optimum) -> list[chart.Mark]:
+    """Returns the expected loss of each whole depth of the tested range as a line; none without the
+    three depths that a curve takes."""
     if optimum.curves is None:
         return []
     grid = chart.depth_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
-    heights = tuple(optimum.curves.power(depth) for depth in grid)
-    return [chart.Line(name="fit", x=grid, y=heights, hue=colours.ACCENT, hover="fit")]
+    known = [(depth, loss) for depth in grid if (loss := loss_of(optimum, depth)) is not None]
+    name, (x, y) = "expected loss", zip(*known, strict=True)
+    return [chart.Line(name=name, x=x, y=y, hue=colours.ACCENT, hover=name)]
 
 
 def _means(

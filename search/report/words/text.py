@@ -9,7 +9,7 @@ from fathom.models.spend import OTHER_COINS, Coin
 from fathom.models.unit import Unit
 from fathom.search.analysis.answer.definitions import not_ruled_out
 from fathom.search.analysis.answer.optimum import Located, Optimum
-from fathom.search.analysis.answer.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind, NothingShallower
 from fathom.search.analysis.laws.law import LOGARITHMIC, Law
 from fathom.search.analysis.laws.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.laws.token_law import TokenLaw
@@ -55,8 +55,8 @@ def finding(optimum: Optimum) -> str:
 
 
 def summary(optima: Sequence[Optimum]) -> str:
-    """Returns what to train at all budgets as one sentence, and one for each that is not settled:
-    `Train depth 1 at 10k and depth 2 at 20k and 40k parameters.`"""
+    """Returns what to train at all budgets as one sentence, and one for budgets that are alike not
+    settled: `Train depth 1 at 10k and depth 2 at 20k and 40k parameters.`"""
     settled = [optimum for optimum in optima if optimum.kind.settled]
     sentences = []
     if settled:
@@ -66,11 +66,10 @@ def summary(optima: Sequence[Optimum]) -> str:
             for depth, found in alike
         ]
         sentences.append(f"Train {joined(depths)} {settled[0].count.unit}.")
-    sentences += [
-        f"{format_count(optimum.budget)}: {optimum.kind.value}; {estimate_text(optimum)}."
-        for optimum in optima
-        if optimum not in settled
-    ]
+    others = [optimum for optimum in optima if not optimum.kind.settled]
+    for estimate, open_yet in groupby(others, key=lambda o: f"{o.kind.value}; {estimate_text(o)}"):
+        sizes = joined([format_count(optimum.budget) for optimum in open_yet])
+        sentences.append(f"{sizes}: {estimate}.")
     return " ".join(sentences)
 
 
@@ -85,6 +84,8 @@ def estimate_text(optimum: Optimum) -> str:
 def advice(optimum: Optimum) -> str:
     """Returns what to train at a budget, and how sure that is, in a sentence."""
     within = interval(optimum, " (95\u00a0% interval: ", ")")
+    if isinstance(optimum.verdict.cause, NothingShallower):
+        return f"Depth {optimum.optimal_depth} is best{within}; no shallower model exists."
     if not optimum.kind.settled:
         return f"Not settled: {estimate_text(optimum)}{within}."
     chance = dict(optimum.probabilities).get(optimum.optimal_depth or 0)

@@ -9,7 +9,7 @@ from benchmarks.worlds.planted import World, finished, flat
 from fathom.models.experts import Experts
 from fathom.models.shape import Count
 from fathom.search.analysis.answer.optimum import Optimum, find_optima
-from fathom.search.analysis.answer.verdict import Kind
+from fathom.search.analysis.answer.verdict import Kind, NothingShallower, Verdict
 from fathom.search.analysis.laws.law import fit_laws
 from fathom.search.analysis.laws.null_laws import fit_null_laws
 from fathom.search.conclusion.conclude import Conclusion, conclude
@@ -73,6 +73,8 @@ def test_the_headline_names_each_depth_once_with_its_sizes(optima: Optima) -> No
     assert summary([one, open_yet]) == (
         "Train depth 1 at 10k parameters. 40k: edge; depth 2 is the best estimate."
     )
+    alike = replace(open_yet, budget=80_000)
+    assert summary([open_yet, alike]) == "40k and 80k: edge; depth 2 is the best estimate."
 
 
 def test_the_advice_says_how_sure_it_is(optima: Optima) -> None:
@@ -86,6 +88,10 @@ def test_the_advice_says_how_sure_it_is(optima: Optima) -> None:
     said = "Not settled: depth 7 is the best estimate (95\u00a0% interval: 6-8)."
     assert advice(open_yet) == said
     assert advice(not_located(open_yet, None)) == "Not settled: no trial has finished."
+    shallowest = replace(
+        sure, optimal_depth=1, interval=(1, 1), verdict=Verdict(Kind.EDGE, NothingShallower(1))
+    )
+    assert advice(shallowest) == ("Depth 1 is best (95 % interval: 1); no shallower model exists.")
 
 
 def test_the_report_says_what_the_data_do_not_show(study: Records, optima: Optima) -> None:
