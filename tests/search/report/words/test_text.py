@@ -91,7 +91,8 @@ def test_the_advice_says_how_sure_it_is(optima: Optima) -> None:
     shallowest = replace(
         sure, optimal_depth=1, interval=(1, 1), verdict=Verdict(Kind.EDGE, NothingShallower(1))
     )
-    assert advice(shallowest) == ("Depth 1 is best (95 % interval: 1); no shallower model exists.")
+    said = "Depth 1 is best (95\u00a0% interval: 1); no shallower model exists."
+    assert advice(shallowest) == said
 
 
 def test_the_report_says_what_the_data_do_not_show(study: Records, optima: Optima) -> None:
