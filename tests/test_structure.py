@@ -59,7 +59,7 @@ LIGHT = (
     ),
     *(
         "analysis.losses.depth_estimates",
-        "analysis.answer.optimum",
+        "analysis.answer.finding",
         "analysis.laws.law",
         "analysis.papers.findings",
     ),

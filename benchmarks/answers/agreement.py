@@ -13,7 +13,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.printed_table import PrintedTable, add_json_option
-from fathom.search.analysis.answer.optimum import Located, Optimum, find_optima
+from fathom.search.analysis.answer.finding import find_optima
+from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, read_records

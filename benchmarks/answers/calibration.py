@@ -22,7 +22,7 @@ from benchmarks.answers.left_out import left_out
 from benchmarks.answers.low_seeds import ladder
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.worlds.planted import symmetric
-from fathom.search.analysis.answer.optimum import find_with_posterior
+from fathom.search.analysis.answer.finding import find_with_posterior
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 from fathom.search.analysis.curve_families import Array
 

@@ -21,7 +21,8 @@ from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.driver import SimulatedWorkers, new_scheduler
 from benchmarks.worlds.surfaces import SURFACES, PlantedSurface
 from fathom.models.shape import Shape
-from fathom.search.analysis.answer.optimum import Located, find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.study.file.study_file import parse
 

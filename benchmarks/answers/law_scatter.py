@@ -21,7 +21,8 @@ from numpy.random import Generator
 from benchmarks.answers.coverage import CASES
 from benchmarks.answers.low_seeds import KINDS, ladder
 from benchmarks.printed_table import PrintedTable, add_json_option
-from fathom.search.analysis.answer.optimum import Located, find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.analysis.laws import law_fit
 from fathom.search.analysis.laws.law import LOGARITHMIC, depth_and_slopes
 from fathom.search.analysis.laws.weighed_laws import weigh_laws

@@ -16,8 +16,9 @@ from pathlib import Path
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.driver import Loss, SimulatedWorkers, new_scheduler
 from benchmarks.simulate.study import TWO_BUDGETS
+from fathom.search.analysis.answer.finding import find_optima
 from fathom.search.analysis.answer.interim import depth_losses, interim_answer
-from fathom.search.analysis.answer.optimum import Located, find_optima
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.records import TrialRecord, TrialSpec
 from fathom.search.report.terminal.looks_worse import ERRORS, LooksWorse
 from fathom.search.study.file.study_file import parse

@@ -16,7 +16,8 @@ import numpy as np
 from benchmarks.answers.coverage import CASES, Planted, nearly_best
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.worlds.planted import finished
-from fathom.search.analysis.answer.optimum import Optimum, find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.losses.stalls import find_stalls
 from fathom.search.records import TrialRecord

@@ -21,7 +21,7 @@ from benchmarks.answers.coverage import CASES, DEEPEST, MISLEADING, Planted
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.study import search_records
 from fathom.models.shape import Shape
-from fathom.search.analysis.answer.optimum import find_with_posterior
+from fathom.search.analysis.answer.finding import find_with_posterior
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 from fathom.search.analysis.spending.serving_choice import Limits
 from fathom.search.laboratory.latency.find import MOST_MEASURED

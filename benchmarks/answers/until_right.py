@@ -26,7 +26,7 @@ from benchmarks.worlds.curve_tables import read_runs
 from benchmarks.worlds.known import Known, known_budgets
 from benchmarks.worlds.planted import World, finished, flat
 from fathom.models.shape import Count, Shape
-from fathom.search.analysis.answer.optimum import find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
 from fathom.search.analysis.curve.joint_curve import finished_depths
 from fathom.search.records import Stage
 

@@ -19,7 +19,8 @@ from benchmarks.answers.coverage import STUDY, one_hump
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_scheduler
 from benchmarks.worlds.planted import World, symmetric
-from fathom.search.analysis.answer.optimum import Optimum, find_optima
+from fathom.search.analysis.answer.finding import find_optima
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.records import TrialRecord
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from fathom.search.analysis.answer.optimum import Optimum, find_optima
+from fathom.search.analysis.answer.finding import find_optima
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.laws.published import LEVINE
 from fathom.search.conclusion.named_law import (
     PUBLISHED,

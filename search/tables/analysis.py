@@ -10,7 +10,8 @@ from statistics import median
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.models.unit import NATS, Unit
-from fathom.search.analysis.answer.optimum import BestSize, Optimum, find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
+from fathom.search.analysis.answer.optimum import BestSize, Optimum
 from fathom.search.analysis.answer.verdict import (
     Advice,
     Confounded,

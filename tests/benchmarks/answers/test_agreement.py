@@ -1,7 +1,8 @@
 """The table that holds a search against its ladder: `benchmarks/answers/agreement.py`."""
 
 from benchmarks.answers.agreement import read_ladder, row_of, standard_error
-from fathom.search.analysis.answer.optimum import Located, find_optima
+from fathom.search.analysis.answer.finding import find_optima
+from fathom.search.analysis.answer.optimum import Located
 from tests.support.places import ROOT
 from tests.support.simulated import simulated_study
 

@@ -20,7 +20,7 @@ from benchmarks.simulate.ours import DRAWS, FathomSearch
 from benchmarks.worlds.kinds import KINDS, RATIOS, SEEDS, planted
 from benchmarks.worlds.known import Known, planted_budget
 from benchmarks.worlds.planted import World, symmetric
-from fathom.search.analysis.answer.optimum import find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
 from tests.support.command_line import run as run_program
 from tests.support.curves import run, write
 from tests.support.places import ROOT
