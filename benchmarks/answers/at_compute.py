@@ -22,7 +22,7 @@ from fathom.search.analysis.laws.loss_law import fit_loss_law, lowest_losses
 from fathom.search.analysis.laws.token_law import fit_token_law
 from fathom.search.analysis.losses.scaled_shape import flops_per_token
 from fathom.search.analysis.spending.at_compute import ComputeAnswer, answer_at
-from fathom.search.tables.analysis import TableQuestion
+from fathom.search.tables.question import TableQuestion
 
 SEEDS = 2
 GRID = 0.02

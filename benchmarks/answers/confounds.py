@@ -20,9 +20,10 @@ from numpy.random import Generator
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.analysis.answer.optimum import Located
 from fathom.search.analysis.answer.verdict import Kind
-from fathom.search.tables.analysis import TableQuestion, analyse_table
+from fathom.search.tables.analysis import analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 
 Row = dict[str, Any]
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.models.spend import Coin
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH, Kind
-from fathom.search.tables.analysis import TableQuestion, analyse_table
+from fathom.search.tables.analysis import analyse_table
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 
 Array = NDArray[np.float64]
 GRID = tuple((depth, width) for depth in (2, 4, 6, 8, 12, 16) for width in (256, 384, 512, 768))

@@ -24,11 +24,13 @@ from fathom.search.analysis.laws.law_fit import sized_depths
 from fathom.search.analysis.laws.null_laws import NullLaw, fit_null_laws
 from fathom.search.formatting import format_count
 from fathom.search.study.file.options import count_of
-from fathom.search.tables.analysis import TableQuestion, budget_count, find_answers
+from fathom.search.tables.analysis import budget_count
+from fathom.search.tables.answers import find_answers
 from fathom.search.tables.columns.cells import read_cells
 from fathom.search.tables.columns.columns import choose_columns
 from fathom.search.tables.grouped.grouping import group_runs
 from fathom.search.tables.grouped.horizons import Horizon
+from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.read import open_text
 
 HORIZONS = ("20B", "50B", "100B", "200B", "300B", "340B")

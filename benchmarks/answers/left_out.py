@@ -20,8 +20,9 @@ from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.losses.depth_estimates import estimate_depths
 from fathom.search.analysis.losses.noise import Repeats
 from fathom.search.records import TrialRecord, by_budget
-from fathom.search.tables.analysis import TableQuestion, analyse_table
+from fathom.search.tables.analysis import analyse_table
 from fathom.search.tables.grouped.horizons import Horizon
+from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.read import open_text
 
 COLUMNS = {"table": "", "depths left out": "", "inside": "", "share": ".2f", "median width": ".4f"}

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH, FlatRange, Kind
-from fathom.search.tables.analysis import TableQuestion, analyse_table
+from fathom.search.tables.analysis import analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 
 Array = NDArray[np.float64]
 Row = dict[str, object]

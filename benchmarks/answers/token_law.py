@@ -26,12 +26,13 @@ from fathom.search.analysis.laws.law import usable
 from fathom.search.analysis.laws.law_fit import sized_depths
 from fathom.search.analysis.laws.token_law import TokenLaw, fit_token_law
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.tables.analysis import TableQuestion, find_answers
+from fathom.search.tables.answers import find_answers
 from fathom.search.tables.columns.cells import read_cells
 from fathom.search.tables.columns.columns import choose_columns
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.grouped.grouping import group_runs
 from fathom.search.tables.grouped.horizons import Horizon
+from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.runs import Runs
 from fathom.search.tables.sources.read import open_text
 

@@ -38,7 +38,7 @@ def init(
     if runs is not None:
         from fathom.search.analysing.open_study import open_study
         from fathom.search.analysing.source import answer_source
-        from fathom.search.tables.analysis import TableQuestion
+        from fathom.search.tables.question import TableQuestion
 
         left = open_study(answer_source(runs, [], TableQuestion(), None))
         params = params or left.size
