@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from benchmarks.answers.exports import trained
+from benchmarks.answers.trained.exports import trained
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Positions
 from fathom.models.parametrization import Scheme
