@@ -1,9 +1,9 @@
-"""Sizes of layers that differ, and the smallest shape of equal layers that holds them.
+"""Sizes of layers that differ, and the parameters of a model that has them.
 
 Standard library only.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fathom.models.shape import Shape
@@ -56,21 +56,3 @@ def _attention_params(shape: Shape, n_heads: int) -> int:
         return 0
     single = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, n_heads=n_heads)
     return single.parameter_groups["attention"] + shape.params_of_head_norms
-
-
-def layers_kept(shape: Shape, sizes: Sequence[LayerSizes]) -> list[int]:
-    """Indices of the layers that a model of equal layers needs, at least one. Post-norm models need
-    all, since the norm of an empty layer stays; so do looped ones, whose layers are one."""
-    if shape.post_norm or shape.looped:
-        return list(range(len(sizes)))
-    return [index for index, layer in enumerate(sizes) if layer.branches] or [0]
-
-
-def holding(shape: Shape, sizes: Sequence[LayerSizes]) -> Shape:
-    """The smallest shape of equal layers that holds layers of these sizes."""
-    return replace(
-        shape,
-        depth=shape.depth if shape.looped else len(layers_kept(shape, sizes)),
-        n_heads=max(layer.n_heads for layer in sizes) or shape.queries_per_key,
-        d_ff=max(layer.d_ff for layer in sizes) or min(1, shape.d_ff),
-    )

@@ -85,7 +85,7 @@ def train_best(
     for name, content in trial.files().items():
         write_atomically(out / name, content)
     end = _end(report.points[-1], report.reason)
-    for line in (end, f"weights in {out / WEIGHTS}", *trial.save_compact(out)):
+    for line in (end, f"weights in {out / WEIGHTS}"):
         say(line)
     return out / WEIGHTS
 
