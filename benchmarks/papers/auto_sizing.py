@@ -20,9 +20,9 @@ import torch
 
 from benchmarks.answers.trained.ladder import rungs_of_ladder
 from fathom.models.shape import Shape
-from fathom.models.sizing.compaction import sizes_left
-from fathom.models.sizing.layer_sizes import LayerSizes, params_left
 from fathom.objectives.prepare import prepare
+from fathom.papers.sizing.layer_sizes import LayerSizes, params_left
+from fathom.papers.sizing.left import sizes_left
 from fathom.search.records import derive_seed
 from fathom.search.study.file.study_file import load
 from fathom.search.study.planning.budget import expand_budgets

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
+from fathom.models.group_penalty import BY_LAYER
 from fathom.models.shape import Shape
-from fathom.models.sizing.compaction import BY_LAYER
 from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.prepare import prepare

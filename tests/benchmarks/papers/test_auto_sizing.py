@@ -13,7 +13,7 @@ from benchmarks.papers.auto_sizing import (
     starting_shape,
     trained,
 )
-from fathom.models.sizing.layer_sizes import whole_layers
+from fathom.papers.sizing.layer_sizes import whole_layers
 from tests.support.places import ROOT
 
 STUDY = ROOT / "benchmarks" / "auto_sizing.yaml"

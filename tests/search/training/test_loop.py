@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from fathom.models.admin import profile
 from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import Scheme
 from fathom.objectives.contract import Batch, Model
+from fathom.papers.admin import profile
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training, TrainPlan
 from tests.support.command_line import run

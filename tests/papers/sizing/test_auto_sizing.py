@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
-from fathom.models.sizing.auto_sizing import PROXIMAL_STEPS, AutoSizing, clipped, families, shrunk
-from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
+from fathom.papers.sizing.auto_sizing import PROXIMAL_STEPS, AutoSizing, clipped, shrunk
+from fathom.papers.sizing.groups import families
 from tests.support.models import SMALL, model_of, optimizer_of, scheme_of
 
 STANDARD = scheme_of(init_std=0.1)

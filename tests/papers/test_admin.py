@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fathom.models.admin import profile
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Positions, Residual
 from fathom.models.parametrization import first_skip
 from fathom.models.shape import Shape
+from fathom.papers.admin import profile
 from tests.support.models import model_of, scheme_of, some_tokens
 
 STANDARD = scheme_of(width=64, depth=2, head_dim=16, init_std=0.02)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fathom.models.sizing.compaction import sizes_left
-from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
-from fathom.models.sizing.layer_sizes import params_left
+from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
+from fathom.papers.sizing.layer_sizes import params_left
+from fathom.papers.sizing.left import sizes_left
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.fit import may_shard
 from fathom.search.training.loop import train

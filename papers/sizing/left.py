@@ -6,14 +6,12 @@ Shapes: D d_model, S heads of keys; a small f or s counts those that are left.
 import torch
 from torch import Tensor
 
+from fathom.models.group_penalty import BY_LAYER
 from fathom.models.network.encoder_decoder import DecoderBlock
 from fathom.models.network.feed_forward import FeedForward
 from fathom.models.network.transformer import Transformer
-from fathom.models.sizing.auto_sizing import AnyAttention, heads, neurons
-from fathom.models.sizing.layer_sizes import LayerSizes, params_left
-
-BY_LAYER = "by_layer/"
-"""Prefix of metrics of one layer each."""
+from fathom.papers.sizing.groups import AnyAttention, heads, neurons
+from fathom.papers.sizing.layer_sizes import LayerSizes, params_left
 
 
 def sizes_left(model: Transformer) -> list[LayerSizes]:

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fathom.models.options import Activation, Normalization, Positions, Residual
-from fathom.models.sizing.compaction import sizes_left
-from fathom.models.sizing.layer_sizes import LayerSizes, params_left, whole_layers
+from fathom.papers.sizing.layer_sizes import LayerSizes, params_left, whole_layers
+from fathom.papers.sizing.left import sizes_left
 from tests.support.models import SMALL, model_of, scheme_of
 
 STANDARD = scheme_of(init_std=0.1)

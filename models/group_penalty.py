@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+BY_LAYER = "by_layer/"
+"""Prefix of metrics of one layer each."""
+
 
 class GroupNorm(StrEnum):
     """Norms of a group of weights whose sum over groups is penalised."""
