@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fathom.search.analysis.losses.depth_estimates import Array
-from fathom.search.analysis.papers.metric_trials import metric_trials
+from fathom.search.analysis.losses.metric_trials import metric_trials
 from fathom.search.records import TrialRecord, by_budget
 
 LOSS = "loss"
@@ -62,6 +62,10 @@ class MatchedComparison:
     """Levels compared, the furthest first; empty where the curves do not overlap."""
 
 
+FORM = tuple[MatchedComparison, ...]
+"""Type of what `find` returns."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Path:
     """The values of a metric where a trial improves its yardstick; `far` ascends strictly."""
@@ -70,9 +74,9 @@ class _Path:
     value: Array
 
 
-def find_matched(records: Sequence[TrialRecord]) -> tuple[MatchedComparison, ...]:
+def find(records: Sequence[TrialRecord], *, seed: int = 0) -> tuple[MatchedComparison, ...]:
     """Comparisons by budget, metric, yardstick and depth; empty where evaluations measured no such
-    metric."""
+    metric. Nothing is drawn, so every seed gives the same."""
     found: list[MatchedComparison] = []
     for budget, of_budget in by_budget(records).items():
         trials = metric_trials(of_budget)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from fathom.models.shape import Count
-from fathom.search.analysis.papers.crossings import (
+from fathom.papers.analyses.crossings.find import (
     Crossing,
     CrossingKind,
     CrossingLaw,
     Crossings,
-    find_crossings,
+    find,
     fit_crossing_law,
 )
 from fathom.search.records import TrialRecord
@@ -21,7 +21,7 @@ from tests.support.papers import BUDGETS, DEPTHS, A, B, crossing_records
 
 
 def found_in(records: Sequence[TrialRecord]) -> Crossings:
-    found = find_crossings(records, seed=0)
+    found = find(records, seed=0)
     assert found
     return found
 
@@ -122,14 +122,14 @@ def test_pairs_are_of_depths_that_two_budgets_share_and_neighbours_go_by_these()
 
 
 def test_one_budget_or_budgets_of_other_things_have_no_crossings() -> None:
-    assert find_crossings([], seed=0) is None
-    assert find_crossings(crossing_records(budgets=BUDGETS[:1]), seed=0) is None
-    assert find_crossings(crossing_records(count=Count.FLOPS), seed=0) is None
+    assert find([], seed=0) is None
+    assert find(crossing_records(budgets=BUDGETS[:1]), seed=0) is None
+    assert find(crossing_records(count=Count.FLOPS), seed=0) is None
 
 
 def test_the_same_records_and_seed_give_the_same_intervals() -> None:
     records = crossing_records(budgets=BUDGETS[:3])
-    assert find_crossings(records, seed=1) == find_crossings(records, seed=1)
+    assert find(records, seed=1) == find(records, seed=1)
 
 
 def law_of(widths: Sequence[float], *, error: float = 0.05) -> CrossingLaw:

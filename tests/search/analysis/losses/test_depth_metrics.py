@@ -1,6 +1,6 @@
 """Exact match and accuracy at each depth: which metrics, of which trials."""
 
-from fathom.search.analysis.papers.depth_metrics import find_depth_metrics
+from fathom.search.analysis.losses.depth_metrics import find_depth_metrics
 from fathom.search.records import TrialRecord
 from tests.support.papers import measured_trial
 

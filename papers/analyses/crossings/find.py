@@ -108,6 +108,10 @@ class Crossings:
     law: CrossingLaw
 
 
+FORM = Crossings | None
+"""Type of what `find` returns."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Sized:
     """The losses of the depths of one budget, with draws of their noise."""
@@ -134,9 +138,7 @@ class _Gap:
     """Standard errors of the differences, (sizes,), nats."""
 
 
-def find_crossings(
-    records: Sequence[TrialRecord], *, seed: int, draws: int = 1000
-) -> Crossings | None:
+def find(records: Sequence[TrialRecord], *, seed: int, draws: int = 1000) -> Crossings | None:
     """The crossings of a study; None when no two budgets share two neighbouring depths.
 
     Budgets must be numbers of parameters. The same seed gives the same intervals.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fathom.search.analysis.papers.metric_trials import metric_trials
+from fathom.search.analysis.losses.metric_trials import metric_trials
 from fathom.search.records import TrialRecord, by_budget
 
 NAMED = re.compile(r"(?P<kind>exact_match|accuracy|bleu|chrf)/(?P<split>[^/]+)(/all)?")

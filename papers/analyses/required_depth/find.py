@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import stdtrit
 
-from fathom.search.analysis.papers.metric_trials import metric_trials
+from fathom.search.analysis.losses.metric_trials import metric_trials
 from fathom.search.records import TrialRecord, by_budget
 
 NAMED = re.compile(r"(?P<metric>(?P<kind>\w+)/[a-z]+)(?P<difficulty>\d+)")
@@ -91,7 +91,11 @@ class RequiredDepth:
     """95 % interval of the gain; open above where depth may not matter."""
 
 
-def find_required_depths(records: Sequence[TrialRecord], *, seed: int) -> tuple[RequiredDepth, ...]:
+FORM = tuple[RequiredDepth, ...]
+"""Type of what `find` returns."""
+
+
+def find(records: Sequence[TrialRecord], *, seed: int) -> tuple[RequiredDepth, ...]:
     """The required depths of each budget and metric; empty for fewer than two depths or
     difficulties."""
     found = []

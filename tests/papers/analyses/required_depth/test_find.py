@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fathom.search.analysis.papers.required_depth import (
+from fathom.papers.analyses.required_depth.find import (
     RULES,
     DifficultyDepth,
     RequiredDepth,
-    find_required_depths,
+    find,
     fit_required_depth,
 )
 from fathom.search.records import Outcome, TrialRecord
@@ -19,7 +19,7 @@ from tests.support.papers import DIFFICULTIES, hop_records, measured_trial, sanf
 
 
 def found_in(records: Sequence[TrialRecord]) -> RequiredDepth:
-    [required] = find_required_depths(records, seed=0)
+    [required] = find(records, seed=0)
     return required
 
 
@@ -121,17 +121,17 @@ def test_unfinished_trials_and_missing_values_do_not_count() -> None:
 
 
 def test_no_required_depth_without_two_depths_and_two_difficulties() -> None:
-    assert find_required_depths([], seed=0) == ()
-    assert find_required_depths(hop_records(depths=(3,)), seed=0) == ()
+    assert find([], seed=0) == ()
+    assert find(hop_records(depths=(3,)), seed=0) == ()
     single = [measured_trial(depth, 0, {"error/k1": 0.0, "accuracy/dev2": 1.0}) for depth in (1, 2)]
-    assert find_required_depths(single, seed=0) == ()
+    assert find(single, seed=0) == ()
 
 
 def test_each_budget_is_judged_by_itself() -> None:
     small, easier = hop_records(), hop_records(lambda k: sanford(k) - 1)
     large = [replace(r, spec=replace(r.spec, budget=200_000)) for r in easier]
 
-    required, other = find_required_depths([*large, *small], seed=0)
+    required, other = find([*large, *small], seed=0)
 
     assert (required.budget, other.budget) == (100_000, 200_000)
     assert required.needs[-1].depth == 6
