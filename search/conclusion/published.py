@@ -1,11 +1,11 @@
 """Analyses of published papers by name; each is loaded when findings are asked for it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, field, make_dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, get_origin
 
 from fathom.search.analysis.losses.depth_metrics import DepthMetric
 from fathom.search.records import TrialRecord
@@ -78,10 +78,14 @@ def find_papers(records: Sequence[TrialRecord], *, seed: int) -> PaperFindings:
 @cache
 def papers_form() -> type:
     """The findings of all analyses, and the metrics by depth, as the class that replies have."""
-    forms = [(name, _load(name, "find").FORM) for name in ANALYSES]
-    forms.append(("depth_metrics", tuple[DepthMetric, ...]))
+    forms = {name: _load(name, "find").FORM for name in ANALYSES}
+    forms["depth_metrics"] = tuple[DepthMetric, ...]
+    fields = [
+        (name, form, field(default=() if get_origin(form) is tuple else None))
+        for name, form in forms.items()
+    ]
     said = "The paper analyses of a study; each is empty where the records allow none."
-    return make_dataclass("PaperFindings", forms, namespace={"__doc__": said}, frozen=True)
+    return make_dataclass("PaperFindings", fields, namespace={"__doc__": said}, frozen=True)
 
 
 def _load(name: str, module: str) -> Any:
