@@ -99,7 +99,7 @@ def test_a_resumed_training_is_not_profiled_again(monkeypatch: pytest.MonkeyPatc
     next(train(first, Successor()))
     resumed = profiled_training(seed=9)
     resumed.load_state_dict(first.state_dict())
-    monkeypatch.setattr("fathom.search.training.loop.profile", None)
+    monkeypatch.setattr("fathom.papers.admin.profile", None)
     assert losses(run_to_end(resumed)) == losses(seen)[1:]
     assert_same_weights(whole, resumed)
 
