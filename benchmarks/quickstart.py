@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import pages
-from benchmarks.answers import agreement
+from benchmarks.answers.trained import agreement
 from benchmarks.printed_table import figure, write_result
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.formatting import format_count

@@ -162,6 +162,8 @@ class ObjectiveConfig(Group, ABC):
     name: str
     loss_unit: ClassVar[str] = "nats per token"
     """Unit of the held-out loss."""
+    of_command: ClassVar[bool] = False
+    """True if only `train.command` reads the data."""
     bidirectional: ClassVar[bool] = False
     """True if a model that attends to both sides does not see the answers among its inputs."""
     has_sources: ClassVar[bool] = False

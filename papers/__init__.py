@@ -1,1 +1,1 @@
-"""Code for studies of published papers alone, on the public contract of objectives."""
+"""Code for studies of published papers alone; the core loads it by its name in a table."""

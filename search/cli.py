@@ -19,9 +19,9 @@ from typer.core import TyperCommand
 from fathom.search.commands.analyse import analyse
 from fathom.search.commands.answers import compare, export, predict, train
 from fathom.search.commands.examples import EXAMPLES, START
-from fathom.search.commands.searching import ask, report, run, status, ui
-from fathom.search.commands.serving import latency
-from fathom.search.commands.study_file import check, doctor, init, plan, schema, tokenize
+from fathom.search.commands.laboratory import ask, check, latency
+from fathom.search.commands.searching import report, run, status, ui
+from fathom.search.commands.study_file import doctor, init, plan, schema, tokenize
 from fathom.search.signals import ending_signals, interrupt
 from fathom.search.version import CORE, FULL, own_version
 

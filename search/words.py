@@ -2,6 +2,7 @@
 
 from fathom.models.unit import NATS, Unit
 from fathom.search.analysis.answer import verdict as v
+from fathom.search.analysis.answer.judging import TOO_WIDE
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Advice, Verdict
 from fathom.search.analysis.losses.stalls import SeedApart
@@ -119,7 +120,7 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
         case v.NarrowInterval(interval, (first, last)):
             return (
                 f"the 95 % interval, {both_ends(interval)}, spans less than a factor of "
-                f"{v.TOO_WIDE} and ends inside the range of depths that finished, {first} to {last}"
+                f"{TOO_WIDE} and ends inside the range of depths that finished, {first} to {last}"
             )
         case v.FlatRange((first, last), difference, answer, shallowest):
             return (

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import exp
 
+from fathom.papers.analyses.crossings.find import Crossing
+from fathom.papers.analyses.crossings.find import find as find_crossings
+from fathom.papers.analyses.crossings.show import crossing_law_text
 from fathom.search.analysis.laws.published import LEVINE_A, LEVINE_B
 from fathom.search.analysis.losses.depth_estimates import estimate_depths
-from fathom.search.analysis.papers.crossings import Crossing, find_crossings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.report.words.papers import (
-    crossing_law_text,
-)
 from fathom.search.study.keys.config import StudyConfig
 
 

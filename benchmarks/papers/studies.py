@@ -27,15 +27,12 @@ from benchmarks.papers.shapes import shape_tables
 from benchmarks.papers.splits import split_lines, split_tables
 from benchmarks.papers.strengths import strength_lines, strength_tables
 from fathom.models.options import Residual
+from fathom.papers.analyses.required_depth.find import NAMED, RULES, fit_required_depth
+from fathom.papers.analyses.required_depth.show import need_text, needs_text
 from fathom.papers.tasks.alternating_blocks.keys import BlocksConfig
 from fathom.papers.tasks.connectivity.keys import ConnectivityConfig
 from fathom.papers.tasks.k_hop.keys import HopConfig
-from fathom.search.analysis.papers.required_depth import NAMED, RULES, fit_required_depth
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.words.papers import (
-    need_text,
-    needs_text,
-)
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.file.study_file import load
 from fathom.search.study.keys.config import StudyConfig

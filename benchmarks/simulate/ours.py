@@ -7,8 +7,9 @@ from benchmarks.simulate.clock import Start
 from benchmarks.simulate.driver import report_evaluation, scheduler_in
 from benchmarks.worlds.known import Known
 from fathom.models.shape import Count
+from fathom.search.analysis.answer.finding import find_optimum
 from fathom.search.analysis.answer.interim import ENOUGH_DEPTHS
-from fathom.search.analysis.answer.optimum import Located, find_optimum
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.analysis.curve.joint_curve import best_of, finished_depths
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM

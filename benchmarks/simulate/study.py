@@ -5,7 +5,8 @@ from pathlib import Path
 
 from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_scheduler
 from benchmarks.worlds.planted import World
-from fathom.search.analysis.answer.optimum import Optimum, find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.records import TrialRecord
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.answers.coverage import one_hump
+from benchmarks.answers.planted.coverage import one_hump
 from benchmarks.worlds.known import Known, planted_budget
 from benchmarks.worlds.planted import Curve, asymmetric, symmetric
 
@@ -15,7 +15,8 @@ SEEDS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldKind:
-    """Ranges from which a world is drawn, where they differ from `benchmarks.answers.coverage`."""
+    """Ranges from which a world is drawn, where they differ from those of
+    `benchmarks.answers.planted.coverage`."""
 
     best: tuple[float, float] = (3, 12)
     """Shallowest and deepest best depth."""

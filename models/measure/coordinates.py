@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from fathom.models.admin import profile
 from fathom.models.building import build_model
+from fathom.models.methods import method
 from fathom.models.network.transformer import Transformer
 from fathom.models.optim import build_optimizer, set_learning_rate
 from fathom.models.options import Residual
@@ -99,7 +99,7 @@ def _changes(
     set_learning_rate(optimizer, settings.learning_rate)
     tokens = _tokens(shape, torch.Generator().manual_seed(seed + 1))
     if shape.residual is Residual.ADMIN:
-        profile(model, *_read(shape, tokens))
+        method("profile")(model, *_read(shape, tokens))
     start = _activations(model, stack, tokens)
     changes = [_sizes(start)]
     for _ in range(steps):

@@ -11,6 +11,7 @@ class ExternalConfig(ObjectiveConfig):
 
     loss_unit: ClassVar[str] = "nats per token"
     bidirectional: ClassVar[bool] = True
+    of_command: ClassVar[bool] = True
     name: Literal["external"]
     vocabulary: Positive
     """Number of token ids of the command's model."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from fathom.search.analysis.answer import verdict as v
+from fathom.search.analysis.answer.judging import FEWEST_SEEDS, MOST_SEEDS, seeds_to_resolve
 from fathom.search.analysis.answer.optimum import Optimum
-from fathom.search.analysis.answer.verdict import FEWEST_SEEDS, MOST_SEEDS, seeds_to_resolve
 from fathom.search.formatting import exact_count, printable
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.tables.analysis import Analysis

@@ -8,7 +8,8 @@ from fathom.search.formatting import printable
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.runs import StudyRun, runs_of
-from fathom.search.tables.analysis import Analysis, TableQuestion
+from fathom.search.tables.analysis import Analysis
+from fathom.search.tables.question import TableQuestion
 
 
 def answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Analysis:

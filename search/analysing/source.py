@@ -16,7 +16,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
 from fathom.search.study.store_uri import is_optuna, without_credentials
-from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.columns.columns import parse_maps
 from fathom.search.tables.columns.selecting import parse_where
 from fathom.search.tables.folders.finding import is_pattern
@@ -25,6 +25,7 @@ from fathom.search.tables.folders.wandb_address import is_wandb
 from fathom.search.tables.folders.wandb_chart import as_runs
 from fathom.search.tables.grouped.horizons import Horizon, parse_horizons
 from fathom.search.tables.open_table import KINDS, OpenTable, rows_of
+from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.layouts.markdown import from_markdown
 from fathom.search.tables.sources.layouts.nested import unfolded
 from fathom.search.tables.sources.read import open_text

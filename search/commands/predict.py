@@ -8,7 +8,7 @@ from rich.table import Table
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.laws.law import DepthLaw, Prediction, predictions, usable
 from fathom.search.analysis.laws.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.laws.published import GPT3, LEVINE, TRILLION_NOTE
+from fathom.search.analysis.laws.published import GPT3, TRILLION_NOTE
 from fathom.search.analysis.laws.token_law import TokenLaw
 from fathom.search.analysis.laws.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.named_law import PUBLISHED, NamedLaw
@@ -71,7 +71,7 @@ def _named(law: str, *, needs_tokens: str = "") -> NamedLaw:
 
 def _over_sizes(law: str) -> NamedLaw:
     """The law over sizes alone that `--law` names; raises ConfigError if it needs tokens."""
-    found = PUBLISHED if law == LEVINE else _named(law)
+    found = PUBLISHED.get(law) or _named(law)
     if not found.over_tokens:
         return found
     remedy = "give --tokens"

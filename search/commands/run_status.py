@@ -10,7 +10,7 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
-from fathom.search.analysis.answer.optimum import find_optima
+from fathom.search.analysis.answer.finding import find_optima
 from fathom.search.conclusion.conclude import conclude_run
 from fathom.search.contract.reply import Reply, RunProgress, StatedAnswer
 from fathom.search.contract.studies import study_answers

@@ -1,9 +1,8 @@
-"""Commands that search or read a run: `run`, `status`, `report`, `ask` and `ui`."""
+"""Commands that search or read a run: `run`, `status`, `report` and `ui`."""
 
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fathom.models.shape import Count
 from fathom.search.commands.arguments import (
     ExitVerdict,
     HorizonOption,
@@ -34,8 +32,6 @@ from fathom.search.commands.output import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fathom.objectives.contract import Objective
-    from fathom.search.laboratory.ask.question import Question
     from fathom.search.study.keys.config import StudyConfig
     from fathom.search.study.preflight import Cap, ReadyStudy
     from fathom.search.tracking.writing.publishing import RunResult, StudyResult
@@ -376,153 +372,6 @@ def status(
             run_status.print_status(run, terminal())
     if exit_verdict:
         exit_by_verdict(run_status.status_reply(found))
-
-
-def ask(
-    params: Annotated[str | None, typer.Option(help="Model size, for example 1B.")] = None,
-    hours: Annotated[float | None, typer.Option(help="Time that the search may take.")] = None,
-    flops: Annotated[
-        str | None, typer.Option(help="FLOPs of a training: size, tokens and depth, by --law.")
-    ] = None,
-    gpu_hours: Annotated[float | None, typer.Option(help="The same in hours of one --gpu.")] = None,
-    law: Annotated[
-        str | None, typer.Option(help="Run folder, or the JSON of `fathom analyse --horizons`.")
-    ] = None,
-    data: Annotated[str, typer.Option(help="Text (path, glob, known name) or tokens.")] = "stdlib",
-    tokens: Annotated[
-        str | None, typer.Option(help="Its training tokens; by default 20 a parameter.")
-    ] = None,
-    tokenizer: Annotated[str, typer.Option(help="bytes, chars, bpe:N or a file.")] = "bytes",
-    gpus: Annotated[int, typer.Option(min=0, help="Trials at a time, one on each GPU.")] = 0,
-    gpu: Annotated[str | None, typer.Option(help="Type of the GPUs, for example H100.")] = None,
-    count: Annotated[Count, typer.Option(help="Parameters that a size counts.")] = (
-        Count.NON_EMBEDDING
-    ),
-    out: Annotated[Path | None, typer.Option(help="The study file to write.")] = None,
-    only_plan: Annotated[
-        bool, typer.Option("--plan", help="Write the study and stop there.")
-    ] = False,
-    runs: Runs = Path("runs"),
-    as_json: Json = False,
-    exit_verdict: ExitVerdict = False,
-) -> None:
-    """Say how deep a model of some size should be, by searching it or smaller ones in time.
-
-    Writes the study that it searches, to be edited and run again; the same question resumes. With
-    --flops or --gpu-hours: how large, how long and how deep at once, by the laws of a ladder.
-    """
-    searched = {"--params": params, "--tokens": tokens, "--hours": hours, "--out": out}
-    searched |= {"--gpus": gpus or None, "--plan": only_plan or None}
-    if flops is not None or gpu_hours is not None:
-        _refuse_beside("--gpu-hours" if flops is None else "--flops", searched)
-        _ask_compute(flops, gpu_hours, gpu, law, as_json=as_json, exit_verdict=exit_verdict)
-        return
-    from fathom.search.laboratory.ask.question import question
-    from fathom.search.study.file.errors import ConfigError
-
-    if params is None or hours is None:
-        raise ConfigError(
-            "`fathom ask` takes --params and --hours to search, or --flops and --law to ask a "
-            "ladder"
-        )
-    _refuse_beside("--params", {"--law": law})
-    asked = question(
-        params=params, tokens=tokens, data=data, tokenizer=tokenizer, hours=hours, gpus=gpus,
-        gpu=gpu, count=count,
-    )  # fmt: skip
-    from fathom.search.analysis.answer.verdict import Kind
-    from fathom.search.contract.reply import Reply
-    from fathom.search.laboratory.ask.answer import print_answer
-    from fathom.search.laboratory.ask.chosen_study import prepare_study
-    from fathom.search.report.terminal.tables import terminal
-
-    console, file = terminal(stderr=as_json), out or Path(f"{asked.name}.yaml")
-    try:
-        if only_plan:
-            _plan_asked(asked, file, runs, console, as_json=as_json)
-            return
-        config, objective = prepare_study(asked, file, console, runs)
-        result = _search_asked(config, objective, runs, console)
-    except KeyboardInterrupt as interrupt:
-        exit_interrupted(interrupt)
-    found = print_answer(asked, file, objective.vocab_size, result, console)
-    reply = Reply(command="ask", answers=(found,))
-    if as_json:
-        print_reply(reply)
-    if exit_verdict:
-        exit_by_verdict(reply)
-    if not (found.verdict.settled or found.verdict.kind is Kind.BY_LAW):
-        sys.exit(1)
-
-
-def _ask_compute(
-    flops: str | None, gpu_hours: float | None, gpu: str | None, law: str | None, *,
-    as_json: bool, exit_verdict: bool,
-) -> None:  # fmt: skip
-    """Prints the size, tokens and depth for an amount of compute, or why there is no answer."""
-    from fathom.search.laboratory.ask import compute
-    from fathom.search.study.file.errors import ConfigError
-
-    option = "--gpu-hours" if flops is None else "--flops"
-    if law is None:
-        raise ConfigError(
-            f"`--law` must be a run folder, or the JSON of `fathom analyse --horizons`, with "
-            f"{option}"
-        )
-    answer = compute.ask_compute(law, compute.compute_of(flops, gpu_hours, gpu), option)
-    reply = compute.compute_reply(answer, law)
-    if as_json:
-        print_reply(reply)
-    else:
-        for line in compute.compute_lines(answer):
-            print(line)
-    if exit_verdict:
-        exit_by_verdict(reply)
-    if answer.why_not:
-        sys.exit(1)
-
-
-def _refuse_beside(question: str, options: Mapping[str, object]) -> None:
-    """Refuses every option that was given, and so is not None, beside that of another question."""
-    from fathom.search.study.file.errors import ConfigError
-
-    for option, value in options.items():
-        if value is not None:
-            raise ConfigError(
-                f"`{question}` and `{option}` are of two questions: --flops or --gpu-hours ask the "
-                "--law of a ladder, and --params searches in --hours; drop one"
-            )
-
-
-def _plan_asked(
-    asked: "Question", file: Path, runs: Path, console: "Console", *, as_json: bool
-) -> None:
-    """Writes the study of a question, unless it is there, and prints its plan and what to type."""
-    from fathom.search.commands.study_file import plan
-    from fathom.search.laboratory.ask.chosen_study import prepare_study
-    from fathom.search.report.terminal.answer_tables import print_next
-
-    known = file.exists()
-    prepare_study(asked, file, console, runs)
-    if known or as_json:
-        plan(file, gpu=asked.gpu or None, as_json=as_json)
-    if not as_json:
-        print_next([command_again(without="--plan")], console)
-
-
-def _search_asked(
-    config: "StudyConfig", objective: "Objective", runs: Path, console: "Console"
-) -> "RunResult":
-    """Searches the study of a question on its data."""
-    from fathom.search.pipeline import run_study
-    from fathom.search.report.terminal.steps import Steps
-    from fathom.search.run_folder import locked
-    from fathom.search.study.preflight import check_ready
-
-    ready = check_ready(config, runs)
-    with locked(ready.folder), Steps(console) as steps:
-        [result] = run_study(ready, steps, objective=objective).runs
-        return result
 
 
 def ui(

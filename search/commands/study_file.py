@@ -1,4 +1,4 @@
-"""Commands before a search: `init`, `plan`, `check`, `doctor`, `tokenize` and `schema`."""
+"""Commands before a search: `init`, `plan`, `doctor`, `tokenize` and `schema`."""
 
 import sys
 from contextlib import ExitStack
@@ -38,7 +38,7 @@ def init(
     if runs is not None:
         from fathom.search.analysing.open_study import open_study
         from fathom.search.analysing.source import answer_source
-        from fathom.search.tables.analysis import TableQuestion
+        from fathom.search.tables.question import TableQuestion
 
         left = open_study(answer_source(runs, [], TableQuestion(), None))
         params = params or left.size
@@ -97,51 +97,6 @@ def plan(
         print_reply(plan_reply(planned, price=price, with_shapes=shapes, command=command))
     else:
         print_plans(config.study, planned, terminal(), price=price, with_shapes=shapes)
-
-
-def check(
-    study: StudyFile,
-    overrides: Overrides = None,
-    trust: Trust = False,
-    steps: Annotated[
-        int, typer.Option(min=8, max=100_000, help="Length of each short training.")
-    ] = 250,
-    runs: Runs = Path("runs"),
-    as_json: Json = False,
-) -> None:
-    """Show whether one learning rate suits shapes of every depth and width, in two minutes.
-
-    Where trainings take more than one epoch of their data, it compares weight decays as well.
-    Exit status 0 when the rate carries over both, 1 when it does not.
-    """
-    from fathom.search.report.terminal.tables import terminal
-    from fathom.search.study.file.study_file import load, placed
-    from fathom.search.study.planning.horizons import horizon_studies
-    from fathom.search.study.preflight import check_own_loop, check_trusted_study
-
-    config = load(study, overrides)
-    check_trusted_study(config, study, trust=trust)
-    with placed(study, overrides):
-        check_own_loop(config)
-    console = terminal(stderr=as_json)
-    from fathom.search.laboratory.check import output
-    from fathom.search.laboratory.check.check import check_study
-    from fathom.search.laboratory.check.probe import Probe
-    from fathom.search.run_folder import token_cache
-    from fathom.search.training.calibrate import measure_speeds
-
-    probe = Probe(steps=steps)
-    output.print_opening(config, probe, console)
-    with placed(study, overrides):
-        longest = horizon_studies(config)[-1]
-        result = check_study(longest, output.follow(console), probe, token_cache(runs))
-    measure_speeds(config.resources)  # the next plan reads it
-    if as_json:
-        print_reply(output.check_reply(result))
-    else:
-        output.print_check(result, console)
-    if not result.carries_over:
-        sys.exit(1)
 
 
 def doctor(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
+from fathom.models.group_penalty import BY_LAYER
 from fathom.models.shape import Shape
-from fathom.models.sizing.compaction import BY_LAYER
 from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.prepare import prepare
@@ -85,7 +85,7 @@ def train_best(
     for name, content in trial.files().items():
         write_atomically(out / name, content)
     end = _end(report.points[-1], report.reason)
-    for line in (end, f"weights in {out / WEIGHTS}", *trial.save_compact(out)):
+    for line in (end, f"weights in {out / WEIGHTS}"):
         say(line)
     return out / WEIGHTS
 

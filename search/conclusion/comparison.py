@@ -16,7 +16,7 @@ from fathom.search.analysis.answer.depth_difference import (
     depth_ratio,
     ln_ratios,
 )
-from fathom.search.analysis.answer.optimum import find_with_posterior
+from fathom.search.analysis.answer.finding import find_with_posterior
 from fathom.search.analysis.curve.posterior import Posterior
 from fathom.search.analysis.losses.depth_estimates import (
     BestLoss,

@@ -6,7 +6,8 @@ from functools import cached_property
 
 from fathom.models.shape import Count
 from fathom.objectives.errors import ObjectiveError
-from fathom.search.analysis.answer.optimum import Optimum, find_optima
+from fathom.search.analysis.answer.finding import find_optima
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Advice, Kind, SearchUnfinished, Verdict
 from fathom.search.analysis.losses.rates import Factor, brackets
 from fathom.search.conclusion.findings import Audits, Findings

@@ -17,7 +17,8 @@ from fathom.search.analysis.laws.compute_law import ComputeLaw, ComputeMultiple,
 from fathom.search.analysis.laws.law import Law
 from fathom.search.analysis.laws.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.laws.weighed_laws import WeighedLaws, weigh_laws
-from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
+from fathom.search.analysis.losses.depth_metrics import DepthMetric, find_depth_metrics
+from fathom.search.conclusion.published import PaperFindings, find_papers
 from fathom.search.formatting import format_count, printable, spend_text
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit
@@ -141,9 +142,18 @@ class Findings(ABC):
 
     @cached_property
     def papers(self) -> PaperFindings:
-        """The paper analyses."""
-        of_one_size = [r for r in self.records if not r.spec.count.frees_size]
-        return find_paper_findings(of_one_size, seed=self.seed)
+        """The published analyses."""
+        return find_papers(self._of_one_size, seed=self.seed)
+
+    @cached_property
+    def depth_metrics(self) -> tuple[DepthMetric, ...]:
+        """Metrics by depth, of each budget."""
+        return find_depth_metrics(self._of_one_size)
+
+    @property
+    def _of_one_size(self) -> list[TrialRecord]:
+        """The trials of budgets that fix the size."""
+        return [record for record in self.records if not record.spec.count.frees_size]
 
     def compute_multiple(self, optimum: Optimum, cost: DepthCost) -> ComputeMultiple | None:
         """Cost of a depth of a budget as a multiple of compute; None where it is not known."""

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fathom.search.analysis.answer.optimum import Optimum, find_optima
-from fathom.search.analysis.laws.published import LEVINE
+from fathom.search.analysis.answer.finding import find_optima
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.conclusion.named_law import (
     PUBLISHED,
     NamedLaw,
@@ -26,13 +26,13 @@ def law_at(law: str, *, needs_tokens: str = "") -> NamedLaw:
         ConfigError: when there is none, or it is not over tokens though an option needs that.
         RunFolderError: when the run folder is damaged.
     """
-    if law == LEVINE:
+    if law in PUBLISHED:
         if needs_tokens:
             raise ConfigError(
-                f"`{needs_tokens}` needs a law over parameters and tokens, which --law {LEVINE} is "
+                f"`{needs_tokens}` needs a law over parameters and tokens, which --law {law} is "
                 "not; leave it out"
             )
-        return PUBLISHED
+        return PUBLISHED[law]
     path, folder = Path(law), RunFolder(Path(law).parent)
     if path != folder.best:
         folder = RunFolder(path)
@@ -50,7 +50,8 @@ def _optima(law: str, folder: RunFolder, needs_tokens: str) -> tuple[Optimum, ..
     folder.check_config()
     if not folder.config.exists():
         raise ConfigError(
-            f"`--law` must be {LEVINE}, a run folder, or the JSON of `fathom analyse`, got {law}"
+            f"`--law` must be {', '.join(PUBLISHED)}, a run folder, or the JSON of "
+            f"`fathom analyse`, got {law}"
         )
     config = load_kept(folder.config)
     if config.horizons:

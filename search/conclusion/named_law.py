@@ -1,6 +1,6 @@
 """A law with its name and what it was fitted to, whoever names it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,10 @@ class NamedLaw:
     """The law with the losses beside it, if it is over parameters and tokens."""
 
 
-PUBLISHED = NamedLaw(name=LEVINE, law=Levine2020(), count=Count.NON_EMBEDDING)
+PUBLISHED: Mapping[str, NamedLaw] = {
+    LEVINE: NamedLaw(name=LEVINE, law=Levine2020(), count=Count.NON_EMBEDDING)
+}
+"""Published laws by the name that `--law` takes."""
 
 
 def law_over_tokens(name: str, found: PartLaw) -> NamedLaw:

@@ -203,5 +203,5 @@ def background_of(
         null_laws=findings.null_laws,
         amount_law=findings.amount_law,
         unsupported=tuple(unsupported(findings)),
-        papers=findings.papers,
+        papers={**findings.papers, "depth_metrics": findings.depth_metrics},
     )

@@ -1,20 +1,21 @@
 """The form of every `--json`: questions, their answers, and what to buy next. Docstrings and types
 here are the published schema, `docs/answer.schema.json`."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, computed_field
+from pydantic_core import CoreSchema
 
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.curve_families import Parabola, PowerCurve
 from fathom.search.analysis.laws.amount_law import AmountLaw
 from fathom.search.analysis.laws.law import Law, Prediction
 from fathom.search.analysis.laws.null_laws import NullLaw
-from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.spending.at_compute import ComputeAnswer
 from fathom.search.analysis.spending.ladder_check import LadderRung
 from fathom.search.analysis.spending.serving_choice import ServingChoice
 from fathom.search.cluster.doctor.facts import Finding
+from fathom.search.conclusion.published import papers_form
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.serving.values import Duration, Request
 from fathom.search.study.hardware.step_fit import StepFit
@@ -25,6 +26,15 @@ second where something is added."""
 Number = int | float
 Interval = tuple[Number, Number]
 """Both ends of a 95 % interval."""
+
+
+class PapersForm:
+    """The form of the findings of published analyses, which their table names."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The schema of their class."""
+        return handler.generate_schema(papers_form())
 
 
 class Part(BaseModel):
@@ -349,7 +359,7 @@ class Background(Part):
     """The law of the best size and depth over what trainings spend, where the size is free."""
     unsupported: tuple[str, ...]
     """Sentences; each completes "these data do not show ..."."""
-    papers: PaperFindings
+    papers: Annotated[Any, PapersForm]
     """Analyses of published papers, as far as the data have what they need."""
 
 

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from fathom.models.options import Normalization
 from fathom.models.shape import Shape
-from fathom.models.sizing.layer_sizes import holding
 from fathom.objectives.errors import nearest
 from fathom.objectives.files.durable import put_in_place
 from fathom.search.export import hugging_face, litgpt, nanogpt, torchtitan
@@ -22,7 +21,7 @@ from fathom.search.export.tokens import ids_in_words
 from fathom.search.formatting import shell_command
 from fathom.search.run_folder import UNFINISHED
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.training.saving.weights_folder import read_note, read_sizes
+from fathom.search.training.saving.weights_folder import read_note
 
 
 class Format(Protocol):
@@ -67,10 +66,6 @@ def model_of(
             f"{weights} holds a shape of {_sizes(note.shape)}; the one to export has "
             f"{_sizes(best.shape)}; train it, or choose with --params"
         )
-    if note.config.train.auto_sizing.penalty:  # frameworks have layers of one size
-        sizes = read_sizes(weights if weights.is_dir() else weights.parent)
-        best = replace(best, shape=holding(note.shape, sizes))
-        model = fitted(best, weights=True)
     # The weights may be of another text than the study's, and then have its tokenizer.
     return replace(model, best=replace(best, config=note.config))
 

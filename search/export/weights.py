@@ -19,15 +19,13 @@ from fathom.models.building import class_of
 from fathom.models.options import Positions
 from fathom.models.parametrization import ForwardScales, Parametrization, forward_scales
 from fathom.models.shape import Shape
-from fathom.models.sizing.compaction import padded
 from fathom.search.export import hugging_face
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import ExportedModel
 from fathom.search.export.nanogpt import sizes
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.training.saving import checkpoint
-from fathom.search.training.saving.compact_weights import read_compact
-from fathom.search.training.saving.weights_folder import WEIGHTS, read_sizes
+from fathom.search.training.saving.weights_folder import WEIGHTS
 
 Weights = dict[str, Tensor]
 WRITERS = ("embedding", "positions")
@@ -41,11 +39,7 @@ def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -
         ConfigError: if the weights are missing or incomplete.
     """
     file = source / WEIGHTS if source.is_dir() else source
-    if model.config.train.auto_sizing.penalty:
-        left = read_sizes(file.parent)
-        state: Weights | None = padded(read_compact(file.parent), left).state_dict()
-    else:
-        state = checkpoint.load(file, torch.device("cpu"))
+    state = checkpoint.load(file, torch.device("cpu"))
     shape, parametrization = model.best.shape, model.config.model.parametrization.build()
     with torch.device("meta"):
         wanted = class_of(shape)(shape, parametrization).state_dict()

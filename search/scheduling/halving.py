@@ -11,7 +11,7 @@ checkpoint. Two things differ from the usual halving, which is unfair to deep sh
   diverged trial has none, since a comparison with NaN is always false.
 
 The scheduler, the audit and the replays of learning curves all ask this module:
-`python -m benchmarks.answers.stopping_tables` says what it keeps, and for how many tokens.
+`python -m benchmarks.answers.spent.stopping_tables` says what it keeps, and for how many tokens.
 """
 
 from collections.abc import Callable, Mapping, Sequence

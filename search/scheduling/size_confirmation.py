@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.answer.optimum import JointAnswer, find_tuned
+from fathom.search.analysis.answer.joint_answer import JointAnswer, find_tuned
 from fathom.search.analysis.losses.depth_estimates import seed_noise
 from fathom.search.analysis.surface.surface import SizeSurface, find_surface
 from fathom.search.records import Outcome, TrialRecord

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.answer.optimum import Located, Optimum, find_with_posterior
+from fathom.search.analysis.answer.finding import find_with_posterior
+from fathom.search.analysis.answer.judging import CHANCE_OF_COST, is_broad
+from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.analysis.answer.verdict import (
-    CHANCE_OF_COST,
     BetweenTested,
     FlatInterval,
     FlatRange,
     Kind,
     TheseDepths,
-    is_broad,
 )
 from fathom.search.analysis.curve.curve_fit import CLEAR
 from fathom.search.analysis.curve.posterior import Posterior

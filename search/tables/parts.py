@@ -7,7 +7,8 @@ from math import log
 import numpy as np
 
 from fathom.search.analysis.answer.depth_difference import depth_ratio, ln_ratios
-from fathom.search.analysis.answer.optimum import Located, find_with_posterior
+from fathom.search.analysis.answer.finding import find_with_posterior
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import torch
 
 from fathom.models.network.transformer import Transformer
-from fathom.models.sizing.compaction import counts_left
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import ObjectiveError
 from fathom.search.records import HOPELESS_NATS
@@ -48,7 +47,7 @@ def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float]
     if training.ended or training.step in training.plan.detailed_steps:
         details, layers = detailed_metrics(training, objective)
     if training.auto_sizing is not None:
-        metrics |= counts_left(training.transformer)
+        metrics |= training.auto_sizing.counts()
     return metrics | details, layers
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from fathom.models.admin import profile
+from fathom.models.methods import method
 from fathom.models.network.transformer import Transformer
 from fathom.models.optim import set_learning_rate
 from fathom.models.options import Residual
@@ -76,7 +76,7 @@ def prepare_steps(training: Training, objective: Objective) -> None:
     plan = training.plan
     if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
         first = objective.batch(seed=training.seed, step=0, batch_size=plan.batch_size)
-        profile(training.transformer, *first.read)
+        method("profile")(training.transformer, *first.read)
     if plan.compiled and training.step < plan.steps:
         began = time.perf_counter()
         compile_step(training, objective)

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from fathom.models.building import build_model
+from fathom.models.group_penalty import GroupPenalty
+from fathom.models.methods import AroundSteps, method
 from fathom.models.network.experts import MixtureOfExperts
 from fathom.models.network.transformer import Transformer
 from fathom.models.optim import ClippedAdamW, build_optimizer, rate_at
 from fathom.models.parametrization import OptimizerName
 from fathom.models.recipe import Recipe
 from fathom.models.shape import Shape
-from fathom.models.sizing.auto_sizing import AutoSizing
-from fathom.models.sizing.group_penalty import GroupPenalty
 from fathom.objectives.contract import Batch, Model
 from fathom.search.training.compile_policy import begin_compiling
 from fathom.search.training.layer_metrics import Layers, diagnostics_steps
@@ -161,11 +161,10 @@ class Training:
             name=plan.optimizer,
             sharded=plan.shards,
         )
-        self.auto_sizing: AutoSizing | None = None
-        if plan.auto_sizing:
-            self.auto_sizing = AutoSizing(
-                self.model, self.optimizer, plan.auto_sizing, steps=plan.steps
-            )
+        self.auto_sizing: AroundSteps | None = None
+        if penalty := plan.auto_sizing:
+            sizing = method("AutoSizing")
+            self.auto_sizing = sizing(self.model, self.optimizer, penalty, steps=plan.steps)
         self.compiled_loss: Callable[[Model, Batch], Tensor] | None = None
         """The loss as compiled whole, once a step has needed it."""
         self.recorded: Callable[[Training, Batch, float], Tensor] | None = None

@@ -46,7 +46,6 @@ from fathom.search.training.micro_batches import free_memory, is_of_machine, is_
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.recorded_step import obstacle_of_plan
 from fathom.search.training.saving import checkpoint
-from fathom.search.training.saving.compact_weights import write_compact
 from fathom.search.training.saving.trial_log import ReportSchedule, TrialLog
 from fathom.search.training.state import Measurement, Training, TrainPlan
 
@@ -253,12 +252,6 @@ class RunningTrial:
         model = self._training.model
         module = model.inner if isinstance(model, OwnModel) else model
         checkpoint.save(module.state_dict(), path)
-
-    def save_compact(self, out: Path) -> list[str]:
-        """Writes what auto-sizing has left as a smaller model; returns the lines to print."""
-        if self._training.auto_sizing is None:
-            return []
-        return write_compact(self._training.transformer, out)
 
     def files(self) -> Mapping[str, str]:
         """Files that the objective makes of the trained model, by name."""

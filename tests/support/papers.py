@@ -10,7 +10,10 @@ from scipy.special import wrightomega
 
 from benchmarks.worlds.planted import World, asymmetric, finished, flat
 from fathom.models.shape import Count
+from fathom.search.analysis.losses.depth_metrics import find_depth_metrics
+from fathom.search.conclusion.published import find_papers
 from fathom.search.records import Stage, TrialRecord
+from fathom.search.report.words.metrics import metric_text
 
 A, B = 5.0, 0.12
 """So wide that shapes meet their budget at nearly one ratio: losses need little correction."""
@@ -126,3 +129,9 @@ def matched_records(
     *, beyond: float, depths: Sequence[int] = (2, 4), seed: int = 0
 ) -> list[TrialRecord]:
     return [r for depth in depths for r in matched_trials(depth, beyond=beyond, seed=seed)]
+
+
+def lines_on(records: Sequence[TrialRecord]) -> list[str]:
+    """The lines of a terminal on metrics by depth and published analyses."""
+    metrics = find_depth_metrics(records)
+    return [*map(metric_text, metrics), *find_papers(records, seed=0).lines(metrics)]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fathom.search.analysis.answer.optimum import find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.curve.joint_curve import (
     finished_depths,

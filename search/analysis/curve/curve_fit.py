@@ -28,8 +28,9 @@ from fathom.search.analysis.losses.depth_estimates import DepthEstimates
 Flags = NDArray[np.bool_]
 CURVE_ERROR = 0.15
 """A loss may differ from the curve by this share of its height above the best, beyond one standard
-error: no family holds far from the best. Chosen with `python -m benchmarks.answers.coverage`: at 0
-the steep side drags the lowest point, at 0.5 intervals say little."""
+error: no family holds far from the best. Chosen with
+`python -m benchmarks.answers.planted.coverage`: at 0 the steep side drags the lowest
+point, at 0.5 intervals say little."""
 CLEAR = 2
 """Standard errors of a difference from which on one depth is clearly worse than another."""
 

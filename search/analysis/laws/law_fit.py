@@ -30,7 +30,7 @@ SCATTERS = {
 }  # fmt: skip
 """Standard deviation of best depths about a law, in ln depth and beyond their errors -> its prior
 probability. Chosen on planted laws; others are reported (`python -m
-benchmarks.answers.law_scatter`)."""
+benchmarks.answers.laws.law_scatter`)."""
 SETTLED = 1e-9
 """Change of ln depth below which a fit has converged."""
 MOST_STEPS = 100

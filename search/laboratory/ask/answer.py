@@ -15,10 +15,10 @@ from fathom.search.analysis.answer.optimum import Located
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.laws.law import DepthLaw, Prediction, predictions
 from fathom.search.analysis.laws.null_laws import NullLaw, as_good
-from fathom.search.analysis.laws.published import Levine2020
 from fathom.search.analysis.laws.weighed_laws import WeighedLaws
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import why_no_law
+from fathom.search.conclusion.named_law import PUBLISHED
 from fathom.search.contract import reply as forms
 from fathom.search.contract.questions import asked_horizon, study_question
 from fathom.search.contract.reply import BestDepth, ByLaw, Statement
@@ -251,7 +251,7 @@ def _others(found: Answer) -> Iterator[tuple[str, float]]:
     named: list[tuple[str, DepthLaw]] = [
         *((f"The {law.name} law alone", law) for law in laws if len(laws) > 1),
         *((f"{AS_GOOD} ({null_law_text(law)})", law) for law in found.null_laws),
-        ("Levine et al. 2020", Levine2020()),
+        ("Levine et al. 2020", PUBLISHED["levine2020"].law),
     ]
     for whose, law in named:
         for said in predictions(law, [params]):

@@ -8,10 +8,10 @@ from fathom.models.shape import Count, Shape
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.laws.law import predictions
 from fathom.search.analysis.laws.loss_law import fit_loss_law, why_no_loss_law
-from fathom.search.analysis.laws.published import Levine2020
 from fathom.search.analysis.losses.scaled_shape import flops_per_token, scaled_shape
 from fathom.search.analysis.spending.at_compute import ComputeAnswer, answer_at
 from fathom.search.conclusion.law_at import law_at
+from fathom.search.conclusion.named_law import PUBLISHED
 from fathom.search.conclusion.token_laws import PartLaw
 from fathom.search.contract.reply import (
     AskedQuestion,
@@ -180,7 +180,7 @@ def _cost_lines(found: ComputeAnswer) -> Iterator[str]:
             f"{rounded_count(rule.tokens)} tokens, which cost {rule.multiple:.2f} times the "
             f"compute (95 %: {low:.2f} to {high:.2f})."
         )
-    for said in predictions(Levine2020(), [found.params]):
+    for said in predictions(PUBLISHED["levine2020"].law, [found.params]):
         yield f"Levine et al. 2020: depth {said.depth:.0f} at the answered size."
 
 

@@ -34,12 +34,12 @@ from fathom.search.training.device import local_device
 EXPONENT_LIMIT = 0.45
 """Largest absolute exponent of an activation's change against the size that counts as no trend.
 Schemes that carry a rate over sizes stay well below it and others well above, with any layout of
-heads, positions, gates, tied weights and rate: `python -m benchmarks.answers.carrying
+heads, positions, gates, tied weights and rate: `python -m benchmarks.answers.trained.carrying
 --coordinates`."""
 RATE_LIMIT = 0.5
 """Largest shift of the best log2 learning rate per doubling of an axis: over two doublings, a
 bracket of x0.5 to x2 as in the confirmation stage still holds it. Measured by `python -m
-benchmarks.answers.carrying`."""
+benchmarks.answers.trained.carrying`."""
 COORDINATE_STEPS = 6
 COORDINATE_SEEDS = (0, 1)
 COORDINATE_VOCABULARY, COORDINATE_CONTEXT = 64, 16

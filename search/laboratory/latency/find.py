@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from fathom.search.analysis.answer.optimum import find_with_posterior
+from fathom.search.analysis.answer.finding import find_with_posterior
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord, by_budget
 from fathom.search.report.words.latency import BudgetLosses

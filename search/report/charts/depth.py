@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from fathom.search.analysis.answer.optimum import Optimum
-from fathom.search.analysis.papers.depth_metrics import DepthMetric
+from fathom.search.analysis.losses.depth_metrics import DepthMetric
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (

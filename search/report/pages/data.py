@@ -5,22 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from fathom.search.analysis.answer.definitions import cost_of, loss_of
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.laws.law import Law
-from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.conclusion.findings import Findings, flat_optimum_row, shape_row
+from fathom.search.conclusion.published import Row
 from fathom.search.records import TrialRecord
-
-Row = dict[str, Any]
-"""Column -> value; a value may be a list of numbers."""
 
 IN_NATS = ("loss", "train_loss", "noise", "standard_error", "regret")
 """Attributes whose column ends in `_nats`."""
 
-# The columns of each kind of row, in the notation of `_columns`.
+# The columns of each kind of row, in the notation of `columns`.
 TRIAL = (
     "trial study stage budget count horizon_tokens seed learning_rate rate_scale decay_scale"
     " prunable"
@@ -47,19 +43,8 @@ NULL_LAW = (
     "law=name constant standard_error_ln_constant=error params_interval=params_range"
     " leave_one_out_error_ln_depth=leave_one_out_error scatter_ln_depth=scatter"
 )
-CROSSING = (
-    "shallow_depth=shallow deep_depth=deep neighbours finding=kind budgets params"
-    " params_interval=interval d_model"
-)
-CROSSING_LAW = "crossings supported a b a_interval b_interval reason"
-MATCHED = "budget metric yardstick shallow_depth=shallow deep_depth=deep"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of a cell that spreadsheets compute."""
-LEVEL = (
-    "level shallow=shallow.mean shallow_interval=shallow.interval deep=deep.mean"
-    " deep_interval=deep.interval difference=difference.mean"
-    " difference_interval=difference.interval"
-)
 POWER = "a z^-p + b z^q + c with z = depth / scale"
 PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
 
@@ -70,12 +55,12 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
     found = {
         "trials": [_trial(record) for record in records],
         "curves": [
-            {"trial": record.spec.trial, **_columns(point, CURVE)}
+            {"trial": record.spec.trial, **columns(point, CURVE)}
             for record in records
             for point in record.curve
         ],
         "metrics": [
-            {**_columns(record, METRIC), "metric": name, "value": value}
+            {**columns(record, METRIC), "metric": name, "value": value}
             for record in records
             for point in record.curve[-1:]
             for name, value in point.metrics.items()
@@ -84,21 +69,21 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
         "depths": [
             {
                 "budget": optimum.budget,
-                **_columns(estimate, DEPTH),
+                **columns(estimate, DEPTH),
                 **_cost(optimum, estimate.depth),
             }
             for optimum in optima
             for estimate in optimum.depths
         ],
         "rungs": [
-            {"budget": budget, **_columns(audit, RUNG)}
+            {"budget": budget, **columns(audit, RUNG)}
             for budget, audits in conclusion.audits.items()
             for audit in audits
         ],
         "fits": [row for optimum in optima for row in _fits(optimum)],
         "laws": [_law(law) for law in conclusion.laws],
-        "null_laws": [_columns(law, NULL_LAW) for law in conclusion.null_laws],
-        **_papers(conclusion.papers),
+        "null_laws": [columns(law, NULL_LAW) for law in conclusion.null_laws],
+        **conclusion.papers.tables,
     }
     return {name: rows for name, rows in found.items() if rows}
 
@@ -120,7 +105,7 @@ def _cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-def _columns(source: object, names: str) -> Row:
+def columns(source: object, names: str) -> Row:
     """Returns the attributes that `names` lists, by column.
 
     A name is an attribute, or `COLUMN=PATH` for one of another name or of a part. A column
@@ -140,11 +125,11 @@ def _columns(source: object, names: str) -> Row:
 
 def _trial(record: TrialRecord) -> Row:
     return {
-        **_columns(record.spec, TRIAL),
+        **columns(record.spec, TRIAL),
         **shape_row(record.spec.shape),
-        **_columns(record, "outcome reason tokens loss"),
+        **columns(record, "outcome reason tokens loss"),
         "last_loss_nats": record.curve[-1].loss if record.curve else None,
-        **_columns(record, COST),
+        **columns(record, COST),
     }
 
 
@@ -174,37 +159,4 @@ def _fits(optimum: Optimum) -> list[Row]:
 
 def _law(law: Law) -> Row:
     (aa, ab), (_, bb) = law.covariance
-    return _columns(law, LAW) | {"covariance_aa": aa, "covariance_ab": ab, "covariance_bb": bb}
-
-
-def _papers(papers: PaperFindings) -> dict[str, list[Row]]:
-    found = papers.crossings
-    return {
-        "crossings": [_columns(pair, CROSSING) for pair in found.pairs] if found else [],
-        "crossing_law": [_columns(found.law, CROSSING_LAW)] if found else [],
-        "required_depth": [
-            {
-                **_columns(required, "budget metric"),
-                "difficulty": need.difficulty,
-                "limit": required.rule.limit,
-                **_columns(need, "depth soonest_depth=soonest surest_depth=surest"),
-                **_columns(required, "tested_depths=depths trials"),
-                "gained_in": "log2(difficulty)" if required.rule.doubling else "difficulty",
-                **_columns(
-                    required, "gained_each_layer=gained gained_each_layer_interval=gained_interval"
-                ),
-            }
-            for required in papers.required_depths
-            for need in required.needs
-        ],
-        "matched": [
-            {
-                **_columns(comparison, MATCHED),
-                "shallow_trials": comparison.trials[0],
-                "deep_trials": comparison.trials[1],
-                **_columns(level, LEVEL),
-            }
-            for comparison in papers.matched
-            for level in comparison.levels
-        ],
-    }
+    return columns(law, LAW) | {"covariance_aa": aa, "covariance_ab": ab, "covariance_bb": bb}

@@ -43,8 +43,8 @@ from fathom.search.report.words.latency import (
     latency_rows,
     request_text,
 )
+from fathom.search.report.words.metrics import metrics_values
 from fathom.search.report.words.other_depths import compute_note, cost_cells, cost_note
-from fathom.search.report.words.papers import metrics_values, papers_values
 from fathom.search.report.words.sizes import size_lines
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.study_file import dump
@@ -210,7 +210,7 @@ def _render(
             hues=palette([*charts, *small]),
             scale=DEPTHS,
             data=data.encoded,
-            **papers_values(conclusion.papers),
+            papers=conclusion.papers.sections,
             **values,
         )
     )
@@ -305,7 +305,7 @@ def _budget(
             compute_note(conclusion, optimum),
         ],
         "figures": [figure for figure in figures if figure.chart.budget == optimum.budget],
-        "metrics": metrics_values(conclusion.papers, optimum.budget),
+        "metrics": metrics_values(conclusion.depth_metrics, optimum.budget),
         "sentences": [text.sentence(rung.sentence) for rung in rungs],
         "audit": [_audit_row(rung) for rung in rungs],
     }

@@ -23,7 +23,7 @@ from fathom.search.report.pages.hero import strip_charts
 from fathom.search.report.pages.page import analysis_page, page
 from fathom.search.report.pages.sounding import sounding
 from fathom.search.report.words.latency import BudgetLatency, kept_latency
-from fathom.search.report.words.papers import metrics_by_kind
+from fathom.search.report.words.metrics import metrics_by_kind
 from fathom.search.report.words.text import summary
 from fathom.search.run_folder import RunFolder
 from fathom.search.tables.analysis import Analysis
@@ -113,7 +113,7 @@ def make_charts(
             in_unit(loss_against_depth(records, optimum), optimum.unit),
             *(
                 metric_against_depth(metrics, optimum)
-                for metrics in metrics_by_kind(conclusion.papers, optimum.budget).values()
+                for metrics in metrics_by_kind(conclusion.depth_metrics, optimum.budget).values()
             ),
         ]
         if of_trials:

@@ -12,7 +12,6 @@ from fathom.search.analysis.answer.interim import DepthLoss
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.laws.null_laws import as_good
-from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.terminal.picture import DepthPicture, pictures
@@ -24,8 +23,8 @@ from fathom.search.report.words.analysed import (
     token_law_lines,
 )
 from fathom.search.report.words.caveats import OF_THE_TRAININGS, unsupported
+from fathom.search.report.words.metrics import metric_text
 from fathom.search.report.words.other_depths import other_depths
-from fathom.search.report.words.papers import papers_lines
 from fathom.search.report.words.sizes import amount_law_text, size_lines
 from fathom.search.report.words.text import (
     active_text,
@@ -57,7 +56,7 @@ STYLES = {Kind.IDENTIFIED: "green", Kind.PLATEAU: "cyan", Kind.EDGE: "yellow"}
 def print_conclusion(conclusion: Findings, console: Console) -> None:
     """Prints everything that a study has found: its answers and the paper analyses."""
     print_answers(conclusion, console)
-    print_papers(conclusion.papers, console)
+    print_papers(conclusion, console)
 
 
 def _spent(conclusion: Findings) -> str:
@@ -133,9 +132,10 @@ def print_next(commands: Sequence[str], console: Console) -> None:
         print_whole(f"{'' if number else 'Next':<12}{command}", console)
 
 
-def print_papers(papers: PaperFindings, console: Console) -> None:
-    """Prints the paper analyses, if there are any."""
-    for line in papers_lines(papers):
+def print_papers(conclusion: Findings, console: Console) -> None:
+    """Prints the metrics by depth and the published analyses, if there are any."""
+    metrics = conclusion.depth_metrics
+    for line in (*map(metric_text, metrics), *conclusion.papers.lines(metrics)):
         console.print(line, highlight=False, markup=False)
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from math import exp
 
 from fathom.search.analysis.answer.definitions import not_ruled_out
+from fathom.search.analysis.answer.judging import open_ends
 from fathom.search.analysis.answer.optimum import Located, Optimum
-from fathom.search.analysis.answer.verdict import Kind, open_ends
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.laws.law import FEWEST_BUDGETS, usable
 from fathom.search.analysis.laws.null_laws import as_good
 from fathom.search.analysis.losses.depth_estimates import KNOWN_NOISE, seed_noise

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.answer.definitions import loss_of
-from fathom.search.analysis.answer.optimum import Optimum, find_with_posterior
+from fathom.search.analysis.answer.finding import find_with_posterior
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 from fathom.search.analysis.curve.posterior import Posterior
 from fathom.search.analysis.spending.serving_choice import (

@@ -19,7 +19,6 @@ from fathom.models.options import (
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count
 from fathom.models.spend import OTHER_COINS, Coin, Spend
-from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import (
     MOST_PARAMETERS,
     Flops,
@@ -456,7 +455,7 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_command(self) -> Self:
         """Refuses a command without `objective: external`, and that objective without a command."""
-        external = isinstance(self.objective, ExternalConfig)
+        external = self.objective.of_command
         if self.train.command and not external:
             raise RuleError(
                 "objective",

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count
-from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.objectives.keys import (
     Few,
     Group,

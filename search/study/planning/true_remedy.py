@@ -7,6 +7,7 @@ from functools import cached_property
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.answer import verdict as v
+from fathom.search.analysis.answer.judging import FEWEST_SEEDS
 from fathom.search.analysis.answer.verdict import (
     Advice,
     Lack,
@@ -171,7 +172,7 @@ class _TriedPlan:
         if chosen and (these := self._ladder(chosen)):
             return these
         if isinstance(cause, v.MayCostMore):
-            return more_seeds(self._config.confirm, v.FEWEST_SEEDS)
+            return more_seeds(self._config.confirm, FEWEST_SEEDS)
         return NoRemedy(Lack.NO_SUCH_DEPTH, self._budget, tuple(depths))
 
     def _more_depths(self) -> Remedy:

@@ -14,14 +14,10 @@ import numpy as np
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
 from fathom.models.unit import Unit
-from fathom.search.analysis.answer.optimum import (
-    BestSize,
-    Located,
-    Optimum,
-    best_size_of,
-    find_with_posterior,
-    optimum_of,
-)
+from fathom.search.analysis.answer.finding import find_with_posterior
+from fathom.search.analysis.answer.joint_answer import best_size_of
+from fathom.search.analysis.answer.located import optimum_of
+from fathom.search.analysis.answer.optimum import BestSize, Located, Optimum
 from fathom.search.analysis.answer.verdict import Advice, Kind, TooFewDepths, Verdict
 from fathom.search.analysis.curve.posterior import DRAWS, together
 from fathom.search.analysis.losses.depth_estimates import estimate_depths

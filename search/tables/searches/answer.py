@@ -9,7 +9,8 @@ import numpy as np
 
 from fathom.models.shape import Count
 from fathom.models.spend import Coin, Spend
-from fathom.search.analysis.answer.optimum import Optimum, optimum_of
+from fathom.search.analysis.answer.located import optimum_of
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import (
     Confounded,
     FlatRange,

@@ -7,7 +7,6 @@ from pathlib import Path
 import yaml
 
 from fathom.models.shape import Shape
-from fathom.models.sizing.layer_sizes import LayerSizes
 from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.file.errors import ConfigError
@@ -19,10 +18,6 @@ from fathom.search.study.keys.config import StudyConfig
 NOTE = "training.yaml"
 WEIGHTS = "weights.pt"
 CHECKPOINT = "checkpoint.pt"
-COMPACT = "compact.pt"
-"""File with the weights of an auto-sized model, without those that became zero."""
-SIZES = "compact.yaml"
-"""File with the sizes of the layers of that model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +78,5 @@ def read_note(source: Path) -> Note:
     except (FileError, *DAMAGE) as error:
         raise ConfigError(
             f"{path} must say what was trained, as `fathom train` leaves it beside its weights: "
-            f"{problem_of(error)}"
-        ) from error
-
-
-def read_sizes(folder: Path) -> list[LayerSizes]:
-    """Sizes of the layers that auto-sizing has left.
-
-    Raises:
-        ConfigError: when the folder holds no such training that has ended.
-    """
-    path = folder / SIZES
-    if not path.exists():
-        raise ConfigError(
-            f"{folder} holds no {SIZES}, which `fathom train` writes at the end of a training with "
-            "`train.auto_sizing`; run the training to its end"
-        )
-    try:
-        return [LayerSizes(**layer) for layer in parse_yaml(read_text(path))["layers"]]
-    except (FileError, *DAMAGE) as error:
-        raise ConfigError(
-            f"{path} must have the sizes of each layer, as `fathom train` leaves it: "
             f"{problem_of(error)}"
         ) from error

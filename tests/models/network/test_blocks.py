@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from fathom.models.admin import profile
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Residual
 from fathom.models.parametrization import Role, Scheme, deepnorm_gain, forward_scales, rules
 from fathom.models.shape import Shape
+from fathom.papers.admin import profile
 from tests.support.models import model_of, scheme_of, some_tokens
 
 STANDARD = scheme_of(width=64, depth=2, head_dim=16, init_std=0.02)

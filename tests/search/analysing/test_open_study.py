@@ -9,8 +9,9 @@ from fathom.search.analysing.open_study import open_study
 from fathom.search.cli import app
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import load
-from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 from tests.support.tables import planted_loss
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fathom.models.shape import Count
-from fathom.search.analysis.answer.optimum import find_optima
+from fathom.search.analysis.answer.finding import find_optima
 from fathom.search.analysis.laws.token_law import fit_token_law
 from fathom.search.analysis.laws.weighed_laws import weigh_laws
 from fathom.search.commands.predict import (

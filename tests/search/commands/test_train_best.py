@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from fathom.models.network.transformer import Transformer
 from fathom.objectives.contract import Batch
 from fathom.objectives.text.language.objective import Language
 from fathom.search.commands.train_best import train_best
@@ -18,8 +17,7 @@ from fathom.search.study.file.study_file import study_of
 from fathom.search.study.planning.plan import vocab_size_of
 from fathom.search.study.planning.space.shape_space import ShapeLimits
 from fathom.search.training.saving import trial_log
-from fathom.search.training.saving.compact_weights import read_compact
-from fathom.search.training.saving.weights_folder import COMPACT, WEIGHTS, read_sizes
+from fathom.search.training.saving.weights_folder import WEIGHTS
 from tests.support.trained import LANGUAGE, best_of
 
 TEXT = "The quick brown fox jumps over the lazy dog, again and again. "
@@ -57,9 +55,6 @@ def test_it_prints_its_speed_and_its_result(best: BestShape, tmp_path: Path) -> 
     assert "held-out loss" in said[-2]
     assert "bits per byte, after 2,000 tokens in" in said[-2]
     assert "rank_ratio" not in said[1]
-    assert not (tmp_path / "out" / COMPACT).exists()
-    with pytest.raises(ConfigError, match=r"holds no compact\.yaml"):
-        read_compact(tmp_path / "out")
 
 
 def test_a_text_that_is_not_to_be_seen_from_here_is_answered_with_the_option(
@@ -88,9 +83,7 @@ def test_a_text_that_was_cut_before_is_not_cut_again(
     assert all(torch.equal(first[name], again[name]) for name in first)
 
 
-def test_auto_sizing_leaves_a_smaller_model_with_the_same_outputs(
-    corpus: Path, tmp_path: Path
-) -> None:
+def test_auto_sizing_leaves_zeros_and_says_how_much_is_left(corpus: Path, tmp_path: Path) -> None:
     best = best_of(
         objective=LANGUAGE | {"corpus": str(corpus), "tokenizer": "bytes"},
         train={"auto_sizing": {"strength": 0.5}, "learning_rate": 0.01},
@@ -99,18 +92,8 @@ def test_auto_sizing_leaves_a_smaller_model_with_the_same_outputs(
     said = said_by(best, out, tokens="20k").splitlines()
     assert "neurons_left" in said[1]
     assert "by_layer" not in said[1]
-    small = read_compact(out)
-    total = sum(weights.numel() for weights in small.parameters())
-    whole = best.shape.params_total
-    assert total < whole
-    assert f"auto-sizing left {total:,} of {whole:,} parameters" in said[-4]
-    assert said[-3] == f"heads by layer, of {best.shape.n_heads}: " + " ".join(
-        str(layer.n_heads) for layer in read_sizes(out)
-    )
-    model = Transformer(best.shape, best.config.model.parametrization.build())
-    model.load_state_dict(torch.load(out / WEIGHTS))
-    tokens = torch.arange(best.shape.context)[None] % best.shape.vocab_size
-    torch.testing.assert_close(small(tokens), model(tokens), rtol=1e-6, atol=1e-6)
+    state = torch.load(out / WEIGHTS)
+    assert any((weight == 0).all(1).any() for name, weight in state.items() if ".into." in name)
 
 
 def test_ctrl_c_loses_no_printed_progress(

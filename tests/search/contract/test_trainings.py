@@ -135,7 +135,7 @@ def test_what_is_named_next_is_what_a_search_trains_next(
     def quick(*known: Any, draws: int) -> Any:
         return find_posterior(*known, draws=min(draws, 200))
 
-    monkeypatch.setattr("fathom.search.analysis.answer.optimum.find_posterior", quick)
+    monkeypatch.setattr("fathom.search.analysis.answer.finding.find_posterior", quick)
     states = 0
     for number, (confirm, curve) in enumerate(cycle(product(CONFIRMS, CURVES))):
         if states >= STATES:

@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from benchmarks.answers.exports import trained
+from benchmarks.answers.trained.exports import trained
 from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.shape import DEFAULTS
 from fathom.search.export.architectures import APART, COMMON, OPTIONS

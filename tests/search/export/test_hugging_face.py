@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from benchmarks.answers.exports import trained
+from benchmarks.answers.trained.exports import trained
 from fathom.models.experts import Experts
 from fathom.models.network.blocks import NORM_EPS
 from fathom.models.network.transformer import ROTARY_BASE

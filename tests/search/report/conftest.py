@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.analysis.answer.optimum import find_optima
+from fathom.search.analysis.answer.finding import find_optima
 from tests.support.optima import located
 from tests.support.reporting import BUDGETS, Optima, Records, publish
 from tests.support.simulated import simulated_study

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from benchmarks.simulate.study import TWO_BUDGETS
-from fathom.search.analysis.answer.optimum import Located, find_optima
+from fathom.search.analysis.answer.finding import find_optima
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.json_lines import append_line, read_lines
 from fathom.search.records import Outcome, Stage, TrialSpec
 from fathom.search.run_folder import RunFolderError, read_records

@@ -11,11 +11,12 @@ from fathom.models.spend import Coin
 from fathom.search.analysis.answer.optimum import Located
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.records import Outcome
-from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.grouped.horizons import Horizon
 from fathom.search.tables.grouped.trials import full_horizon, loss_at
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.read import open_text
 from fathom.search.words import table_reason
 from tests.support.curves import run

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from fathom.search.analysis.answer.verdict import BelowMeasured, FewRuns, Kind, UnknownSettings
-from fathom.search.tables.analysis import TableQuestion, analyse_table
+from fathom.search.tables.analysis import analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.read import open_text
 from fathom.search.words import table_reason
 from tests.support.faulty import FAULTS, SOUND, Row

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from fathom.search.tables.analysis import TableQuestion, analyse_table
+from fathom.search.tables.analysis import analyse_table
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 
 
 def notes(**best: float) -> str:

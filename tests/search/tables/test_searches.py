@@ -7,9 +7,10 @@ from fathom.models.shape import Count
 from fathom.search.analysis.answer.verdict import Confounded, Kind
 from fathom.search.contract.table_answers import table_of
 from fathom.search.report.words.analysed import noise_text
-from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.read import open_text
 from tests.support.drawn_tables import BEST, DEPTHS, Row, drawn
 from tests.support.places import ROOT

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from fathom.models.admin import profile
 from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import Scheme
 from fathom.objectives.contract import Batch, Model
+from fathom.papers.admin import profile
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training, TrainPlan
 from tests.support.command_line import run
@@ -99,7 +99,7 @@ def test_a_resumed_training_is_not_profiled_again(monkeypatch: pytest.MonkeyPatc
     next(train(first, Successor()))
     resumed = profiled_training(seed=9)
     resumed.load_state_dict(first.state_dict())
-    monkeypatch.setattr("fathom.search.training.loop.profile", None)
+    monkeypatch.setattr("fathom.papers.admin.profile", None)
     assert losses(run_to_end(resumed)) == losses(seen)[1:]
     assert_same_weights(whole, resumed)
 

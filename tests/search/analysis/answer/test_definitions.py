@@ -21,7 +21,8 @@ from benchmarks.worlds.planted import (
     two_humps,
 )
 from fathom.search.analysis.answer.definitions import not_ruled_out
-from fathom.search.analysis.answer.optimum import Located, Optimum, find_with_posterior
+from fathom.search.analysis.answer.finding import find_with_posterior
+from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH, Kind
 from fathom.search.commands.run_status import print_status, status_of, status_reply
 from fathom.search.conclusion.conclude import Conclusion, conclude

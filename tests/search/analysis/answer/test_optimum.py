@@ -17,13 +17,9 @@ from benchmarks.worlds.planted import (
     two_humps,
 )
 from fathom.models.spend import Coin, Spend
-from fathom.search.analysis.answer.optimum import (
-    Located,
-    NotLocated,
-    Optimum,
-    find_optima,
-    find_optimum,
-)
+from fathom.search.analysis.answer.finding import find_optima, find_optimum
+from fathom.search.analysis.answer.judging import Location, judge
+from fathom.search.analysis.answer.optimum import Located, NotLocated, Optimum
 from fathom.search.analysis.answer.verdict import (
     Advice,
     BestAtEnd,
@@ -31,7 +27,6 @@ from fathom.search.analysis.answer.verdict import (
     Depths,
     Kind,
     Larger,
-    Location,
     MayCostMore,
     MoreTokens,
     NoneFinishedBeyond,
@@ -40,7 +35,6 @@ from fathom.search.analysis.answer.verdict import (
     Seeds,
     TheseDepths,
     Verdict,
-    judge,
 )
 from fathom.search.analysis.losses.depth_estimates import estimate_depths
 from fathom.search.analysis.losses.noise import USUAL_NOISE

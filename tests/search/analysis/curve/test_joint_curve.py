@@ -9,7 +9,8 @@ import pytest
 from numpy.random import Generator
 
 from benchmarks.worlds.planted import World, asymmetric, finished, symmetric
-from fathom.search.analysis.answer.optimum import Located, find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.analysis.curve.curve_fit import fit, points_of
 from fathom.search.analysis.curve.joint_curve import best_of, fit_joint_curve, incumbent_depth
 from fathom.search.analysis.losses.depth_estimates import estimate_depths

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from fathom.search.analysis.answer.optimum import Located, find_optima
+from fathom.search.analysis.answer.finding import find_optima
+from fathom.search.analysis.answer.optimum import Located
 from fathom.search.analysis.laws.law import FEWEST_BUDGETS, Law, fit_laws, usable
 from fathom.search.analysis.laws.law_fit import sized_depths
 from fathom.search.analysis.laws.published import Levine2020

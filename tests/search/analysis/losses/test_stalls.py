@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.planted import World, finished, flat
-from fathom.search.analysis.answer.optimum import find_optima, find_optimum
+from fathom.search.analysis.answer.finding import find_optima, find_optimum
 from fathom.search.analysis.answer.verdict import Kind, Seeds, Verdict
 from fathom.search.analysis.losses.stalls import SeedApart, find_stalls, too_low, without_stalled
 from fathom.search.conclusion.conclude import Conclusion

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.analysis.answer.definitions import not_ruled_out
-from fathom.search.analysis.answer.optimum import find_optima
+from fathom.search.analysis.answer.finding import find_optima
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.records import Outcome
 from fathom.search.report.pages.data import save_tables, tables

@@ -8,7 +8,8 @@ from pathlib import Path
 from benchmarks.worlds.planted import World, finished, flat
 from fathom.models.experts import Experts
 from fathom.models.shape import Count
-from fathom.search.analysis.answer.optimum import Optimum, find_optima
+from fathom.search.analysis.answer.finding import find_optima
+from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Kind, NothingShallower, Verdict
 from fathom.search.analysis.laws.law import fit_laws
 from fathom.search.analysis.laws.null_laws import fit_null_laws

@@ -13,7 +13,7 @@ import pytest
 from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState
 
-from fathom.search.analysis.answer.optimum import find_optima
+from fathom.search.analysis.answer.finding import find_optima
 from fathom.search.json_lines import read_lines
 from fathom.search.records import Outcome
 from fathom.search.run_folder import read_records

@@ -9,10 +9,11 @@ from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.contract.table_answers import table_reply
 from fathom.search.report.words.other_depths import other_depths
-from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.columns.columns import choose_columns
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 from tests.support.tables import DEPTHS, planted_loss
 
 ASKED = TableQuestion()

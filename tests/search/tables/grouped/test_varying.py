@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from fathom.search.analysis.answer.verdict import Confounded, Kind
-from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.read import open_text
 from fathom.search.words import table_reason
 from tests.support.places import SHARED_DATA

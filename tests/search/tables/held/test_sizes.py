@@ -11,9 +11,10 @@ from fathom.models.spend import Coin
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.contract.table_answers import table_reply
 from fathom.search.report.words.sizes import size_lines
-from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.analysis import Analysis, analyse_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import rows_of
+from fathom.search.tables.question import TableQuestion
 
 Row = dict[str, object]
 ASKED = TableQuestion()

@@ -1,0 +1,1 @@
+"""How well laws predict the best depth of sizes and amounts that were not trained."""

@@ -1,0 +1,1 @@
+"""Answers beside trainings: exhaustive ladders, recipes, other architectures and frameworks."""

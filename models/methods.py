@@ -1,0 +1,27 @@
+"""Methods of published papers that few studies train with, by name; each is loaded where it is
+used."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Protocol
+
+METHODS: Mapping[str, str] = {
+    "profile": "papers.admin",
+    "AutoSizing": "papers.sizing.auto_sizing",
+}
+"""Function or class -> its module below `fathom`."""
+
+
+class AroundSteps(Protocol):
+    """What a method does around the steps of an optimizer."""
+
+    def around(self, update: Callable[[], None], *, step: int, learning_rate: float) -> None:
+        """Calls `update`, a step of the optimizer; `step` counts from 0."""
+
+    def counts(self) -> dict[str, float]:
+        """Metrics of an evaluation: what the method has made of the model."""
+
+
+def method(name: str) -> Any:
+    """The function or class of a method of `METHODS`."""
+    return getattr(import_module(f"fathom.{METHODS[name]}"), name)

@@ -1,1 +1,0 @@
-"""Layers that shrink while they train, and the weights that remain."""

@@ -1,0 +1,58 @@
+"""Sizes of layers that differ, and the parameters of a model that has them.
+
+Standard library only.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from fathom.models.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSizes:
+    """Sizes of a layer."""
+
+    n_heads: int
+    """Heads; 0 where attention adds nothing and is gone."""
+    d_ff: int
+    """Feed-forward neurons; 0 where that branch adds nothing and is gone."""
+    cross_heads: int = 0
+    """Heads of attention to an encoder's output; 0 where there is none or it is gone."""
+
+    @property
+    def branches(self) -> int:
+        """Residual branches."""
+        return bool(self.n_heads) + bool(self.d_ff) + bool(self.cross_heads)
+
+
+def whole_layers(shape: Shape) -> list[LayerSizes]:
+    """Sizes of the layers of a shape that have weights of their own, the encoder's first."""
+    plain = LayerSizes(shape.n_heads, shape.d_ff)
+    cross = replace(plain, cross_heads=shape.n_heads if shape.encoder_depth else 0)
+    return [plain] * shape.encoder_depth + [cross] * (shape.blocks - shape.encoder_depth)
+
+
+def params_left(shape: Shape, sizes: Iterable[LayerSizes]) -> int:
+    """Number of parameters of a model of `shape` whose layers have `sizes` instead."""
+    whole = sum(_layer_params(shape, layer) for layer in whole_layers(shape))
+    return shape.params_total - whole + sum(_layer_params(shape, layer) for layer in sizes)
+
+
+def _layer_params(shape: Shape, sizes: LayerSizes) -> int:
+    """Number of parameters of a layer that can be removed: all but, in post-norm layers, its norms
+    and skip connections."""
+    single = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, d_ff=sizes.d_ff)
+    params = single.parameter_groups["feed_forward"]
+    params += sum(_attention_params(shape, heads) for heads in (sizes.n_heads, sizes.cross_heads))
+    if not shape.post_norm:
+        params += sizes.branches * shape.d_model * (2 if shape.norm_biases else 1)
+    return params
+
+
+def _attention_params(shape: Shape, n_heads: int) -> int:
+    """Parameters of an attention with so many heads; 0 without heads."""
+    if not n_heads:
+        return 0
+    single = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, n_heads=n_heads)
+    return single.parameter_groups["attention"] + shape.params_of_head_norms

@@ -1,0 +1,113 @@
+"""The best depth of one budget, located with its interval and plateau or not, and the verdict.
+
+From records alone: `depth_estimates.py` estimates the loss of each depth, `posterior.py` draws what
+the losses of all depths may be, `judging.py` turns the result into a verdict.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fathom.models.shape import Shape
+from fathom.search.analysis.answer.joint_answer import find_tuned
+from fathom.search.analysis.answer.located import (
+    curve_points,
+    located,
+    not_located,
+    with_tokens_of_shape,
+)
+from fathom.search.analysis.answer.optimum import Located, Optimum
+from fathom.search.analysis.answer.verdict import (
+    PLATEAU_WIDTH,
+    BelowMeasured,
+    Kind,
+    TheseDepths,
+    Verdict,
+)
+from fathom.search.analysis.curve.posterior import DRAWS, Posterior, find_posterior
+from fathom.search.analysis.losses.depth_estimates import NO_ERRORS, estimate_depths
+from fathom.search.records import TrialRecord, by_budget, in_order_of_names
+
+MOST_FALL = 0.25
+"""Share of the range of the measured losses by which the expected loss may lie below the lowest:
+twice that of a parabola through three depths as far apart, of which two are equally low."""
+
+
+def find_optima(
+    records: Sequence[TrialRecord], *, seed: int, noise: float | None = None
+) -> tuple[Optimum, ...]:
+    """Returns the optimum of each budget, by budget; `noise` is that of `find_optimum`."""
+    budgets = by_budget(records).values()
+    return tuple(find_optimum(trials, seed=seed, noise=noise) for trials in budgets)
+
+
+def find_optimum(
+    records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
+    errors: Mapping[Shape, float] = NO_ERRORS, trained: bool = True,
+) -> Optimum:  # fmt: skip
+    """Returns the optimum of the one budget that the records are of; the same for the same seed,
+    whatever the order of the records.
+
+    `noise` between seeds, nats, is measured unless it is stated; `errors` are standard errors,
+    nats, that losses of shapes have besides. Only a depth that finished is the answer, unless
+    `trained` is False.
+
+    Raises:
+        ValueError: when the records are of no budget or of several.
+    """
+    return find_with_posterior(
+        records, seed=seed, draws=draws, noise=noise, errors=errors, trained=trained
+    )[0]
+
+
+def find_with_posterior(
+    records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
+    errors: Mapping[Shape, float] = NO_ERRORS, trained: bool = True,
+) -> tuple[Optimum, Posterior | None]:  # fmt: skip
+    """Returns the optimum, and the posterior from which it is read: None with fewer than three
+    finished depths."""
+    spec = _only_budget(records).spec
+    budget, records = spec.budget, in_order_of_names(records)
+    if spec.count.frees_size:
+        found = find_tuned(records, seed=seed, draws=draws, noise=noise)
+        return (found.optimum, found.surface.by_depth.posterior) if found else (
+            not_located(records, estimate_depths(records, noise)), None
+        )  # fmt: skip
+    estimates = estimate_depths(records, noise, errors)
+    points = curve_points(records, estimates)
+    if points is None:
+        return with_tokens_of_shape(not_located(records, estimates), records), None
+    generator = np.random.default_rng([seed, budget])
+    posterior = find_posterior(points, estimates.repeats, generator, draws=draws)
+    posterior = posterior.in_steps(records[0].spec.shape.depth_step)
+    possible = np.array([estimate.depth for estimate in estimates.depths])
+    optimum = located(
+        records, estimates, points, posterior, possible if trained else posterior.depths
+    )
+    if optimum.kind is not Kind.INSUFFICIENT and (cause := _below_measured(optimum)):
+        remedy = TheseDepths((cause.depth,), tuple(points.depths.tolist()))
+        lowest = replace(
+            not_located(records, estimates), verdict=Verdict(Kind.INSUFFICIENT, cause, remedy)
+        )
+        return with_tokens_of_shape(lowest, records), None
+    return with_tokens_of_shape(optimum, records), posterior
+
+
+def _below_measured(optimum: Located) -> BelowMeasured | None:
+    """The cause of a verdict that the expected loss lies further below the lowest measured one than
+    a curve through the depths has any right to; None if it does not."""
+    losses = [estimate.loss for estimate in optimum.depths]
+    fall, error = min(losses) - optimum.expected_loss, max(e.standard_error for e in optimum.depths)
+    if fall <= max(MOST_FALL * (max(losses) - min(losses)), PLATEAU_WIDTH, 2 * error):
+        return None
+    return BelowMeasured(optimum.expected_depth, optimum.expected_loss, min(losses))
+
+
+def _only_budget(records: Sequence[TrialRecord]) -> TrialRecord:
+    budgets = list(by_budget(records))
+    if len(budgets) != 1:
+        remedy = "use `find_optima`" if budgets else "run the study first"
+        got = f"got budgets {budgets}; {remedy}"
+        raise ValueError(f"an optimum is of the trials of one budget, {got}")
+    return records[0]

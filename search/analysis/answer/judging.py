@@ -1,0 +1,288 @@
+"""The rules that give a budget its verdict."""
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log2
+
+import numpy as np
+from scipy.special import fdtrc, stdtrit
+
+from fathom.search.analysis.answer.verdict import (
+    PLATEAU_WIDTH,
+    Advice,
+    BestAtEnd,
+    BetweenTested,
+    Depths,
+    FlatInterval,
+    FlatRange,
+    Kind,
+    Larger,
+    MayCostMore,
+    MoreTokens,
+    NarrowInterval,
+    NoiseHidesDepth,
+    NoiseUnknown,
+    NoneFinishedBeyond,
+    NothingShallower,
+    RatioHidesDepth,
+    Seeds,
+    TheseDepths,
+    TooFewDepths,
+    Verdict,
+)
+from fathom.search.analysis.curve.curve_fit import points_of
+from fathom.search.analysis.curve_families import DepthPoints
+from fathom.search.analysis.losses.depth_estimates import DepthEstimates
+from fathom.search.analysis.losses.stalls import SeedApart, find_stalls
+from fathom.search.records import Outcome, TrialRecord
+
+CHANCE_OF_COST = 0.05
+"""Probability that a depth costs more than `PLATEAU_WIDTH` up to which it is identified."""
+FEWEST_SEEDS = 3
+"""Fewest confirmation seeds that are advised."""
+MOST_SEEDS = 12
+"""Most confirmation seeds that are advised: beyond them a longer horizon separates depths for less.
+"""
+CERTAIN = 0.998
+"""Probability of being worse from which on the interval excludes a depth. Higher than for the
+optimum itself, since a wrong exclusion costs coverage."""
+HIDDEN = 6 * PLATEAU_WIDTH
+"""Difference, nats, that must be ruled out before a range is called flat."""
+MOSTLY_LEVEL = 0.8
+"""Share of the range, in ln depth, that the plateau of a flat range covers."""
+TOO_WIDE = 3
+"""Factor between the ends of an interval, in whole depths, from which on no depth is identified;
+likewise between the tested depths next to an interval that holds none."""
+CHANCE_OF_FLAT = 0.01
+"""Significance level: below this chance of such differences without any effect of depth, depth has
+an effect."""
+EDGE_SHARE = 0.25
+"""The optimum may lie beyond an end of the range where this share of the draws is lowest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """The best depth of a budget by its posterior, with its interval and what it may cost."""
+
+    depth: int
+    """The depth that is expected to cost least, whether it finished or not."""
+    answer: int
+    """The finished depth that is named as the best: of the plateau, if any of it finished."""
+    shallowest: int
+    """The shallowest depth of the plateau that finished, or else `answer`."""
+    interval: tuple[int, int]
+    """95 % interval in whole depths."""
+    plateau: tuple[int, ...]
+    """Whole depths that can not be distinguished from the best."""
+    shallow_share: float
+    """Probability that the loss falls on to the shallow end of the tested range."""
+    deep_share: float
+    difference: float
+    """Nats by which the worst depth between tested ones of the plateau may be worse than the best
+    (95 %)."""
+    interval_difference: float
+    """The same of the interval."""
+    chance_of_cost: float
+    """Probability that `depth` costs more than `PLATEAU_WIDTH` against the best."""
+    answer_cost: float
+    """Expected loss at `answer` above that at `depth`, nats."""
+    chance_for_answer: float
+    """The same probability for `answer`."""
+    rivals: tuple[int, ...]
+    """Depths that would be the best where `answer` costs so much more, the likeliest first."""
+    tested: Sequence[int]
+    """The depths that finished, ascending, and those beyond them that forecasts rule out."""
+
+
+def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location) -> Verdict:
+    """Returns the verdict on a budget with three finished depths or more.
+
+    Where nothing says what the noise between seeds is, only an edge can be told: by what is usual
+    and by how smoothly the losses go with depth.
+    """
+    verdict = _judged(records, estimates, location)
+    if verdict.kind is not Kind.EDGE and (apart := _deciding_seed(records, estimates)):
+        return Verdict(Kind.INSUFFICIENT, apart, Seeds(max(FEWEST_SEEDS, apart.seeds + 1)))
+    if estimates.repeats.degrees_of_freedom or verdict.kind is Kind.EDGE:
+        return verdict
+    return Verdict(Kind.INSUFFICIENT, NoiseUnknown(), Seeds(FEWEST_SEEDS))
+
+
+def _judged(
+    records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location
+) -> Verdict:
+    """The verdict where the noise is known, or as usual.
+
+    Flat comes before edge, because the ends of a flat range win by chance. A range of less than a
+    factor `TOO_WIDE` is too short to be called flat.
+    """
+    tested, plateau, least = location.tested, location.plateau, records[0].spec.shape.least_depth
+    level = _log2_span(plateau) / _log2_span(tested) if is_broad(tested) else 0.0
+    if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
+        flat = FlatRange(
+            between_tested(plateau, tested),
+            location.difference,
+            location.answer,
+            location.shallowest,
+        )
+        return _flat_or_noisy(estimates, flat)
+    wide, all_tested = is_broad(location.interval), (tested[0], tested[-1])
+    spans = location.interval == all_tested and (wide or location.depth not in all_tested)
+    little = location.interval_difference <= HIDDEN and location.chance_of_cost <= CHANCE_OF_COST
+    cut = [] if spans or (wide and little) else open_ends(location.interval, tested, least)
+    ends = {location.depth, *cut}
+    falls_on = tested[0] > least and location.shallow_share >= EDGE_SHARE
+    if location.depth != tested[-1] and (tested[0] in ends or falls_on):
+        return _edge_below(records, tested[0], least)
+    if tested[-1] in ends or location.deep_share >= EDGE_SHARE:
+        return _edge_above(records, tested[-1])
+    if wide or spans or location.chance_of_cost > CHANCE_OF_COST:
+        if location.interval_difference > HIDDEN:
+            return _may_cost_more(estimates, location)
+        flat_interval = FlatInterval(
+            between_tested(location.interval, tested),
+            location.interval_difference,
+            location.answer,
+            location.shallowest,
+        )
+        return Verdict(Kind.PLATEAU, flat_interval)
+    below, above = _around(location)
+    remedy = TheseDepths((location.depth,), tuple(tested))
+    if above >= TOO_WIDE * below:
+        cause = BetweenTested(location.interval, below, above)
+        return Verdict(Kind.INSUFFICIENT, cause, remedy)
+    if location.answer_cost > PLATEAU_WIDTH:
+        return Verdict(Kind.INSUFFICIENT, _cost_of(location), remedy)
+    return Verdict(Kind.IDENTIFIED, NarrowInterval(location.interval, (tested[0], tested[-1])))
+
+
+def _deciding_seed(records: Sequence[TrialRecord], estimates: DepthEstimates) -> SeedApart | None:
+    """The seed far below the others of its shape by which alone its depth is about the best."""
+    for apart in find_stalls(records).undecided:
+        rivals = [estimate.loss for estimate in estimates.depths if estimate.depth != apart.depth]
+        if apart.loss < min(rivals) + PLATEAU_WIDTH < apart.others:
+            return apart
+    return None
+
+
+def too_few_depths(estimates: DepthEstimates) -> Verdict:
+    """Returns the verdict on a budget with fewer than three finished depths."""
+    depths = tuple(estimate.depth for estimate in estimates.depths)
+    return Verdict(Kind.INSUFFICIENT, TooFewDepths(depths), Advice.MORE_DEPTHS)
+
+
+def between_tested(depths: Sequence[int], tested: Sequence[int]) -> tuple[int, int]:
+    """The outermost tested depths of a range, beyond which little is known of it; the ends of the
+    range where none of it was tested."""
+    inside = [depth for depth in tested if depths[0] <= depth <= depths[-1]] or depths
+    return inside[0], inside[-1]
+
+
+def is_broad(depths: Sequence[int]) -> bool:
+    """True if the ends of a range of depths are too far apart for a depth to be identified."""
+    return depths[-1] >= TOO_WIDE * depths[0]
+
+
+def open_ends(interval: tuple[int, int], tested: Sequence[int], least: int) -> list[int]:
+    """The ends of an interval at which the tested depths end and the best depth may lie beyond:
+    there is none below `least`, the fewest layers that such a model can have."""
+    return [end for end in (tested[0], tested[-1]) if end in interval and end > least]
+
+
+def seeds_to_resolve(noise: float) -> int:
+    """Number of seeds after which two standard errors of a depth are as wide as a plateau."""
+    return ceil((2 * noise / PLATEAU_WIDTH) ** 2)
+
+
+def _log2_span(depths: Sequence[int]) -> float:
+    return log2(depths[-1] / depths[0])
+
+
+def _flat(estimates: DepthEstimates) -> bool:
+    """True if two tests, with the noise that repeated seeds measure, both find no difference: an
+    F test that all depths have one loss, and a test of each depth against the best.
+
+    The second is needed since with few repeats the first overlooks a single depth that is worse.
+    """
+    points, freedom = points_of(estimates), estimates.repeats.degrees_of_freedom
+    if not freedom:
+        return False
+    certain = float(stdtrit(freedom, CERTAIN))
+    return not points.height(certain).any() and _one_loss_fits(points, freedom)
+
+
+def _one_loss_fits(points: DepthPoints, degrees_of_freedom: int) -> bool:
+    """True if one loss for all depths explains the measurements (generalised F test)."""
+    precision = np.linalg.inv(points.covariance)
+    around = points.losses - precision.sum(axis=0) @ points.losses / precision.sum()
+    spare = len(points.losses) - 1
+    squares = float(around @ precision @ around)
+    return float(fdtrc(spare, degrees_of_freedom, squares / spare)) > CHANCE_OF_FLAT
+
+
+def _around(location: Location) -> tuple[int, int]:
+    """The nearest tested depths below and above the interval. If a tested depth lies inside it, the
+    shallowest such depth is returned twice."""
+    low, high = location.interval
+    inside = next((depth for depth in location.tested if low <= depth <= high), None)
+    if inside is not None:
+        return inside, inside
+    above = bisect(location.tested, high)
+    return location.tested[above - 1], location.tested[above]
+
+
+def _may_cost_more(estimates: DepthEstimates, location: Location) -> Verdict:
+    """The verdict where the answer may cost too much against others."""
+    cause = _cost_of(location)
+    trained = {estimate.depth: estimate.trials for estimate in estimates.depths}
+    new = tuple(sorted({location.depth, *location.rivals} - set(trained)))
+    if new:
+        return Verdict(Kind.INSUFFICIENT, cause, TheseDepths(new, tuple(trained)))
+    seeds = max(FEWEST_SEEDS, 1 + max(trained[depth] for depth in location.rivals))
+    remedy = Seeds(seeds) if seeds <= MOST_SEEDS else MoreTokens(seeds)
+    return Verdict(Kind.INSUFFICIENT, cause, remedy)
+
+
+def _cost_of(location: Location) -> MayCostMore:
+    return MayCostMore(location.answer, location.chance_for_answer, location.rivals)
+
+
+def _flat_or_noisy(estimates: DepthEstimates, flat: FlatRange) -> Verdict:
+    """A plateau, or insufficient where the noise may hide a large difference."""
+    if flat.difference <= HIDDEN:
+        return Verdict(Kind.PLATEAU, flat)
+    seeds = max(FEWEST_SEEDS, seeds_to_resolve(estimates.noise))
+    if seeds <= max(estimate.trials for estimate in estimates.depths):
+        return Verdict(Kind.INSUFFICIENT, RatioHidesDepth(), Advice.MORE_SHAPES)
+    remedy = Seeds(seeds) if seeds <= MOST_SEEDS else MoreTokens(seeds)
+    return Verdict(Kind.INSUFFICIENT, NoiseHidesDepth(estimates.noise), remedy)
+
+
+def _edge_below(records: Sequence[TrialRecord], end: int, least: int) -> Verdict:
+    """An edge at the shallowest tested depth."""
+    if end <= least:
+        spec = records[0].spec
+        larger = Larger(None if spec.count.frees_size else spec.spend.coin)
+        return Verdict(Kind.EDGE, NothingShallower(end), larger)
+    beyond = [record for record in records if record.spec.shape.depth < end]
+    remedy = Depths(max(least, end // 4), 2 * end)
+    return _none_finished(beyond, end) or Verdict(Kind.EDGE, BestAtEnd(end, deeper=False), remedy)
+
+
+def _edge_above(records: Sequence[TrialRecord], end: int) -> Verdict:
+    """An edge at the deepest tested depth."""
+    beyond = [record for record in records if record.spec.shape.depth > end]
+    remedy = Depths(max(1, end // 2), 4 * end)
+    return _none_finished(beyond, end) or Verdict(Kind.EDGE, BestAtEnd(end, deeper=True), remedy)
+
+
+def _none_finished(beyond: Sequence[TrialRecord], end: int) -> Verdict | None:
+    """An edge beyond which depths were tried without a final loss; None if none was tried."""
+    outcomes = Counter(record.outcome for record in beyond if record.outcome)
+    if not outcomes:
+        return None
+    stopped = outcomes[Outcome.STOPPED]
+    remedy = Advice.TRAIN_TO_THE_END if stopped else Advice.LOWER_LEARNING_RATE
+    return Verdict(Kind.EDGE, NoneFinishedBeyond(end, tuple(outcomes.items())), remedy)

@@ -1,0 +1,92 @@
+"""Analyses of published papers by name; each is loaded when findings are asked for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from typing import Any, get_origin
+
+from fathom.search.analysis.losses.depth_metrics import DepthMetric
+from fathom.search.records import TrialRecord
+
+ANALYSES: Mapping[str, str] = {
+    "crossings": "crossings",
+    "required_depths": "required_depth",
+    "matched": "matched_loss",
+}
+"""Key of `papers` in replies -> folder below `papers/analyses`. Its module `find` has `FORM`, the
+type of its findings, which are false where there are none, and `find`; `show` has their `lines`,
+`section` and `tables`."""
+
+Row = dict[str, Any]
+"""Column -> value; a value may be a list of numbers."""
+
+
+class PartKind(StrEnum):
+    """Kind of a part of a section."""
+
+    TEXT = "text"
+    HEADING = "heading"
+    ROWS = "rows"
+    FOLDED = "folded"
+    """A summary and the rows behind it."""
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperSection:
+    """A section of a report."""
+
+    anchor: str
+    heading: str
+    parts: tuple[tuple[PartKind, Any], ...]
+    """Each kind of part with its text or its rows, from the first to the last."""
+
+
+class PaperFindings(dict[str, Any]):
+    """The findings of each published analysis of a study, by its name in `ANALYSES`."""
+
+    def lines(self, metrics: Sequence[DepthMetric]) -> list[str]:
+        """Each finding in a line; `metrics` are those of the study by depth."""
+        lists = [_load(name, "show").lines(found, metrics) for name, found in self._there]
+        return [line for lines in lists for line in lines]
+
+    @property
+    def sections(self) -> list[PaperSection]:
+        """The sections of a report on what was found."""
+        return [_load(name, "show").section(found) for name, found in self._there]
+
+    @property
+    def tables(self) -> dict[str, list[Row]]:
+        """Rows by the name of their table."""
+        tables: dict[str, list[Row]] = {}
+        for name, found in self._there:
+            tables |= _load(name, "show").tables(found)
+        return tables
+
+    @property
+    def _there(self) -> list[tuple[str, Any]]:
+        return [(name, found) for name, found in self.items() if found]
+
+
+def find_papers(records: Sequence[TrialRecord], *, seed: int) -> PaperFindings:
+    """Computes every published analysis from the records; the same seed gives the same result."""
+    return PaperFindings({name: _load(name, "find").find(records, seed=seed) for name in ANALYSES})
+
+
+@cache
+def papers_form() -> type:
+    """The findings of all analyses, and the metrics by depth, as the class that replies have."""
+    forms = {name: _load(name, "find").FORM for name in ANALYSES}
+    forms["depth_metrics"] = tuple[DepthMetric, ...]
+    fields = [
+        (name, form, field(default=() if get_origin(form) is tuple else None))
+        for name, form in forms.items()
+    ]
+    said = "The paper analyses of a study; each is empty where the records allow none."
+    return make_dataclass("PaperFindings", fields, namespace={"__doc__": said}, frozen=True)
+
+
+def _load(name: str, module: str) -> Any:
+    return import_module(f"fathom.papers.analyses.{ANALYSES[name]}.{module}")

@@ -1,0 +1,119 @@
+"""A question to a table, and the findings that answer it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fathom.models.shape import Count
+from fathom.models.spend import Coin
+from fathom.search.analysis.answer.optimum import BestSize, Optimum
+from fathom.search.analysis.losses.scaled_shape import with_scaled
+from fathom.search.conclusion.findings import Findings
+from fathom.search.scheduling.offers import MANY, Offer, asked_depths, may_gain, offers
+from fathom.search.scheduling.trained_depths import TrainingLimits
+from fathom.search.study.keys.groups import ConfirmConfig
+from fathom.search.tables.grouped.horizons import Horizon
+from fathom.search.tables.grouped.sizes import WIDTH
+from fathom.search.words import table_reason, table_remedy
+
+SEED = 0
+"""Seed of the bootstrap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableQuestion:
+    """A question to a table."""
+
+    count: Count | None = None
+    """Parameters that a size counts; None for those that the table has, in total first."""
+    budgets: Sequence[int] = ()
+    """Sizes; without any, those around which the table has most depths."""
+    width: float = WIDTH
+    """How far a size may be from a budget, as a share of it."""
+    horizons: Sequence[Horizon] = ()
+    """Without any, the tokens that the runs of each size have in common."""
+    noise: float | None = None
+    """Noise between seeds, in the table's unit, as stated by the person who asks; None to measure
+    it."""
+    unit: str = ""
+    """Name of the unit of the losses; empty for that which their column's name says, or nats."""
+    tokens_per_byte: float | None = None
+    """Tokens for each byte, or character, that a loss of such a unit is divided by; None for the
+    usual ones."""
+    maximise: bool = False
+    """True if more is better."""
+    at: Coin | None = None
+    """What models of any size are compared at an equal amount of; None for models of one size,
+    unless the table says that all runs have spent as much."""
+    best_of: Sequence[str] = ()
+    """Columns of settings of which the best value of each shape counts."""
+    where: Mapping[str, str] = field(default_factory=dict)
+    """Column -> the value of the rows that are used."""
+    by: Sequence[str] = ()
+    """Columns each of whose values has answers of its own."""
+
+    @property
+    def said(self) -> bool:
+        """True if the question says what is done about settings or which horizon is asked for."""
+        return bool(self.best_of or self.by or self.horizons)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the question names."""
+        return (*self.best_of, *self.where, *self.by)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFindings(Findings):
+    """Findings from a table for several sizes at one horizon."""
+
+    table: str
+    counted: Count
+    horizon: Horizon | None = None
+    """The horizon that was asked for; None for the tokens that the runs have in common."""
+    best_size: BestSize | None = None
+    """The best size, where models of any size are compared at an equal amount; `optima` have the
+    best depth there, if it is shown apart from size."""
+
+    @property
+    def horizon_text(self) -> str:
+        """The horizon that was asked for, or that of the first answer."""
+        ratio = self.horizon is not None and self.horizon.per_parameter
+        return self.horizon.text if self.horizon and ratio else super().horizon_text
+
+    @property
+    def title(self) -> str:
+        """The table, as a message calls it."""
+        return ", ".join((self.table, *(part for part in [self.part_text] if part)))
+
+    @property
+    def count(self) -> Count:
+        """Rule by which sizes are counted."""
+        return self.counted
+
+    @property
+    def seed(self) -> int:
+        """Seed of the statistics, the same for every table."""
+        return SEED
+
+    def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
+        """Next trainings of a search with default settings and these runs, at their rates; `noise`
+        is in the table's unit."""
+        if self.best_size or self.searched or not may_gain(optimum):
+            return ()
+        noise = noise and noise * optimum.unit.nats
+        records = self.records_of(optimum.budget)
+        limits = TrainingLimits(
+            confirm=ConfirmConfig(depths=MANY, seeds=MANY, rates=(1.0,)),
+            shapes=with_scaled({record.spec.shape: None for record in records}),
+            first_seed=0,
+            asked=asked_depths(optimum),
+        )
+        return offers(records, limits, noise=noise)
+
+    def reason(self, optimum: Optimum) -> str:
+        """Returns the reason of a verdict, with the runs that would settle it."""
+        return table_reason(optimum.verdict, optimum.unit)
+
+    def remedy(self, optimum: Optimum) -> str:
+        """Returns which runs to add for a settled answer; empty where none are needed."""
+        return table_remedy(optimum.verdict)
