@@ -13,8 +13,8 @@ from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
 from fathom.search.cluster.auto_gpus import settled_resources
-from fathom.search.cluster.cost_limit import CostLimit, spent_device_seconds
-from fathom.search.cluster.early_end import DiskSpace, TimeLimit, spent_seconds
+from fathom.search.cluster.cost_limit import CostLimit, taken_device_seconds
+from fathom.search.cluster.early_end import DiskSpace, TimeLimit, taken_seconds
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.memory_kills import MemoryKills
 from fathom.search.cluster.session.ray_session import cluster_address, start_ray
@@ -86,8 +86,8 @@ def _limited(ready: ReadyStudy) -> Iterator[ReadyRun]:
     """Yields each run when its turn comes, with what the others have left of the limits of all."""
     for run in ready.runs:
         others = [other.folder for other in ready.runs if other is not run]
-        hours = ready.max_hours and ready.max_hours - sum(map(spent_seconds, others)) / 3600
-        cap = ready.cap and ready.cap.after(sum(map(spent_device_seconds, others)))
+        hours = ready.max_hours and ready.max_hours - sum(map(taken_seconds, others)) / 3600
+        cap = ready.cap and ready.cap.after(sum(map(taken_device_seconds, others)))
         limited = replace(run, max_hours=hours and max(0.0, hours), cap=cap)
         if run is not ready.runs[0]:  # whose time has run since the checks
             limited = replace(limited, began=time.time(), began_monotonic=time.monotonic())
