@@ -28,7 +28,7 @@ from fathom.search.report.terminal.steps import Steps
 from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.file.study_file import changed, dump
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.mps import GpuSharing
@@ -269,8 +269,9 @@ def _answer(
     if scheduler.done:
         forget_checkpoints(folder, records, conclusion.audits)
     seconds = time.monotonic() - ended if cluster_address() is None else None
-    config = changed(scheduler.config, {"resources": resources})
-    keep_speeds_of(config, records, began, seconds)
+    config = scheduler.config
+    if not (config.train.command or config.model.build):  # whose FLOPs are not known
+        keep_speeds_of(records, resources, began, seconds)
     return conclusion
 
 

@@ -59,7 +59,9 @@ class Replay:
     def __init__(self, folder: RunFolder, since: float = 0.0) -> None:
         """The run that began `since` seconds after the first one on the folder."""
         config = load(folder.config)
-        plans = plan_study(config, vocab_size_of(config.objective), this_machine(config))
+        plans = plan_study(
+            config, vocab_size_of(config.objective), this_machine(config.resources, config.train)
+        )
         self._plans = {plan.budget.params: plan for plan in plans}
         self._folder, self._since, self._now = folder, since, 0.0
         self._evaluations = {

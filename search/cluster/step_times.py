@@ -89,13 +89,15 @@ def measure_steps(
         DeviceError: when a worker's PyTorch can't use the GPU that it was granted.
         UnseenDataError: when a worker does not see the data.
     """
+    assert config.train_seconds is not None, "only seconds need step times"
     tasks = timed_tasks(plans)
+    seconds = seconds_each(config.train_seconds, len(tasks))
     timers = _timers(config, objective, sum(plan.exploring for plan in plans))
     try:
         devices = _devices(timers)
         starts = [place * len(tasks) // len(devices) for place in range(len(devices))]
         answers = [
-            timer.measure.remote(tasks, first, seconds_each(config, len(tasks)))
+            timer.measure.remote(tasks, first, seconds)
             for timer, first in zip(devices, starts, strict=True)
         ]
         results = _results(answers)
@@ -114,10 +116,9 @@ def device_of_worker(config: StudyConfig, objective: Objective) -> str:
         ray.kill(timer)
 
 
-def seconds_each(config: StudyConfig, shapes: int) -> float:
+def seconds_each(train_seconds: float, shapes: int) -> float:
     """Seconds for which the steps of each of so many shapes are measured."""
-    assert config.train_seconds is not None, "only seconds need step times"
-    return min(MOST_SECONDS, max(LEAST_SECONDS, SHARE * config.train_seconds / shapes))
+    return min(MOST_SECONDS, max(LEAST_SECONDS, SHARE * train_seconds / shapes))
 
 
 def measured_steps(

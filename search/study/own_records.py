@@ -29,7 +29,8 @@ def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:
 
 def check_of(folder: RunFolder, config: StudyConfig) -> Check:
     """The check of `record_check` for the study and the fingerprint of a run folder."""
-    fingerprint, steps = read_fingerprint(folder), frozen_steps(folder, config)
+    fingerprint = read_fingerprint(folder)
+    steps = frozen_steps(folder, config.train_seconds, config.budgets)
     budgets = expand_budgets(config, steps.times) if steps else expand_budgets(config)
     return record_check(config, budgets, fingerprint.study if fingerprint else None)
 

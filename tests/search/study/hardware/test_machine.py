@@ -16,7 +16,7 @@ from fathom.search.study.hardware.machine import (
     speed_key,
     this_machine,
 )
-from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.planning.plan import plan_study, search_hours
 from tests.support.dry_run import study
 
@@ -33,7 +33,7 @@ def machine_with(monkeypatch: pytest.MonkeyPatch) -> MachineOf:
         monkeypatch.setattr("fathom.search.study.hardware.gpus.CLUSTER_FILES", ())
         monkeypatch.setattr("fathom.search.study.hardware.machine._gpus", lambda: ("H200",) * gpus)
         monkeypatch.setattr("fathom.search.study.hardware.machine.os.cpu_count", lambda: cores)
-        return this_machine(study(resources=ResourcesConfig(**resources)), gpu)
+        return this_machine(ResourcesConfig(**resources), TrainConfig(), gpu)
 
     return machine
 
