@@ -15,12 +15,12 @@ from fathom.search.study.fingerprint import (
     settled_fingerprint,
 )
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.hardware.step_times import MeasuredSteps, frozen_steps
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan, with_step_times
 from fathom.search.study.preflight import Cap, ReadyRun
+from fathom.search.study.timing.step_times import MeasuredSteps, frozen_steps
 from fathom.search.tracking.stores.messages import DataSet, TrackedStudy
 from fathom.search.tracking.writing.data_set import data_set
 

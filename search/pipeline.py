@@ -32,10 +32,10 @@ from fathom.search.study.file.study_file import dump
 from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.mps import GpuSharing
-from fathom.search.study.hardware.step_times import freeze_steps
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.horizons import horizon_words
 from fathom.search.study.preflight import ReadyRun, ReadyStudy
+from fathom.search.study.timing.step_times import freeze_steps
 from fathom.search.tracking.writing.publishing import RunResult, StudyResult, publish, publish_study
 from fathom.search.tracking.writing.tracker import Tracker
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from benchmarks.gpu.finding import Cases, Setup, StageFinding, holds, measured, within
 from benchmarks.gpu.subject import python_source, random_ids, shape_of, trial_of
 from fathom.search.records import Outcome
-from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.planning.plan import plan_budget
+from fathom.search.study.timing.device_speed import Speed
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.calibrate import measured_rate
 from fathom.search.training.trial import RunningTrial, catch_failures

@@ -18,7 +18,7 @@ from fathom.models.shape import Count, Shape
 from fathom.search.serving.measure import Bench, measure
 from fathom.search.serving.time_model import spread
 from fathom.search.serving.values import Request, ShapeTimes
-from fathom.search.study.hardware.step_times import step_times
+from fathom.search.study.timing.step_times import step_times
 
 SIZES = (300_000, 1_000_000, 3_000_000)
 """Weights in the matrices of the layers."""

@@ -14,11 +14,11 @@ from fathom.search.cluster.session.ray_session import concurrent_trials, gpus_pe
 from fathom.search.cluster.worker import granted_gpus
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import speed_key
-from fathom.search.study.hardware.step_times import MeasuredSteps, shapes_to_time, step_times
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan
+from fathom.search.study.timing.step_times import MeasuredSteps, shapes_to_time, step_times
 from fathom.search.training.calibrate import measured_step
 from fathom.search.training.device import granted_device, keep_to_share
 from fathom.search.training.saving.trial_log import name_of

@@ -11,12 +11,12 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.search.cluster.session.ray_session import cluster_address, join_cluster
 from fathom.search.cluster.worker import granted_gpus
-from fathom.search.study.hardware.device_speed import Rate, binned, keep_speeds
 from fathom.search.study.hardware.gpus import recognised
 from fathom.search.study.hardware.machine import Machine, speed_key, this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.planning.budget import Budget
+from fathom.search.study.timing.device_speed import Rate, binned, keep_speeds
 from fathom.search.training.calibrate import measured_rate
 from fathom.search.training.device import granted_device
 from fathom.search.training.saving.trial_log import name_of

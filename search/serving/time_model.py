@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fathom.models.shape import Shape
 from fathom.search.serving.values import Duration, ShapeTimes
-from fathom.search.study.hardware.step_times import step_times
+from fathom.search.study.timing.step_times import step_times
 
 FEWEST_FOR_ERROR = 5
 """Fewest shapes that say how far interpolated times are off."""

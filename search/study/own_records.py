@@ -8,9 +8,9 @@ from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.records import HOPELESS_NATS, TrialRecord
 from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
 from fathom.search.study.fingerprint import read_fingerprint
-from fathom.search.study.hardware.step_times import frozen_steps
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
+from fathom.search.study.timing.step_times import frozen_steps
 
 Check = Callable[[TrialRecord], TrialRecord]
 """Returns a record as it is; raises `ValueError` for one that the study can't have."""

@@ -16,7 +16,6 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.text.language.objective import Language
 from fathom.search.study.file.study_file import study_of
-from fathom.search.study.hardware.device_speed import Rate, binned, keep_speeds
 from fathom.search.study.hardware.gpus import ASSUMED
 from fathom.search.study.hardware.machine import CPU_SPEED, device_name
 from fathom.search.study.keys.config import StudyConfig
@@ -25,6 +24,7 @@ from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.space.near_shapes import middle_shape
 from fathom.search.study.planning.space.shape_counter import recipe_of
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import Rate, binned, keep_speeds
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import (
     fitted,

@@ -24,7 +24,6 @@ from fathom.search.run_folder import token_cache
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import load
 from fathom.search.study.file.text_file import read_text
-from fathom.search.study.hardware.device_speed import Rate, binned, keep_speeds
 from fathom.search.study.hardware.machine import Machine, device_name, this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.json_schema import modeline
@@ -41,6 +40,7 @@ from fathom.search.study.planning.draft import write_study
 from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_hours
 from fathom.search.study.planning.space.near_shapes import middle_shape
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import Rate, binned, keep_speeds
 from fathom.search.training.calibrate import measured_rate
 
 Measure = Callable[[StudyConfig, Budget, Shape, NextToken], Rate | None]

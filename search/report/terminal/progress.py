@@ -9,7 +9,6 @@ from rich.console import Console
 from fathom.search.formatting import format_hours, format_seconds
 from fathom.search.records import TrialRecord
 from fathom.search.report.live.answer_log import AnswerLog
-from fathom.search.report.live.time_left import TimeLeft, keep_time_left, time_left_text
 from fathom.search.report.terminal.live_table import (
     LOST,
     UNKNOWN,
@@ -19,11 +18,12 @@ from fathom.search.report.terminal.live_table import (
     summary_line,
 )
 from fathom.search.report.terminal.looks_worse import LooksWorse
-from fathom.search.report.terminal.remaining_work import SearchPace, WorkLeft, work_left
 from fathom.search.report.terminal.screen import screen_for
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import BudgetPlan
+from fathom.search.study.timing.remaining_work import SearchPace, WorkLeft, work_left
+from fathom.search.study.timing.time_left import TimeLeft, keep_time_left, time_left_text
 
 LINES_SECONDS = 10.0
 """Least time between two lines of a budget in a file; a new stage is printed at once."""

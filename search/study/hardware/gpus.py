@@ -9,8 +9,8 @@ from typing import Any
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.safe_yaml import parse_yaml
 from fathom.search.study.file.text_file import FileError, read_text
-from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.keys.groups import Precision, TrainConfig
+from fathom.search.study.timing.device_speed import Speed
 
 LAUNCH_SECONDS = 7e-6
 """Time to start a kernel on a fast host, an estimate. In recorded steps of an H100 a kernel of a

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from fathom.search.records import TrialRecord
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.hardware.device_speed import (
+from fathom.search.study.hardware.fit import usable_memory
+from fathom.search.study.hardware.gpus import GpuChoice, choose_gpu, recognised
+from fathom.search.study.hardware.memory import trials_in_memory
+from fathom.search.study.keys.groups import Precision, ResourcesConfig, TrainConfig
+from fathom.search.study.timing.device_speed import (
     Speed,
     keep_speeds,
     known_speeds,
     rates_by_device,
     start_seconds,
 )
-from fathom.search.study.hardware.fit import usable_memory
-from fathom.search.study.hardware.gpus import GpuChoice, choose_gpu, recognised
-from fathom.search.study.hardware.memory import trials_in_memory
-from fathom.search.study.keys.groups import Precision, ResourcesConfig, TrainConfig
 
 CPU_SPEED = Speed(peak=30e9, layer_seconds=1.5e-3)
 """Estimate for one CPU core, float32. Measured on one machine: 6.6 GFLOP/s for 20k parameters and

@@ -16,13 +16,11 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS, ObjectiveConfig
 from fathom.search.formatting import rounded_count
 from fathom.search.study.file.errors import PlanError
-from fathom.search.study.hardware.device_speed import TimeSource
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.hardware.fit import execution, fit_step, may_shard
 from fathom.search.study.hardware.gpus import CARRY, CLUSTER_FILES
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_fit import StepFit
-from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler, StoppingMethod, TrainConfig
 from fathom.search.study.keys.own_sampler import has_seed
@@ -37,6 +35,8 @@ from fathom.search.study.planning.budget import (
 from fathom.search.study.planning.evaluations import interval_note
 from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.study.planning.virtual_time import RandomTrials, VirtualTime, explore
+from fathom.search.study.timing.device_speed import TimeSource
+from fathom.search.study.timing.step_times import StepTimes, estimated_times
 
 REPEATS = 3
 """Number of repeats from which the noise between seeds is estimated."""

@@ -8,11 +8,11 @@ import ray
 from fathom.search.cluster import worker_speed
 from fathom.search.cluster.worker_speed import cluster_machine, measure_on_worker
 from fathom.search.study.file.study_file import parse
-from fathom.search.study.hardware.device_speed import known_speeds
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import known_speeds
 from fathom.search.training.device import CPU_AS_GPU
 from tests.support.ray_folder import cluster_of
 from tests.support.toy import Successor

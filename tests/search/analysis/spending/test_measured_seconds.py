@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from fathom.search.analysis.spending.measured_seconds import measured_seconds
 
 from benchmarks.worlds.planted import World, finished, symmetric
 from fathom.models.spend import Coin, Spend
+from fathom.search.analysis.spending.measured_seconds import measured_seconds
 from fathom.search.records import Outcome, TrialRecord
 
 WORLD = World(curve=symmetric(5), noise=0.003)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.hardware.device_speed import keep_speeds
 from fathom.search.study.hardware.machine import (
     CPU_SPEED,
     START_SECONDS,
@@ -18,6 +17,7 @@ from fathom.search.study.hardware.machine import (
 )
 from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.planning.plan import plan_study, search_hours
+from fathom.search.study.timing.device_speed import keep_speeds
 from tests.support.dry_run import study
 
 MachineOf = Callable[..., Machine]

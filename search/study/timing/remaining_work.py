@@ -8,8 +8,8 @@ from math import inf, sqrt
 
 from fathom.search.analysis.answer.interim import ENOUGH_DEPTHS
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.report.live.time_left import TimeLeft
 from fathom.search.study.planning.plan import BudgetPlan
+from fathom.search.study.timing.time_left import TimeLeft
 
 LEAST_SHARE, MOST_SHARE = 0.45, 1.2
 """Least and most work of a budget, as shares of the planned work: 45 of 48 simulated budgets took

@@ -15,7 +15,7 @@ from fathom.models.shape import Shape
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically
 from fathom.search.study.file.text_file import read_text
-from fathom.search.study.hardware.device_speed import Speed, TimeSource, interpolated
+from fathom.search.study.timing.device_speed import Speed, TimeSource, interpolated
 
 MOST_DEPTHS = 8
 """Most depths of a budget whose steps are timed, each at the ends of its feed-forward ratios. From

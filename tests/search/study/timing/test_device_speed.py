@@ -10,7 +10,7 @@ import pytest
 
 from fathom.models.shape import Shape
 from fathom.search.records import TrialRecord
-from fathom.search.study.hardware.device_speed import (
+from fathom.search.study.timing.device_speed import (
     KnownSpeeds,
     Rate,
     Speed,

@@ -1,4 +1,4 @@
-"""Seconds of a step by shape, timed and interpolated: `search/study/hardware/step_times.py`."""
+"""Seconds of a step by shape, timed and interpolated: `search/study/timing/step_times.py`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,11 @@ from fathom.models.shape import Shape
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder, RunFolderError
 from fathom.search.study.file.study_file import parse
-from fathom.search.study.hardware.device_speed import Speed, TimeSource
-from fathom.search.study.hardware.step_times import (
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import Speed, TimeSource
+from fathom.search.study.timing.step_times import (
     MOST_DEPTHS,
     MeasuredSteps,
     estimated_times,
@@ -19,9 +22,6 @@ from fathom.search.study.hardware.step_times import (
     shapes_to_time,
     step_times,
 )
-from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.space.shapes import feasible_shapes
 from tests.support.timed import seconds_of, times_of
 
 CONFIG: StudyConfig = parse(

@@ -1,4 +1,4 @@
-"""The time left that a search tells: `search/report/terminal/remaining_work.py`."""
+"""The time left that a search tells: `search/study/timing/remaining_work.py`."""
 
 import heapq
 import io
@@ -15,12 +15,12 @@ from rich.console import Console
 
 from benchmarks.simulate.driver import Loss, SimulatedWorkers
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
-from fathom.search.report.live.time_left import TimeLeft, keep_time_left, told_time_left
 from fathom.search.report.terminal.progress import Progress
-from fathom.search.report.terminal.remaining_work import SearchPace, WorkLeft, work_left
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import BudgetPlan, plan_study
+from fathom.search.study.timing.remaining_work import SearchPace, WorkLeft, work_left
+from fathom.search.study.timing.time_left import TimeLeft, keep_time_left, told_time_left
 from tests.support.dry_run import MACHINE, Simulation, best_at_four, scheduler, slow_deep, study
 
 BEGAN = 1e9
