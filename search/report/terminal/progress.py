@@ -46,7 +46,6 @@ class Progress:
         self._records: defaultdict[int, dict[str, TrialRecord]] = defaultdict(dict)
         self._running = dict.fromkeys(self._plans, 0.0)
         self._shares: dict[str, float] = {}
-        self._evaluated: dict[str, int] = {}
         steps = {budget: self._steps(plan) for budget, plan in self._plans.items()}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
         self.answers = AnswerLog(scheduler.folder, planned, seed=scheduler.config.seed)
@@ -71,7 +70,8 @@ class Progress:
     def trial(self, record: TrialRecord) -> None:
         """Updates the display with a trial that has changed."""
         self._pace.passed(sum(self._running.values()))
-        if len(record.curve) > self._evaluated.get(record.spec.trial, 0):
+        before = self._records[record.spec.budget].get(record.spec.trial)
+        if len(record.curve) > (len(before.curve) if before else 0):
             self._pace.evaluated()
         self._take(record)
         if record.outcome in LOST:
@@ -156,7 +156,6 @@ class Progress:
         share = self._share(record)
         self._running[budget] += share - self._shares.get(trial, 0.0)
         self._shares[trial] = share
-        self._evaluated[trial] = len(record.curve)
         self._records[budget][trial] = record
         self.answers.mark_changed(budget)
 

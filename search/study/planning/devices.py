@@ -9,6 +9,7 @@ from fathom.search.formatting import format_seconds
 from fathom.search.study.file.study_file import changed
 from fathom.search.study.hardware.machine import Machine, this_machine
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.planning.plan import BudgetPlan
 from fathom.search.study.planning.sharing import (
     GPUS,
@@ -66,7 +67,7 @@ def core_notes(
     """
     if machine.device != "GPU" or not compares_by_time(config):
         return ()
-    cores, sizes = _with_gpus(config, 0), sizes_of(plans)
+    cores, sizes = _cores(config.resources, config.train), sizes_of(plans)
     is_auto = config.resources.gpus_per_trial == "auto"
     if machine.here:
         found = compare_devices(config, sizes, cores=cores, gpus=machine)
@@ -87,9 +88,9 @@ def plans_of_auto(
     if machine.device != "GPU" or not (is_asked and machine.here):
         return tuple(plans), machine
     sizes = sizes_of(plans)
-    cores, sharing = _with_gpus(config, 0), auto_sharing(config, sizes)
-    gpus = _with_gpus(config, sharing.share) if sharing else machine
+    cores, sharing = _cores(config.resources, config.train), auto_sharing(config, sizes)
     on_gpus = changed(config, {GPUS: sharing.share if sharing else 1})
+    gpus = this_machine(on_gpus.resources, config.train) if sharing else machine
     found = compare_devices(on_gpus, sizes, cores=cores, gpus=gpus)
     cores_win = cores.here and found.cores_win
     if not (cores_win or sharing):
@@ -103,10 +104,9 @@ def plans_of_auto(
     )
 
 
-def _with_gpus(config: StudyConfig, gpus: float) -> Machine:
-    """This machine, if each trial had so many of its GPUs."""
-    resources = config.resources.model_copy(update={"gpus_per_trial": gpus})
-    return this_machine(resources, config.train)
+def _cores(resources: ResourcesConfig, train: TrainConfig) -> Machine:
+    """This machine, if trials had none of its GPUs."""
+    return this_machine(resources.model_copy(update={"gpus_per_trial": 0}), train)
 
 
 def choice_text(found: DeviceTimes) -> str:

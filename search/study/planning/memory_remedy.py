@@ -32,7 +32,9 @@ def memory_remedy(
 def _context_that_fits(config: StudyConfig, plan: BudgetPlan, machine: Machine) -> int | None:
     if config.objective.name not in OWN_LENGTH:
         return None
-    shape, sequences, how = largest_training(config, plan.budget, plan.shapes, machine)
+    shape, sequences, how = largest_training(
+        config.train, config.resources, plan.budget, plan.shapes, machine
+    )
     context = shape.context // 2
     while context >= SHORTEST:
         shorter = replace(shape, context=context)

@@ -22,7 +22,7 @@ from fathom.search.study.hardware.gpus import CARRY, CLUSTER_FILES
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_fit import StepFit
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Sampler, StoppingMethod, TrainConfig
+from fathom.search.study.keys.groups import ResourcesConfig, Sampler, StoppingMethod, TrainConfig
 from fathom.search.study.keys.own_sampler import has_seed
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import (
@@ -239,7 +239,9 @@ def largest_step(
     Raises:
         PlanError: when it fits in parts only, and the study can't train them.
     """
-    largest, sequences, how = largest_training(config, budget, shapes, machine)
+    largest, sequences, how = largest_training(
+        config.train, config.resources, budget, shapes, machine
+    )
     fit = fit_step(largest, sequences, machine.memory, how)
     if fit.shards and not may_shard(config.model, config.train):
         whole = fit_step(largest, sequences, machine.memory, how, may_shard=False)
@@ -253,13 +255,14 @@ def largest_step(
 
 
 def largest_training(
-    config: StudyConfig, budget: Budget, shapes: Sequence[Shape], machine: Machine
-) -> tuple[Shape, int, Execution]:
+    train: TrainConfig, resources: ResourcesConfig, budget: Budget, shapes: Sequence[Shape],
+    machine: Machine,
+) -> tuple[Shape, int, Execution]:  # fmt: skip
     """The shape whose step takes most memory, the sequences of one of its processes, and the
     settings of the step."""
-    ranks = config.resources.processes_per_trial
-    sequences, gpu = budget.batch_size // ranks, machine.device == "GPU"
-    how = execution(config.train, shapes[0], ranks=ranks, bfloat16=machine.bfloat16, gpu=gpu)
+    ranks, gpu = resources.processes_per_trial, machine.device == "GPU"
+    sequences = budget.batch_size // ranks
+    how = execution(train, shapes[0], ranks=ranks, bfloat16=machine.bfloat16, gpu=gpu)
     largest = max(shapes, key=lambda s: step_memory(s, sequences=sequences, how=how).total)
     return largest, sequences, how
 
