@@ -22,7 +22,7 @@ from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.training.device import local_device
 
 MOST_MEASURED = 8
-"""Most shapes of a budget that are measured; the model of their times gives those of the others."""
+"""Most shapes of a budget that are measured; the times of the others are interpolated."""
 
 
 def losses_of(

@@ -6,7 +6,7 @@ from typing import Self
 
 from rich.console import Console
 
-from fathom.search.formatting import format_hours, format_seconds
+from fathom.search.formatting import format_seconds
 from fathom.search.records import TrialRecord
 from fathom.search.report.live.answer_log import AnswerLog
 from fathom.search.report.terminal.live_table import (
@@ -23,7 +23,7 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import BudgetPlan
 from fathom.search.study.timing.remaining_work import SearchPace, WorkLeft, work_left
-from fathom.search.study.timing.time_left import TimeLeft, keep_time_left, time_left_text
+from fathom.search.study.timing.time_left import NOT_KNOWN, TimeLeft, keep_time_left
 
 LINES_SECONDS = 10.0
 """Least time between two lines of a budget in a file; a new stage is printed at once."""
@@ -211,15 +211,11 @@ class Progress:
             return f"the search took {self._elapsed()}"
         left = self._left()
         if left is None:
-            return time_left_text(left)
-        if not left.high_busy:
-            return "the last trials are ending"
+            return NOT_KNOWN
         resources = self._scheduler.config.resources
         on_gpus = any(r.peak_memory_bytes for budget in self._plans for r in self._of(budget))
         each = resources.gpus_of_trial(1) if on_gpus else resources.cpus_per_trial
-        low, high = (format_hours(busy / 3600 * each) for busy in (left.low_busy, left.high_busy))
-        hours = low if low == high else f"{low} to {high}"
-        return f"{time_left_text(left)}, {hours} {'GPU-hours' if on_gpus else 'core-hours'}"
+        return left.with_hours(each, "GPU" if on_gpus else "core")
 
     def _elapsed(self) -> str:
         return format_seconds(time.monotonic() - self._began)

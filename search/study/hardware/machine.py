@@ -96,6 +96,7 @@ def keep_speeds_of(
     report_seconds: float | None,
 ) -> None:  # fmt: skip
     """Keeps the speeds of the trials that began at or after the Unix time `since`, for later plans.
+    They are of Fathom's own training of its own models, whose FLOPs are exact.
 
     `report_seconds` is the time of the search after its last trial; None for a search on a cluster,
     whose start does not tell this machine's.

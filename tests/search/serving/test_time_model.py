@@ -1,4 +1,4 @@
-"""The model of times by depth and width: what it recovers, and how far off it says it is."""
+"""Interpolated times: how near they are, and how far off they say they are."""
 
 from dataclasses import replace
 

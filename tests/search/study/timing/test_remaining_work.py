@@ -233,6 +233,12 @@ def test_a_range_is_told_in_words(low: float, high: float, text: str) -> None:
     assert TimeLeft(low, high, low, high).text == text
 
 
+def test_the_hours_of_devices_stand_behind_the_range_until_the_last_trials_end() -> None:
+    left = TimeLeft(3600, 9000, 5400, 13_500)
+    assert left.with_hours(2, "core") == "60 min to 2.5 h left, 3 to 7.5 core-hours"
+    assert TimeLeft(0, 0, 0, 0).with_hours(1, "GPU") == "the last trials are ending"
+
+
 def test_what_a_search_told_is_read_less_the_time_since(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert told_time_left(folder, time.time()) is None
