@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.printed_table import PrintedTable, add_json_option
-from fathom.search.analysis.spending.spent_seconds import spent_seconds
+from fathom.search.analysis.spending.measured_seconds import measured_seconds
 from fathom.search.api import load
 from fathom.search.formatting import format_count, spend_text
 from fathom.search.report.words import text
@@ -35,7 +35,7 @@ def main() -> None:
     spent = [
         took
         for optimum in found.optima
-        if (took := spent_seconds(found.records_of(optimum.budget)))
+        if (took := measured_seconds(found.records_of(optimum.budget)))
     ]
     table.figure("trainings", sum(took.trials for took in spent), "whole trainings")
     for name, off in (

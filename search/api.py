@@ -146,7 +146,7 @@ class Study:
                 objective is not trusted.
         """
         check_trusted(self.config, self.folder.config, trust=self._trust)
-        machine = this_machine(self.config, gpu)
+        machine = this_machine(self.config.resources, self.config.train, gpu)
         plans = plan_study(self.config, vocab_size_of(self.config.objective), machine)
         rows = budget_plans(plans, with_shapes=False)
         return pd.DataFrame([row.model_dump(exclude={"horizon", "shape_list"}) for row in rows])

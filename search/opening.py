@@ -15,12 +15,12 @@ from fathom.search.study.fingerprint import (
     settled_fingerprint,
 )
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.hardware.step_times import MeasuredSteps, frozen_steps
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan, with_step_times
 from fathom.search.study.preflight import Cap, ReadyRun
+from fathom.search.study.timing.step_times import MeasuredSteps, frozen_steps
 from fathom.search.tracking.stores.messages import DataSet, TrackedStudy
 from fathom.search.tracking.writing.data_set import data_set
 
@@ -74,7 +74,8 @@ class OpenRun:
 def _timed(
     config: StudyConfig, plans: tuple[BudgetPlan, ...], steps: MeasuredSteps
 ) -> tuple[BudgetPlan, ...]:
-    return with_step_times(config, plans, steps.times, this_machine(config))
+    machine = this_machine(config.resources, config.train)
+    return with_step_times(config, plans, steps.times, machine)
 
 
 def open_run(ready: ReadyRun, objective: Objective) -> OpenRun:
@@ -85,7 +86,7 @@ def open_run(ready: ReadyRun, objective: Objective) -> OpenRun:
         DamagedFileError: if the folder holds records that can't be read or are of another study.
     """
     config, folder = ready.config, ready.folder
-    steps = frozen_steps(folder, config)
+    steps = frozen_steps(folder, config.train_seconds, config.budgets)
     plans = _timed(config, ready.plans, steps) if steps else ready.plans
     data_digest = data_digest_of(objective)
     data = data_set(objective, config.objective, data_digest)

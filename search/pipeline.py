@@ -13,8 +13,8 @@ from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search import run_folder
 from fathom.search.cluster.auto_gpus import settled_resources
-from fathom.search.cluster.cost_limit import CostLimit, spent_device_seconds
-from fathom.search.cluster.early_end import DiskSpace, TimeLimit, spent_seconds
+from fathom.search.cluster.cost_limit import CostLimit, taken_device_seconds
+from fathom.search.cluster.early_end import DiskSpace, TimeLimit, taken_seconds
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.memory_kills import MemoryKills
 from fathom.search.cluster.session.ray_session import cluster_address, start_ray
@@ -28,14 +28,14 @@ from fathom.search.report.terminal.steps import Steps
 from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.journal import read_run
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.file.study_file import changed, dump
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
 from fathom.search.study.hardware.mps import GpuSharing
-from fathom.search.study.hardware.step_times import freeze_steps
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.horizons import horizon_words
 from fathom.search.study.preflight import ReadyRun, ReadyStudy
+from fathom.search.study.timing.step_times import freeze_steps
 from fathom.search.tracking.writing.publishing import RunResult, StudyResult, publish, publish_study
 from fathom.search.tracking.writing.tracker import Tracker
 
@@ -86,8 +86,8 @@ def _limited(ready: ReadyStudy) -> Iterator[ReadyRun]:
     """Yields each run when its turn comes, with what the others have left of the limits of all."""
     for run in ready.runs:
         others = [other.folder for other in ready.runs if other is not run]
-        hours = ready.max_hours and ready.max_hours - sum(map(spent_seconds, others)) / 3600
-        cap = ready.cap and ready.cap.after(sum(map(spent_device_seconds, others)))
+        hours = ready.max_hours and ready.max_hours - sum(map(taken_seconds, others)) / 3600
+        cap = ready.cap and ready.cap.after(sum(map(taken_device_seconds, others)))
         limited = replace(run, max_hours=hours and max(0.0, hours), cap=cap)
         if run is not ready.runs[0]:  # whose time has run since the checks
             limited = replace(limited, began=time.time(), began_monotonic=time.monotonic())
@@ -269,8 +269,9 @@ def _answer(
     if scheduler.done:
         forget_checkpoints(folder, records, conclusion.audits)
     seconds = time.monotonic() - ended if cluster_address() is None else None
-    config = changed(scheduler.config, {"resources": resources})
-    keep_speeds_of(config, records, began, seconds)
+    config = scheduler.config
+    if not (config.train.command or config.model.build):  # whose FLOPs are not known
+        keep_speeds_of(records, resources, began, seconds)
     return conclusion
 
 

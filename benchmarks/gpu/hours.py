@@ -10,9 +10,9 @@ from pathlib import Path
 from benchmarks.gpu.finding import Cases, Setup, StageFinding, holds, measured, within
 from benchmarks.gpu.subject import python_source, random_ids, shape_of, trial_of
 from fathom.search.records import Outcome
-from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.planning.plan import plan_budget
+from fathom.search.study.timing.device_speed import Speed
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.calibrate import measured_rate
 from fathom.search.training.trial import RunningTrial, catch_failures
@@ -33,7 +33,7 @@ def _trial(setup: Setup) -> Iterator[StageFinding]:
     """The time told for the trials of a budget, if all had one shape, and that of one of them."""
     config, budget, spec = trial_of(setup)
     objective = python_source(64).to(setup.device)
-    machine = this_machine(config)
+    machine = this_machine(config.resources, config.train)
     rate = measured_rate(config, budget, spec.shape, objective, setup.device)
     machine = replace(machine, slots=1, speed=replace(machine.speed, measured=(rate,)))
     plan = plan_budget(config, budget, (spec.shape,), machine)
@@ -51,14 +51,14 @@ def _trial(setup: Setup) -> Iterator[StageFinding]:
 
 
 def _size(setup: Setup, depth: int, width: int) -> Iterator[StageFinding]:
-    """A measured speed for the table of `study/hardware/gpus.py`, and the estimate beside it."""
+    """A measured speed, and the estimate beside it."""
     shape = shape_of(depth, width, vocabulary=256, context=64 if setup.tiny else 1024)
     config, budget, _ = trial_of(setup)
     budget = replace(budget, batch_size=4 if setup.tiny else 16)
     objective = random_ids(shape).to(setup.device)
     layer_flops, rate = measured_rate(config, budget, shape, objective, setup.device)
     tokens = round(layer_flops * depth / shape.train_flops_per_token)
-    estimate: Speed = replace(this_machine(config).speed, measured=())
+    estimate: Speed = replace(this_machine(config.resources, config.train).speed, measured=())
     told, took = estimate.step_seconds(shape, tokens), layer_flops * depth / rate
     yield measured("FLOPs of a layer in a step", layer_flops)
     yield measured("FLOPs per second, not compiled", rate)

@@ -1,9 +1,9 @@
-"""How far predicted times of answers are off: fitted to a few shapes of a size, told of the others.
+"""How far predicted times of answers are off: interpolated between a few shapes of a size.
 
     python -m benchmarks.speed.serving --json benchmarks/figures/serving.json
 
-Of each size, the shallowest, a middle and the deepest shape are timed and fitted; the others are
-timed in the same rounds and predicted.
+Of each size, the shallowest, a middle and the deepest shape are timed; the others are timed in the
+same rounds and predicted.
 """
 
 import argparse
@@ -16,20 +16,21 @@ from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.speed.step import PARAMETRIZATION
 from fathom.models.shape import Count, Shape
 from fathom.search.serving.measure import Bench, measure
-from fathom.search.serving.time_model import fit_times, spread
+from fathom.search.serving.time_model import spread
 from fathom.search.serving.values import Request, ShapeTimes
+from fathom.search.study.timing.step_times import step_times
 
 SIZES = (300_000, 1_000_000, 3_000_000)
 """Weights in the matrices of the layers."""
 DEPTHS = (1, 2, 3, 4, 6, 8, 12)
-FITTED = 3
-"""Shapes of a size that the model is fitted to."""
+KNOWN = 3
+"""Shapes of a size between which times are interpolated."""
 CONTEXT = 256
 REQUEST = Request(batch=1, prompt=128, tokens=64)
 COLUMNS = {
     "parameters": ",",
     "depth x width": "",
-    "fitted": "",
+    "known": "",
     "ms a token": ".3f",
     "predicted": ".3f",
     "off": "+.1%",
@@ -50,7 +51,7 @@ def shape_of(size: int, depth: int) -> Shape:
 
 
 def main() -> None:
-    """Prints a row for each shape, and keeps the largest errors of those that were not fitted."""
+    """Prints a row for each shape, and keeps the largest errors of those that were interpolated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=40.0, help="of the rounds of a size")
     parser.add_argument("--threads", type=int, default=1)
@@ -63,7 +64,7 @@ def main() -> None:
         shapes = [shape_of(size, depth) for depth in DEPTHS]
         found = measure(shapes, PARAMETRIZATION, REQUEST, bench, seconds=arguments.seconds)
         off += add_rows(table, found)
-    table.figure("shapes", len(off), "shapes that were not fitted")
+    table.figure("shapes", len(off), "shapes that were interpolated")
     for name, errors in zip(("token", "prefill"), zip(*off, strict=True), strict=True):
         table.figure(f"worst_{name}", max(errors), "relative error", ".1%")
         table.figure(f"mean_{name}", sum(errors) / len(errors), "relative error", ".1%")
@@ -73,22 +74,22 @@ def main() -> None:
 
 def add_rows(table: PrintedTable, found: Sequence[ShapeTimes]) -> list[tuple[float, float]]:
     """Adds the rows of a size; returns the errors of a token and of a prefill of each shape that
-    was not fitted, without their signs."""
-    fitted = spread(len(found), FITTED).tolist()
-    shapes = [found[index].shape for index in fitted]
-    of_token = fit_times(shapes, [found[index].token.seconds for index in fitted])
-    of_prefill = fit_times(shapes, [found[index].prefill.seconds for index in fitted])
+    was interpolated, without their signs."""
+    places = spread(len(found), KNOWN).tolist()
+    known = [found[index] for index in places]
+    of_token = step_times((times.shape, times.token.seconds) for times in known)
+    of_prefill = step_times((times.shape, times.prefill.seconds) for times in known)
     errors = []
     for index, times in enumerate(found):
         shape, cells = times.shape, []
         for measured, model in ((times.token, of_token), (times.prefill, of_prefill)):
             told = model.seconds(shape)
             cells.append((1000 * measured.seconds, 1000 * told, told / measured.seconds - 1))
-        (token, prefill), is_fitted = cells, index in fitted
+        (token, prefill), is_known = cells, index in places
         label = f"{shape.depth}x{shape.d_model}"
-        is_used = "yes" if is_fitted else "no"
+        is_used = "yes" if is_known else "no"
         table.add(shape.size(Count.MATRICES), label, is_used, *token, *prefill)
-        errors += [] if is_fitted else [(abs(token[2]), abs(prefill[2]))]
+        errors += [] if is_known else [(abs(token[2]), abs(prefill[2]))]
     return errors
 
 

@@ -20,17 +20,17 @@ from fathom.search.formatting import format_seconds
 from fathom.search.json_lines import read_lines
 from fathom.search.record_json import from_json, report_from_json
 from fathom.search.records import TrialRecord, with_report, without_known_points
-from fathom.search.report.live.time_left import TimeLeft
-from fathom.search.report.terminal.remaining_work import (
-    SearchPace,
-    WorkLeft,
-    work_left,
-)
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.study_file import load
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
+from fathom.search.study.timing.remaining_work import (
+    SearchPace,
+    WorkLeft,
+    work_left,
+)
+from fathom.search.study.timing.time_left import TimeLeft
 
 MINUTES = (1, 2, 4, 8)
 WHOLE_MINUTES = 12
@@ -59,7 +59,9 @@ class Replay:
     def __init__(self, folder: RunFolder, since: float = 0.0) -> None:
         """The run that began `since` seconds after the first one on the folder."""
         config = load(folder.config)
-        plans = plan_study(config, vocab_size_of(config.objective), this_machine(config))
+        plans = plan_study(
+            config, vocab_size_of(config.objective), this_machine(config.resources, config.train)
+        )
         self._plans = {plan.budget.params: plan for plan in plans}
         self._folder, self._since, self._now = folder, since, 0.0
         self._evaluations = {

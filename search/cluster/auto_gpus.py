@@ -13,7 +13,7 @@ from fathom.search.study.file.study_file import changed
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.planning.devices import DeviceTimes, choice_text, compare_devices
 from fathom.search.study.planning.sharing import (
     GPUS,
@@ -46,7 +46,7 @@ def settled_resources(
         share = _of_auto(config, folder, sizes, sharing if here else None, say)
     elif here and 0 < share < 1 and (trouble := sharing.start()):
         say(f"trials that share a GPU take turns on it, as CUDA's MPS does not start: {trouble}")
-    return changed(config, {GPUS: share}).resources
+    return config.resources.model_copy(update={"gpus_per_trial": share})
 
 
 def _of_auto(
@@ -112,19 +112,21 @@ def _shared(share: float, sharing: GpuSharing | None, say: Callable[[str], None]
 def _compared(config: StudyConfig, sizes: Sequence[Size], share: float) -> DeviceTimes | None:
     """Returns the time of the trials on cores and on the GPUs; None where one has no room for a
     trial."""
-    cores, gpus = (_machine(changed(config, {GPUS: number})) for number in (0, share))
+    on_gpus = changed(config, {GPUS: share})
+    alone = config.resources.model_copy(update={"gpus_per_trial": 0})
+    cores, gpus = (_machine(each, config.train) for each in (alone, on_gpus.resources))
     if cores is None or gpus is None:
         return None
-    return compare_devices(changed(config, {GPUS: share}), sizes, cores=cores, gpus=gpus)
+    return compare_devices(on_gpus, sizes, cores=cores, gpus=gpus)
 
 
-def _machine(config: StudyConfig) -> Machine | None:
+def _machine(resources: ResourcesConfig, train: TrainConfig) -> Machine | None:
     """Returns the nodes as a plan sees them, with the trials that would run at a time."""
     there = ray.cluster_resources()
-    found = machine_there(config, there)
+    found = machine_there(resources, train, there)
     if found is None:
         return None
-    slots = concurrent_trials(config.resources)
+    slots = concurrent_trials(resources)
     on_gpus = found.device == "GPU"
     number, name = there.get("GPU" if on_gpus else "CPU", 0), "GPU" if on_gpus else "CPU core"
     devices = f"{number:g} {name}{'' if number == 1 else 's'}"

@@ -40,7 +40,7 @@ class CostLimit:
         self._scheduler, self._folder = scheduler, scheduler.folder
         self._resources = resources
         self._cap, self._interrupt, self._say, self._clock = cap, interrupt, say, clock
-        self._spent, self._idle = spent_device_seconds(self._folder), 0.0
+        self._taken, self._idle = taken_device_seconds(self._folder), 0.0
         self._counted_to = self._kept = self._next = clock()
         self._running = self._kept_running = 0
         self._has_ended = scheduler.done
@@ -55,7 +55,7 @@ class CostLimit:
         self._next = now + LOOK_SECONDS
         each, there = _devices(self._resources)
         held, passed = each * self._running, now - self._counted_to
-        self._spent += held * passed
+        self._taken += held * passed
         self._idle += max(0.0, there - held) * passed
         self._counted_to = now
         self._running = sum(len(search.running) for search in self._scheduler.budgets.values())
@@ -79,15 +79,15 @@ class CostLimit:
             return ""
         unit = "GPU-hours" if gpus_per_trial(self._resources) else "core-hours"
         return (
-            f"Trials took {self._spent / 3600:.3g} {unit}, "
-            f"{self._cap.of(self._spent):.3g} of {self._cap.cost:g} at "
+            f"Trials took {self._taken / 3600:.3g} {unit}, "
+            f"{self._cap.of(self._taken):.3g} of {self._cap.cost:g} at "
             f"{self._cap.price:g} an hour; in this run "
             f"{self._idle / 3600:.3g} {unit} stood idle"
         )
 
     def _write(self, ahead: float) -> None:
         with suppress(OSError):  # of a full disk, which ends no search
-            write_atomically(self._folder.device_seconds, f"{self._spent + ahead:.1f}\n")
+            write_atomically(self._folder.device_seconds, f"{self._taken + ahead:.1f}\n")
 
     def _would_pass(self) -> bool:
         """True if the cost so far, and that of saving as many trials as may run, would reach the
@@ -97,7 +97,7 @@ class CostLimit:
         each, _ = _devices(self._resources)
         saving = each * concurrent_trials(self._resources)
         saving *= seconds_to_save(self._scheduler.live.values())
-        return self._cap.of(self._spent + saving) >= self._cap.cost
+        return self._cap.of(self._taken + saving) >= self._cap.cost
 
 
 def _devices(resources: ResourcesConfig) -> tuple[float, float]:
@@ -109,7 +109,7 @@ def _devices(resources: ResourcesConfig) -> tuple[float, float]:
     return resources.cpus_per_trial * resources.processes_per_trial, there.get("CPU", 0.0)
 
 
-def spent_device_seconds(folder: RunFolder) -> float:
+def taken_device_seconds(folder: RunFolder) -> float:
     """Device-seconds that the trials of earlier runs on a folder took; 0 if the note is missing or
     damaged."""
     return noted_seconds(folder.device_seconds)

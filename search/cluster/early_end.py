@@ -30,7 +30,7 @@ class TimeLimit:
         """`began` is the time of `clock` at which this run began; runs before it count as well."""
         self._folder, self._interrupt, self._clock = folder, interrupt, clock
         self._most = math.inf if most_hours is None else 3600 * most_hours
-        self._before, self._began = spent_seconds(folder), began
+        self._before, self._began = taken_seconds(folder), began
         self._kept = clock()
         self.over = False
         self._look()
@@ -47,17 +47,17 @@ class TimeLimit:
         """Writes down the seconds taken so far."""
         self._kept = self._clock()
         with suppress(OSError):  # of a full disk, which ends no search
-            write_atomically(self._folder.seconds, f"{self._spent():.1f}\n")
+            write_atomically(self._folder.seconds, f"{self._taken():.1f}\n")
 
-    def _spent(self) -> float:
+    def _taken(self) -> float:
         return self._before + max(0.0, self._clock() - self._began)
 
     def _look(self) -> bool:
-        self.over = self._spent() >= self._most
+        self.over = self._taken() >= self._most
         return self.over
 
 
-def spent_seconds(folder: RunFolder) -> float:
+def taken_seconds(folder: RunFolder) -> float:
     """Seconds that earlier runs on a folder have taken; 0 if the note is missing or damaged."""
     return noted_seconds(folder.seconds)
 

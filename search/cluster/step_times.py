@@ -14,11 +14,11 @@ from fathom.search.cluster.session.ray_session import concurrent_trials, gpus_pe
 from fathom.search.cluster.worker import granted_gpus
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import speed_key
-from fathom.search.study.hardware.step_times import MeasuredSteps, shapes_to_time, step_times
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan
+from fathom.search.study.timing.step_times import MeasuredSteps, shapes_to_time, step_times
 from fathom.search.training.calibrate import measured_step
 from fathom.search.training.device import granted_device, keep_to_share
 from fathom.search.training.saving.trial_log import name_of
@@ -89,13 +89,15 @@ def measure_steps(
         DeviceError: when a worker's PyTorch can't use the GPU that it was granted.
         UnseenDataError: when a worker does not see the data.
     """
+    assert config.train_seconds is not None, "only seconds need step times"
     tasks = timed_tasks(plans)
+    seconds = seconds_each(config.train_seconds, len(tasks))
     timers = _timers(config, objective, sum(plan.exploring for plan in plans))
     try:
         devices = _devices(timers)
         starts = [place * len(tasks) // len(devices) for place in range(len(devices))]
         answers = [
-            timer.measure.remote(tasks, first, seconds_each(config, len(tasks)))
+            timer.measure.remote(tasks, first, seconds)
             for timer, first in zip(devices, starts, strict=True)
         ]
         results = _results(answers)
@@ -114,10 +116,9 @@ def device_of_worker(config: StudyConfig, objective: Objective) -> str:
         ray.kill(timer)
 
 
-def seconds_each(config: StudyConfig, shapes: int) -> float:
+def seconds_each(train_seconds: float, shapes: int) -> float:
     """Seconds for which the steps of each of so many shapes are measured."""
-    assert config.train_seconds is not None, "only seconds need step times"
-    return min(MOST_SECONDS, max(LEAST_SECONDS, SHARE * config.train_seconds / shapes))
+    return min(MOST_SECONDS, max(LEAST_SECONDS, SHARE * train_seconds / shapes))
 
 
 def measured_steps(

@@ -218,9 +218,8 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
     def _fits(self, name: str) -> bool:
         """True if a trial would fit the memory here, so that others had taken what it lacked; true
         for one whose tensors are on a GPU."""
-        scheduler = self._scheduler
-        shape = scheduler.live[name].spec.shape
-        return self._failures.on_gpu or fits_machine(scheduler.config, shape)
+        config, shape = self._scheduler.config, self._scheduler.live[name].spec.shape
+        return self._failures.on_gpu or fits_machine(shape, config.train, config.resources)
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Hook at every turn of Tune's loop; returns None, so that trials start as they came.

@@ -11,12 +11,12 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.search.cluster.session.ray_session import cluster_address, join_cluster
 from fathom.search.cluster.worker import granted_gpus
-from fathom.search.study.file.study_file import changed
-from fathom.search.study.hardware.device_speed import Rate, binned, keep_speeds
 from fathom.search.study.hardware.gpus import recognised
 from fathom.search.study.hardware.machine import Machine, speed_key, this_machine
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.planning.budget import Budget
+from fathom.search.study.timing.device_speed import Rate, binned, keep_speeds
 from fathom.search.training.calibrate import measured_rate
 from fathom.search.training.device import granted_device
 from fathom.search.training.saving.trial_log import name_of
@@ -28,7 +28,9 @@ MEASURED_SECONDS = 180.0
 PyTorch."""
 
 
-def cluster_machine(config: StudyConfig, gpu: str | None = None) -> Machine | None:
+def cluster_machine(
+    resources: ResourcesConfig, train: TrainConfig, gpu: str | None = None
+) -> Machine | None:
     """The machine of a study on the cluster that is joined here; None without one, or where no
     node is there yet on which a trial can run. `gpu` names the type of its GPUs.
 
@@ -37,22 +39,22 @@ def cluster_machine(config: StudyConfig, gpu: str | None = None) -> Machine | No
     """
     if cluster_address() is None or not (ray.is_initialized() or join_cluster()):
         return None
-    return machine_there(config, ray.cluster_resources(), gpu)
+    return machine_there(resources, train, ray.cluster_resources(), gpu)
 
 
 def machine_there(
-    config: StudyConfig, there: Mapping[str, float], gpu: str | None = None
-) -> Machine | None:
+    resources: ResourcesConfig, train: TrainConfig, there: Mapping[str, float],
+    gpu: str | None = None,
+) -> Machine | None:  # fmt: skip
     """The machine of a study on nodes with these resources of Ray; None where no trial can run."""
-    resources = config.resources
     gpus, cpus = there.get("GPU", 0), there.get("CPU", 0)
     share = resources.gpus_of_trial(gpus)
     if share > gpus or resources.cpus_per_trial * resources.processes_per_trial > cpus:
         return None
     kinds = [recognised(name.removeprefix(GPU_KIND)) for name in there if GPU_KIND in name]
     kind = gpu or next((known.name for known in kinds if known), None)
-    config = changed(config, {"resources.gpus_per_trial": share})
-    machine = this_machine(config, kind if share else None)
+    each = resources.model_copy(update={"gpus_per_trial": share})
+    machine = this_machine(each, train, kind if share else None)
     slots = resources.trials_at_once(cpus, gpus)
     has = f"GPUs: {gpus:g}" if share else f"CPU cores: {cpus:g}"
     description = f"a cluster ({has}, trials at a time: {slots})"

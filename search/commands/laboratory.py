@@ -92,7 +92,7 @@ def latency(
     folder, config = run.folder, run.config
     check_decodes(config)
     asked = None if budget is None else count_of("--params", budget)
-    budgets = losses_of(read_records(folder, config), config, asked)
+    budgets = losses_of(read_records(folder, config), asked, seed=config.seed)
     request = request_of(budgets[0].shapes[0].context, batch, prompt, tokens)
     before = read_latency(folder)
     console = terminal(stderr=as_json)

@@ -17,7 +17,6 @@ from fathom.search.contract.studies import study_answers
 from fathom.search.formatting import format_count, format_seconds, shell_command, visible
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.report.live.time_left import TimeLeft, time_left_text, told_time_left
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
 from fathom.search.scheduling.journal import Past, read_run
@@ -26,6 +25,7 @@ from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.horizons import horizon_name
 from fathom.search.study.runs import StudyRun, runs_of
+from fathom.search.study.timing.time_left import TimeLeft, time_left_text, told_time_left
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,14 +148,14 @@ def _print_end(result: "StudyResult", runs: Path, seconds: float, console: "Cons
     next, and the time that its search took."""
     from rich.text import Text
 
-    from fathom.search.cluster.early_end import spent_seconds
+    from fathom.search.cluster.early_end import taken_seconds
     from fathom.search.formatting import format_seconds, shell_command
     from fathom.search.report.terminal.answer_tables import print_next
     from fathom.search.report.terminal.tables import print_whole
 
     folder = result.folder
     _print_together(result, console)
-    whole = sum(spent_seconds(run.folder) for run in result.runs)
+    whole = sum(taken_seconds(run.folder) for run in result.runs)
     all_runs = f", {format_seconds(whole)} with earlier runs" if whole > 1.1 * seconds else ""
     print_whole(f"\nTook        {format_seconds(seconds)}{all_runs}", console)
     page = (str(folder.report), f"link {folder.report.absolute().as_uri()}")

@@ -86,7 +86,7 @@ def plan(
 
         with placed(study, overrides):
             check_sampler(config)
-    machine = this_machine(config, gpu)
+    machine = this_machine(config.resources, config.train, gpu)
     sets = [part for text in overrides or () for part in ("--set", text)]
     command = shell_command("fathom", "run", study, *sets)
     with placed(study, overrides):

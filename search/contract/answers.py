@@ -10,7 +10,7 @@ from fathom.search.analysis.answer import verdict as v
 from fathom.search.analysis.answer.definitions import not_ruled_out
 from fathom.search.analysis.answer.optimum import BestSize, Optimum
 from fathom.search.analysis.losses.depth_estimates import DepthEstimate
-from fathom.search.analysis.spending.spent_seconds import spent_seconds
+from fathom.search.analysis.spending.measured_seconds import measured_seconds
 from fathom.search.conclusion.findings import Findings
 from fathom.search.contract.questions import asked_horizon
 from fathom.search.contract.reply import (
@@ -131,7 +131,7 @@ def _remedy(remedy: v.Remedy | None, text: str) -> Statement | None:
 
 
 def _evidence(optimum: Optimum, findings: Findings) -> Evidence:
-    counts, spent = optimum.trials, spent_seconds(findings.records_of(optimum.budget))
+    counts, measured = optimum.trials, measured_seconds(findings.records_of(optimum.budget))
     return Evidence(
         trials=TrialCounts(
             finished=counts[Outcome.FINISHED],
@@ -151,7 +151,7 @@ def _evidence(optimum: Optimum, findings: Findings) -> Evidence:
         power=optimum.curves.power if optimum.curves else None,
         parabola=optimum.curves.parabola if optimum.curves else None,
         rungs=findings.audits_of(optimum.budget),
-        seconds=StatedSeconds.model_validate(spent) if spent else None,
+        seconds=StatedSeconds.model_validate(measured) if measured else None,
     )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ class ShapeTimes:
     token: Duration
     """Each further token, for all prompts together, on average over the answer."""
     measured: bool
-    """False if the times come from a model of the times of other shapes, or from a data sheet."""
+    """False if the times are interpolated between those of other shapes, or from a data sheet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,7 +137,7 @@ def _ready(run: StudyRun, shared: Path, *, trust: bool) -> ReadyRun:
     _check_writable(runs)
     check_trainer(config.train)
     vocab_size = vocab_size_of(config.objective)
-    plans = plan_study(config, vocab_size, this_machine(config))
+    plans = plan_study(config, vocab_size, this_machine(config.resources, config.train))
     try_own_model(config, ShapeLimits.of(config, vocab_size).smallest())
     addresses = _addresses(config.tracking, shared)
     return ReadyRun(without_passwords(config), runs, addresses, plans, trust=trust)

@@ -16,15 +16,15 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.text.language.objective import Language
 from fathom.search.study.file.study_file import study_of
-from fathom.search.study.hardware.device_speed import Rate, binned, keep_speeds
 from fathom.search.study.hardware.gpus import ASSUMED
 from fathom.search.study.hardware.machine import CPU_SPEED, device_name
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
-from fathom.search.study.planning.space.near_shapes import nearest_shape
+from fathom.search.study.planning.space.near_shapes import middle_shape
 from fathom.search.study.planning.space.shape_counter import recipe_of
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import Rate, binned, keep_speeds
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import (
     fitted,
@@ -58,9 +58,7 @@ def measure_speeds(resources: ResourcesConfig) -> dict[str, float]:
     for size in SIZES[device.type]:
         config = _study(size, resources)
         (budget,) = expand_budgets(config)
-        shapes = feasible_shapes(config, budget, VOCABULARY)
-        depths = sorted({shape.depth for shape in shapes})
-        shape = nearest_shape(shapes, depth=depths[len(depths) // 2], ff_ratio=4.0)
+        shape = middle_shape(feasible_shapes(config, budget, VOCABULARY))
         found[size] = measured_rate(config, budget, shape, objective, device)
     keep_speeds(device_name(resources), binned(found.values()))
     return {size: rate for size, (_, rate) in found.items()}

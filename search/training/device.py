@@ -108,10 +108,12 @@ def fitted(
     if device.type == "cuda":
         gpu = torch.cuda.get_device_properties(device).total_memory
     memory = usable_memory(config.resources, gpu)
-    how = execution(config, shape, bfloat16=plan.bfloat16, gpu=gpu is not None)
-    how = replace(how, ranks=ranks.size)
+    how = execution(
+        config.train, shape, ranks=ranks.size, bfloat16=plan.bfloat16, gpu=gpu is not None
+    )
     sequences = plan.batch_size // ranks.size
-    fit = fit_step(shape, sequences, memory, how, may_shard=may_shard(config))
+    shards = may_shard(config.model, config.train)
+    fit = fit_step(shape, sequences, memory, how, may_shard=shards)
     return replace(
         plan, micro_batches=fit.micro_batches, recomputes=fit.recomputes, shards=fit.shards
     )

@@ -47,7 +47,9 @@ def test_its_code_prints_what_a_trained_shape_writes(
         "study: s\nbudgets: [8k]\ncount: non_embedding\ntrain: {batch_size: 4}\n"
         "objective: {name: transduction, data: rows.tsv, dev: dev.tsv, context: 8}\n"
     )
-    shape = plan_study(config, vocab_size_of(config.objective), this_machine(config))[0].shapes[0]
+    shape = plan_study(
+        config, vocab_size_of(config.objective), this_machine(config.resources, config.train)
+    )[0].shapes[0]
     found = {"budget": 8000, "shape": to_values(shape)}
     content = {"best": [found], "study": config.model_dump(mode="json")}
     (tmp_path / "best.yaml").write_text(yaml.safe_dump(content))

@@ -27,7 +27,11 @@ TRAINERS = ("litgpt", "nanochat", "torchtitan")
 def test_a_study_is_planned_and_has_a_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     config = load(ROOT / "examples" / f"{name}.yaml")
-    [plan] = plan_study(config, vocab_size_of(config.objective), this_machine(config, "H100"))
+    [plan] = plan_study(
+        config,
+        vocab_size_of(config.objective),
+        this_machine(config.resources, config.train, "H100"),
+    )
     assert len(plan.depths) >= 7
     assert config.train.parser
     own_parser(config.train.parser)
@@ -41,7 +45,11 @@ def test_a_study_is_planned_and_has_a_command(name: str, monkeypatch: pytest.Mon
 
 def test_nanochat_takes_the_width_of_every_shape() -> None:
     config = load(ROOT / "examples" / "nanochat.yaml")
-    [plan] = plan_study(config, vocab_size_of(config.objective), this_machine(config, "H100"))
+    [plan] = plan_study(
+        config,
+        vocab_size_of(config.objective),
+        this_machine(config.resources, config.train, "H100"),
+    )
     assert config.train.command is not None
     [head_dim] = [
         int(word.split("=")[1]) for word in config.train.command if word.startswith("--head-dim")

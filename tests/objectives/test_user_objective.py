@@ -124,14 +124,14 @@ def test_the_example_is_planned_by_its_own_vocabulary(monkeypatch: pytest.Monkey
     config = load(EXAMPLE)
 
     assert vocab_size_of(config.objective) == config.objective.vocab_size() == 5
-    plans = plan_study(config, 5, this_machine(config))
+    plans = plan_study(config, 5, this_machine(config.resources, config.train))
     assert [plan.budget.tokens_per_step for plan in plans] == [16 * 24] * 2
 
 
 def test_the_example_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     config = load(EXAMPLE)
-    shape = plan_study(config, 5, this_machine(config))[0].shapes[0]
+    shape = plan_study(config, 5, this_machine(config.resources, config.train))[0].shapes[0]
     said: list[str] = []
 
     train_best(BestShape(config, 8_000, shape), tokens="8k", out=tmp_path / "out", say=said.append)

@@ -11,7 +11,7 @@ import pytest
 import fathom
 from fathom import run_horizons
 from fathom.search import pipeline
-from fathom.search.cluster.early_end import spent_seconds
+from fathom.search.cluster.early_end import taken_seconds
 from fathom.search.json_lines import append_line, read_lines
 from fathom.search.records import in_order_of_names
 from fathom.search.run_folder import RunFolder, RunFolderError, locked, read_records
@@ -154,7 +154,7 @@ def test_each_horizon_counts_the_hours_from_its_own_turn_on(study: Path, tmp_pat
     with alone() as steps, locked(ready.folder):
         pipeline.run_study(replace(ready, runs=(late, *ready.runs[1:])), steps)
 
-    first, *others = (spent_seconds(run.folder) for run in ready.runs)
+    first, *others = (taken_seconds(run.folder) for run in ready.runs)
     assert first > 3600
     assert max(others) < 600, "an hour before the first is not of the others too"
 

@@ -15,10 +15,10 @@ from fathom.search.records import TrialSpec
 from fathom.search.scheduling.optuna.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.file.study_file import dump, parse
-from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.timing.device_speed import Speed
 
 MACHINE = Machine(slots=2, speed=Speed(1e10), description="two slots")
 

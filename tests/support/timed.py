@@ -7,16 +7,16 @@ from benchmarks.simulate.driver import VOCAB_SIZE, scheduler_in
 from fathom.models.shape import Shape
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.hardware.step_times import (
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.plan import BudgetPlan
+from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.step_times import (
     MeasuredSteps,
     frozen_steps,
     shapes_to_time,
     step_times,
 )
-from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.plan import BudgetPlan
-from fathom.search.study.planning.space.shapes import feasible_shapes
 
 DEVICE = "a quiet machine, 1 thread"
 
@@ -45,7 +45,7 @@ def measured(plans: Sequence[BudgetPlan], device: str = DEVICE) -> MeasuredSteps
 
 def timed_scheduler(config: StudyConfig, path: Path) -> Scheduler:
     """The scheduler of a study of equal seconds by the step times in its run folder."""
-    steps = frozen_steps(RunFolder(path), config)
+    steps = frozen_steps(RunFolder(path), config.train_seconds, config.budgets)
     assert steps, "frozen before the search"
     spaces = {
         budget: feasible_shapes(config, budget, VOCAB_SIZE)

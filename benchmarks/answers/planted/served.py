@@ -4,7 +4,7 @@ python -m benchmarks.answers.planted.served
 
 Whole searches in worlds whose losses are known, and times of their shapes that are known as well.
 What `fathom latency` would measure is the true time and an error; eight shapes are measured, and
-the model of their times gives the others. Each study is asked under several limits on the time of a
+the others are interpolated. Each study is asked under several limits on the time of a
 token. A named depth is right if its true time is under the limit, and its true loss at most 0.005
 nats above the lowest among the finished depths that are truly under it.
 """

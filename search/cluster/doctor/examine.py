@@ -94,7 +94,7 @@ def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[st
     """Warnings of a study's plan on this machine."""
     if config is None:
         return []
-    machine = this_machine(config)
+    machine = this_machine(config.resources, config.train)
     advice = (*core_notes(config, plans, machine), *sharing_notes(config, plans, machine))
     return [*study_notes(config), *advice]
 
@@ -114,7 +114,11 @@ def study_plans(config: StudyConfig | None) -> tuple[BudgetPlan, ...]:
         return ()
     # The modules that it imports from the working folder go to the workers.
     check_trainer(config.train)
-    return tuple(plan_study(config, vocab_size_of(config.objective), this_machine(config)))
+    return tuple(
+        plan_study(
+            config, vocab_size_of(config.objective), this_machine(config.resources, config.train)
+        )
+    )
 
 
 def slots_of(resources: ResourcesConfig, cluster: ClusterFacts) -> int:
@@ -150,7 +154,7 @@ def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tupl
     """A finding for each budget: what its largest trial takes of the memory that it gets."""
     if config is None or config.train.command:  # which takes what Fathom does not know
         return ()
-    machine, found = this_machine(config), []
+    machine, found = this_machine(config.resources, config.train), []
     for plan in plans:
         text = f"{plan.budget.label}: {plan.step.text(machine.memory)}"
         if plan.step.enough:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from math import log10
 from pathlib import Path
 
@@ -23,7 +24,6 @@ from fathom.search.run_folder import token_cache
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import load
 from fathom.search.study.file.text_file import read_text
-from fathom.search.study.hardware.device_speed import Rate, Speed, binned, keep_speeds
 from fathom.search.study.hardware.machine import Machine, device_name, this_machine
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.json_schema import modeline
@@ -38,8 +38,9 @@ from fathom.search.study.planning.affordable import (
 from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.draft import write_study
 from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_hours
-from fathom.search.study.planning.space.near_shapes import nearest_shape
+from fathom.search.study.planning.space.near_shapes import middle_shape
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import Rate, binned, keep_speeds
 from fathom.search.training.calibrate import measured_rate
 
 Measure = Callable[[StudyConfig, Budget, Shape, NextToken], Rate | None]
@@ -57,44 +58,32 @@ def measure_here(
     return rate
 
 
-class SpeedBySize:
-    """Measures the training speed of models by their size, once for each half power of ten.
+def measured_machines(
+    question: Question, objective: NextToken, machine: Machine, measure: Measure = measure_here
+) -> Callable[[int], Machine]:
+    """A function of a budget's parameters: the machine with the speed that is measured for models
+    of such a size, once for each half power of ten; `machine` itself where its devices are not
+    here.
 
     A device's FLOPs per second vary a thousandfold over the sizes of a ladder, because a small
     model does not fill a GPU.
     """
 
-    def __init__(
-        self,
-        study: Callable[[int], StudyConfig],
-        objective: NextToken,
-        machine: Machine,
-        measure: Measure = measure_here,
-    ) -> None:
-        """`study` returns the study of one budget; `machine` is the estimate before any
-        measurement, which stays where the trials' devices are not here."""
-        self._study, self._objective = study, objective
-        self._machine, self._measure = machine, measure
-        self._known: dict[float, Speed] = {}
-
-    def machine(self, params: int) -> Machine:
-        """Returns the machine with the speed measured for a budget of so many parameters."""
-        if not self._machine.here:
-            return self._machine
-        half_power = round(2 * log10(params)) / 2
-        if half_power not in self._known:
-            self._known[half_power] = self._measured(round(10**half_power))
-        return replace(self._machine, speed=self._known[half_power], notes=())
-
-    def _measured(self, params: int) -> Speed:
-        """Measures the shape of middle depth; returns the estimate corrected by that."""
-        config = self._study(params)
+    @cache
+    def measured(params: int) -> Machine:
+        """The machine of the shape of middle depth."""
+        config = question.study([params])
         (budget,) = expand_budgets(config)
-        shapes = feasible_shapes(config, budget, self._objective.vocab_size)
-        depths = sorted({shape.depth for shape in shapes})
-        shape = nearest_shape(shapes, depth=depths[len(depths) // 2], ff_ratio=4.0)
-        rate = self._measure(config, budget, shape, self._objective)
-        return replace(self._machine.speed, measured=(rate,)) if rate else self._machine.speed
+        shape = middle_shape(feasible_shapes(config, budget, objective.vocab_size))
+        rate = measure(config, budget, shape, objective)
+        speed = replace(machine.speed, measured=(rate,)) if rate else machine.speed
+        return replace(machine, speed=speed, notes=())
+
+    def of_size(params: int) -> Machine:
+        half_power = round(2 * log10(params)) / 2
+        return measured(round(10**half_power)) if machine.here else machine
+
+    return of_size
 
 
 def prepare_study(
@@ -117,13 +106,13 @@ def prepare_study(
     alone = question.study([question.params])
     objective = prepare(alone.objective, token_cache(runs))
     assert isinstance(objective, NextToken), objective
-    cluster = cluster_machine(alone, question.gpu or None)
-    machine = cluster or this_machine(alone, question.gpu or None)
+    cluster = cluster_machine(alone.resources, alone.train, question.gpu or None)
+    machine = cluster or this_machine(alone.resources, alone.train, question.gpu or None)
     if machine.here:
         who = "a worker of the cluster" if cluster else "this machine"
         console.print(f"Measuring how fast {who} trains", style="dim")
     measure = measure_on_worker if cluster else measure_here
-    speeds = SpeedBySize(lambda params: question.study([params]), objective, machine, measure)
+    machine_of = measured_machines(question, objective, machine, measure)
 
     def plans(asked: Question, budgets: tuple[int, ...]) -> list[BudgetPlan]:
         config, vocab_size = asked.study(budgets), objective.vocab_size
@@ -132,7 +121,7 @@ def prepare_study(
                 config,
                 budget,
                 feasible_shapes(config, budget, vocab_size),
-                speeds.machine(budget.params),
+                machine_of(budget.params),
             )
             for budget in expand_budgets(config)
         ]
@@ -142,12 +131,12 @@ def prepare_study(
             asked.params,
             most_params(asked, len(objective.train)),
             asked.hours,
-            lambda budgets: search_hours(plans(asked, budgets), speeds.machine(budgets[-1])),
+            lambda budgets: search_hours(plans(asked, budgets), machine_of(budgets[-1])),
             smallest=smallest_budget(asked.tokens_per_parameter),
         )
 
     budgets = _chosen(question, choose)
-    config, machine = question.study(budgets), speeds.machine(budgets[-1])
+    config, machine = question.study(budgets), machine_of(budgets[-1])
     chosen = plans(question, budgets)
     print_plan(advised(config, chosen, machine, question.gpu or None), console)
     choice = _choice(question, chosen, machine, len(objective.train))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from fathom.models.parametrization import Parametrization
 from fathom.search.analysis.answer.finding import find_with_posterior
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord, by_budget
@@ -17,14 +18,15 @@ from fathom.search.study.hardware.gpus import GpuType, gpu_named
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.free_size import check_one_size
+from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.training.device import local_device
 
 MOST_MEASURED = 8
-"""Most shapes of a budget that are measured; the model of their times gives those of the others."""
+"""Most shapes of a budget that are measured; the times of the others are interpolated."""
 
 
 def losses_of(
-    records: Sequence[TrialRecord], config: StudyConfig, budget: int | None
+    records: Sequence[TrialRecord], budget: int | None, *, seed: int
 ) -> list[BudgetLosses]:
     """Returns the losses of each budget with a finished trial, or of the one that is asked for.
 
@@ -34,7 +36,7 @@ def losses_of(
     found = [
         BudgetLosses(optimum=optimum, posterior=posterior)
         for trials in by_budget(records).values()
-        for optimum, posterior in [find_with_posterior(trials, seed=config.seed)]
+        for optimum, posterior in [find_with_posterior(trials, seed=seed)]
         if optimum.depths
     ]
     asked = [each for each in found if budget in (None, each.optimum.budget)]
@@ -89,20 +91,21 @@ def find_latency(
     if gpu is not None:
         named = gpu_named(gpu)
         return [_estimated(each, request, named) for each in budgets]
-    place, found = here(config), []
+    place, found = here(config.resources), []
+    parametrization = config.model.parametrization.build()
     for each in budgets:
         say(f"measuring {format_count(each.optimum.budget)}")
-        found.append(_measured(each, config, request, place))
+        found.append(_measured(each, parametrization, request, place))
     return found
 
 
-def here(config: StudyConfig) -> Bench:
-    """Returns the place where models of the study are timed: a GPU in bfloat16, or the processor
-    with the threads of a trial."""
-    device = local_device(config.resources)
+def here(resources: ResourcesConfig) -> Bench:
+    """Returns the place where models of a study are timed: a GPU in bfloat16, or the processor with
+    the threads of a trial."""
+    device = local_device(resources)
     half = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     dtype = torch.bfloat16 if half else torch.float32
-    return Bench(device=device, dtype=dtype, threads=config.resources.threads)
+    return Bench(device=device, dtype=dtype, threads=resources.threads)
 
 
 def device_text(place: Bench) -> str:
@@ -126,12 +129,13 @@ def _estimated(losses: BudgetLosses, request: Request, gpu: GpuType) -> Latency:
     )
 
 
-def _measured(losses: BudgetLosses, config: StudyConfig, request: Request, place: Bench) -> Latency:
+def _measured(
+    losses: BudgetLosses, parametrization: Parametrization, request: Request, place: Bench
+) -> Latency:
     shapes = losses.shapes
     chosen = set(spread(len(shapes), MOST_MEASURED).tolist())
     timed = [shape for index, shape in enumerate(shapes) if index in chosen]
     others = [shape for index, shape in enumerate(shapes) if index not in chosen]
-    parametrization = config.model.parametrization.build()
     times, worst = with_modelled(measure(timed, parametrization, request, place), others)
     return Latency(
         budget=losses.optimum.budget,

@@ -8,9 +8,8 @@ from fathom.search.analysis.answer.depth_difference import DepthRatio
 from fathom.search.analysis.answer.optimum import DepthCost
 from fathom.search.conclusion.comparison import CONFIDENCE, ComparedPair, ComparedStudies
 from fathom.search.formatting import format_count, printable
-from fathom.search.report.charts.colours import ACCENT
-from fathom.search.report.charts.page_figures import SYMBOLS, FigureData, palette
-from fathom.search.report.pages.page import drawn_sounding, environment
+from fathom.search.report.charts.page_figures import FigureData
+from fathom.search.report.pages.page import drawn_sounding, rendered
 from fathom.search.report.pages.sounding import sounding
 from fathom.search.report.words import text
 from fathom.search.report.words.other_depths import cost_text
@@ -166,17 +165,12 @@ def comparison_page(comparison: ComparedStudies) -> str:
         for place, study in enumerate(comparison.studies)
         if (sounded := sounding(study.conclusion, key=f"sounding-{place}"))
     ]
-    return (
-        environment()
-        .get_template("comparison.html")
-        .render(
-            title=" and ".join(study.name for study in comparison.studies),
-            tables=tables_of(comparison),
-            notes=notes_of(comparison),
-            soundings=soundings,
-            accent=ACCENT,
-            hues=palette([each["said"].chart for each in soundings]),
-            symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
-            data=data.encoded,
-        )
+    return rendered(
+        "comparison.html",
+        [each["said"].chart for each in soundings],
+        data,
+        title=" and ".join(study.name for study in comparison.studies),
+        tables=tables_of(comparison),
+        notes=notes_of(comparison),
+        soundings=soundings,
     )

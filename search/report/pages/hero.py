@@ -22,18 +22,16 @@ def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
 
 def strip_charts(conclusion: Findings) -> list[Chart | None]:
     """Returns the small chart of each budget; None for one without a final loss."""
-    return [
-        in_unit(
-            strip_chart(depth_standings(conclusion.records_of(optimum.budget), optimum), optimum),
-            optimum.unit,
-        )
-        for optimum in conclusion.optima
-    ]
+    return [_strip(conclusion, optimum) for optimum in conclusion.optima]
+
+
+def _strip(conclusion: Findings, optimum: Optimum) -> Chart | None:
+    standings = depth_standings(conclusion.records_of(optimum.budget), optimum)
+    return in_unit(strip_chart(standings, optimum), optimum.unit)
 
 
 def _card(conclusion: Findings, optimum: Optimum, data: FigureData) -> dict[str, Any]:
-    standings = depth_standings(conclusion.records_of(optimum.budget), optimum)
-    chart = in_unit(strip_chart(standings, optimum), optimum.unit)
+    chart = _strip(conclusion, optimum)
     return {
         "anchor": f"budget-{optimum.budget}",
         "question": text.size_text(optimum),

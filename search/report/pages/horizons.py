@@ -9,12 +9,11 @@ from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import flat_optimum_row
 from fathom.search.conclusion.token_laws import why_no_token_law
 from fathom.search.formatting import format_count
-from fathom.search.report.charts.colours import ACCENT
-from fathom.search.report.charts.page_figures import SYMBOLS, FigureData, page_figure, palette
+from fathom.search.report.charts.page_figures import FigureData, page_figure
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.tokens import depth_against_tokens
 from fathom.search.report.pages.data import save_tables
-from fathom.search.report.pages.page import drawn_sounding, environment
+from fathom.search.report.pages.page import drawn_sounding, rendered, table_row
 from fathom.search.report.pages.sounding import sounding
 from fathom.search.report.pages.writer import drafted
 from fathom.search.report.words import text
@@ -25,15 +24,11 @@ from fathom.search.study.planning.horizons import horizon_name, horizon_words
 
 def horizons_rows(answers: Sequence[Conclusion]) -> list[dict[str, str]]:
     """Returns one row for each budget and horizon, heading -> text."""
-    rows = []
-    for answer in answers:
-        for optimum in answer.optima:
-            row = text.answer_row(optimum)
-            count = row.pop("count")
-            horizon = horizon_words(answer.config)
-            first = {"budget": f"{row.pop('budget')} {count}", "horizon": horizon}
-            rows.append((optimum.budget, first | row))
-    return [row for _, row in sorted(rows, key=lambda found: found[0])]
+    found = [(answer, optimum) for answer in answers for optimum in answer.optima]
+    return [
+        {"budget": "", "horizon": horizon_words(answer.config)} | table_row(optimum)
+        for answer, optimum in sorted(found, key=lambda pair: pair[1].budget)
+    ]
 
 
 def law_sentence(answers: Sequence[Conclusion], law: TokenLaw | None) -> str:
@@ -93,21 +88,16 @@ def horizons_page(
         if (sounded := sounding(answer, key=f"sounding-{horizon_name(answer.config)}"))
     ]
     links = {horizon_words(answer.config): link.format(answer.title) for answer in answers}
-    return (
-        environment()
-        .get_template("horizons.html")
-        .render(
-            study=config.study,
-            sentences=summary(answers),
-            links=links,
-            rows=horizons_rows(answers),
-            figures_across=[page_figure(drawn, data) for drawn in charts],
-            soundings=soundings,
-            accent=ACCENT,
-            law=law_sentence(answers, law),
-            settings=dump(config, exclude={"tracking"}),
-            hues=palette([*charts, *(each["said"].chart for each in soundings)]),
-            symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
-            data=data.encoded,
-        )
+    return rendered(
+        "horizons.html",
+        [*charts, *(each["said"].chart for each in soundings)],
+        data,
+        study=config.study,
+        sentences=summary(answers),
+        links=links,
+        rows=horizons_rows(answers),
+        figures_across=[page_figure(drawn, data) for drawn in charts],
+        soundings=soundings,
+        law=law_sentence(answers, law),
+        settings=dump(config, exclude={"tracking"}),
     )

@@ -156,6 +156,22 @@ def analysis_page(analysis: Analysis, charts: Sequence[Chart]) -> str:
     )
 
 
+def rendered(template: str, charts: Sequence[Chart], data: FigureData, **values: Any) -> str:
+    """Returns the HTML of a template with what its figures need: the colours of the charts, the
+    drawings of marks, and the values that a page shows where a reader points."""
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            accent=ACCENT,
+            hues=palette(charts),
+            symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
+            data=data.encoded,
+            **values,
+        )
+    )
+
+
 def environment() -> Environment:
     """Returns the environment of the page's templates."""
     found = Environment(
@@ -185,34 +201,29 @@ def _render(
     top = hero(conclusion, data)
     sounded = sounding(conclusion, timed)
     small = [card["figure"].chart for card in top["cards"] if card["figure"]]
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            study=conclusion.title,
-            extent=", ".join(
-                [text.counted(len(optima), "budget"), text.count_text(conclusion.count), extent]
-            ),
-            unfinished=text.unfinished_text(conclusion),
-            hero=top,
-            soundings=[drawn_sounding(sounded, data)] if sounded else [],
-            optima=[_table_row(optimum) for optimum in optima],
-            seconds=text.seconds_text(conclusion),
-            laws=[text.law_text(law) for law in conclusion.laws],
-            null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
-            predictions=_predictions(conclusion.weighed_laws, optima),
-            budgets=[_budget(conclusion, optimum, drawn) for optimum in optima],
-            limits=unsupported(conclusion),
-            marks=MARKS,
-            accent=ACCENT,
-            trials=len(data.trials),
-            symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
-            hues=palette([*charts, *small]),
-            scale=DEPTHS,
-            data=data.encoded,
-            papers=conclusion.papers.sections,
-            **values,
-        )
+    return rendered(
+        "report.html",
+        [*charts, *small],
+        data,
+        study=conclusion.title,
+        extent=", ".join(
+            [text.counted(len(optima), "budget"), text.count_text(conclusion.count), extent]
+        ),
+        unfinished=text.unfinished_text(conclusion),
+        hero=top,
+        soundings=[drawn_sounding(sounded, data)] if sounded else [],
+        optima=[table_row(optimum) for optimum in optima],
+        seconds=text.seconds_text(conclusion),
+        laws=[text.law_text(law) for law in conclusion.laws],
+        null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
+        predictions=_predictions(conclusion.weighed_laws, optima),
+        budgets=[_budget(conclusion, optimum, drawn) for optimum in optima],
+        limits=unsupported(conclusion),
+        marks=MARKS,
+        trials=len(data.trials),
+        scale=DEPTHS,
+        papers=conclusion.papers.sections,
+        **values,
     )
 
 
@@ -243,7 +254,8 @@ def trial_row(record: TrialRecord) -> dict[str, str | float | None]:
     }
 
 
-def _table_row(optimum: Optimum) -> dict[str, str]:
+def table_row(optimum: Optimum) -> dict[str, str]:
+    """Returns a budget's answer, heading -> text, with the counting rule beside its size."""
     row = text.answer_row(optimum)
     return row | {"budget": f"{row['budget']} {row.pop('count')}"}
 

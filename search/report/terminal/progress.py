@@ -6,10 +6,9 @@ from typing import Self
 
 from rich.console import Console
 
-from fathom.search.formatting import format_hours, format_seconds
+from fathom.search.formatting import format_seconds
 from fathom.search.records import TrialRecord
 from fathom.search.report.live.answer_log import AnswerLog
-from fathom.search.report.live.time_left import TimeLeft, keep_time_left, time_left_text
 from fathom.search.report.terminal.live_table import (
     LOST,
     UNKNOWN,
@@ -19,11 +18,12 @@ from fathom.search.report.terminal.live_table import (
     summary_line,
 )
 from fathom.search.report.terminal.looks_worse import LooksWorse
-from fathom.search.report.terminal.remaining_work import SearchPace, WorkLeft, work_left
 from fathom.search.report.terminal.screen import screen_for
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import BudgetPlan
+from fathom.search.study.timing.remaining_work import SearchPace, WorkLeft, work_left
+from fathom.search.study.timing.time_left import NOT_KNOWN, TimeLeft, keep_time_left
 
 LINES_SECONDS = 10.0
 """Least time between two lines of a budget in a file; a new stage is printed at once."""
@@ -46,7 +46,6 @@ class Progress:
         self._records: defaultdict[int, dict[str, TrialRecord]] = defaultdict(dict)
         self._running = dict.fromkeys(self._plans, 0.0)
         self._shares: dict[str, float] = {}
-        self._evaluated: dict[str, int] = {}
         steps = {budget: self._steps(plan) for budget, plan in self._plans.items()}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
         self.answers = AnswerLog(scheduler.folder, planned, seed=scheduler.config.seed)
@@ -71,7 +70,8 @@ class Progress:
     def trial(self, record: TrialRecord) -> None:
         """Updates the display with a trial that has changed."""
         self._pace.passed(sum(self._running.values()))
-        if len(record.curve) > self._evaluated.get(record.spec.trial, 0):
+        before = self._records[record.spec.budget].get(record.spec.trial)
+        if len(record.curve) > (len(before.curve) if before else 0):
             self._pace.evaluated()
         self._take(record)
         if record.outcome in LOST:
@@ -156,7 +156,6 @@ class Progress:
         share = self._share(record)
         self._running[budget] += share - self._shares.get(trial, 0.0)
         self._shares[trial] = share
-        self._evaluated[trial] = len(record.curve)
         self._records[budget][trial] = record
         self.answers.mark_changed(budget)
 
@@ -212,15 +211,11 @@ class Progress:
             return f"the search took {self._elapsed()}"
         left = self._left()
         if left is None:
-            return time_left_text(left)
-        if not left.high_busy:
-            return "the last trials are ending"
+            return NOT_KNOWN
         resources = self._scheduler.config.resources
         on_gpus = any(r.peak_memory_bytes for budget in self._plans for r in self._of(budget))
         each = resources.gpus_of_trial(1) if on_gpus else resources.cpus_per_trial
-        low, high = (format_hours(busy / 3600 * each) for busy in (left.low_busy, left.high_busy))
-        hours = low if low == high else f"{low} to {high}"
-        return f"{time_left_text(left)}, {hours} {'GPU-hours' if on_gpus else 'core-hours'}"
+        return left.with_hours(each, "GPU" if on_gpus else "core")
 
     def _elapsed(self) -> str:
         return format_seconds(time.monotonic() - self._began)

@@ -14,7 +14,7 @@ from fathom.search.analysis.laws.law import LOGARITHMIC, Law
 from fathom.search.analysis.laws.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.laws.token_law import TokenLaw
 from fathom.search.analysis.losses.stalls import stalled_by_depth, too_low
-from fathom.search.analysis.spending.spent_seconds import spent_seconds
+from fathom.search.analysis.spending.measured_seconds import measured_seconds
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import (
     exact_count,
@@ -227,22 +227,22 @@ def too_low_text(conclusion: Findings) -> str:
 def seconds_text(conclusion: Findings) -> str:
     """Returns where trials spent the seconds that a study gives, and how far they were off; empty
     for another study."""
-    spent = [
+    measured = [
         (format_count(optimum.budget), found)
         for optimum in conclusion.optima
-        if (found := spent_seconds(conclusion.records_of(optimum.budget)))
+        if (found := measured_seconds(conclusion.records_of(optimum.budget)))
     ]
-    if not spent:
+    if not measured:
         return ""
-    devices = list(dict.fromkeys(name for _, found in spent for name in found.devices))
+    devices = list(dict.fromkeys(name for _, found in measured for name in found.devices))
     off = (
         f"{counted(found.trials, 'whole training')} of {budget} took {found.median:.3g} s in the"
         f" median ({100 * found.median_off:+.1f} %), the furthest off {found.worst:.3g} s"
         f" ({100 * found.worst_off:+.1f} %)"
-        for budget, found in spent
+        for budget, found in measured
     )
     where = joined(devices) if devices else "a device without a name"
-    return f"{spent[0][1].asked:g} s of training steps on {where}; {'; '.join(off)}"
+    return f"{measured[0][1].asked:g} s of training steps on {where}; {'; '.join(off)}"
 
 
 def offered_text(conclusion: Findings, optimum: Optimum, noise: float | None = None) -> str:

@@ -18,8 +18,8 @@ from fathom.search.study.hardware.memory import (
     trials_in_memory,
 )
 from fathom.search.study.hardware.step_fit import StepFit
-from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
+from fathom.search.study.keys.model_group import ModelConfig
 
 USABLE_OF_GPU = 0.85
 """Fraction of a GPU's memory that a trial plans with: CUDA's context, the workspaces of libraries,
@@ -31,14 +31,16 @@ USABLE_OF_MACHINE = 0.7
 """Fraction of a machine's memory for all its trials: Ray's store of objects takes up to 0.3."""
 
 
-def execution(config: StudyConfig, shape: Shape, *, bfloat16: bool, gpu: bool) -> Execution:
+def execution(
+    train: TrainConfig, shape: Shape, *, ranks: int, bfloat16: bool, gpu: bool
+) -> Execution:
     """The settings of a step that its memory depends on."""
     return Execution(
         bfloat16=bfloat16,
         gpu=gpu,
         logit_tokens=logit_tokens(shape.vocab_size),
-        muon=config.train.optimizer is OptimizerName.MUON,
-        ranks=config.resources.processes_per_trial,
+        muon=train.optimizer is OptimizerName.MUON,
+        ranks=ranks,
     )
 
 
@@ -70,24 +72,25 @@ def _divisors(number: int) -> list[int]:
     return sorted({*small, *(number // each for each in small)})
 
 
-def may_shard(config: StudyConfig) -> bool:
+def may_shard(model: ModelConfig, train: TrainConfig) -> bool:
     """True if a process may train with a part of the model.
 
     Muon needs whole matrices, Admin whole skip connections, auto-sizing whole groups, and a user's
     own model may use its weights in any way.
     """
-    model, adamw = config.model, config.train.optimizer is OptimizerName.ADAMW
-    whole = model.build is not None or config.train.auto_sizing.penalty is not None
+    adamw = train.optimizer is OptimizerName.ADAMW
+    whole = model.build is not None or train.auto_sizing.penalty is not None
     return adamw and model.residual is not Residual.ADMIN and not whole
 
 
-def fits_machine(config: StudyConfig, shape: Shape) -> bool:
+def fits_machine(shape: Shape, train: TrainConfig, resources: ResourcesConfig) -> bool:
     """True if a step of one sequence is predicted to fit a trial's part of this machine's memory;
     the training of a command is not predicted."""
-    if config.train.command:
+    if train.command:
         return True
-    how = execution(config, shape, bfloat16=False, gpu=False)
-    return fit_step(shape, 1, usable_memory(config.resources, None), how).enough
+    ranks = resources.processes_per_trial
+    how = execution(train, shape, ranks=ranks, bfloat16=False, gpu=False)
+    return fit_step(shape, 1, usable_memory(resources, None), how).enough
 
 
 def usable_memory(resources: ResourcesConfig, gpu: float | None) -> float:

@@ -1,7 +1,7 @@
 """Types of GPU by their data sheets, and which type a cluster file names."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,8 @@ from typing import Any
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.safe_yaml import parse_yaml
 from fathom.search.study.file.text_file import FileError, read_text
-from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.keys.groups import Precision, TrainConfig
+from fathom.search.study.timing.device_speed import Speed
 
 LAUNCH_SECONDS = 7e-6
 """Time to start a kernel on a fast host, an estimate. In recorded steps of an H100 a kernel of a
@@ -21,9 +21,6 @@ REACHED_FLOPS, REACHED_BANDWIDTH = 0.6, 0.8
 """Share of the data sheet's rates that large matrix products and elementwise kernels reach."""
 FUSED = 2.0
 """Factor by which compiling reduces the memory traffic: an estimate."""
-
-Measured = tuple[tuple[float, float], ...]
-"""FLOPs of a layer in a step, ascending, and FLOPs per second of the training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +79,6 @@ GPUS = (
 NAMES = ", ".join(gpu.name for gpu in GPUS)
 ASSUMED = next(gpu for gpu in GPUS if gpu.name == "A100-80GB")
 """The type of a plan that knows of none."""
-MEASURED: Mapping[str, Measured] = {}
-"""Name of a type -> speeds that `python -m benchmarks.gpu` measured on it, which take the place of
-the estimate; none yet."""
 
 INSTANCES = {
     # AWS

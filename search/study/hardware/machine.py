@@ -12,18 +12,17 @@ from pathlib import Path
 
 from fathom.search.records import TrialRecord
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.hardware.device_speed import (
+from fathom.search.study.hardware.fit import usable_memory
+from fathom.search.study.hardware.gpus import GpuChoice, choose_gpu, recognised
+from fathom.search.study.hardware.memory import trials_in_memory
+from fathom.search.study.keys.groups import Precision, ResourcesConfig, TrainConfig
+from fathom.search.study.timing.device_speed import (
     Speed,
     keep_speeds,
     known_speeds,
     rates_by_device,
     start_seconds,
 )
-from fathom.search.study.hardware.fit import usable_memory
-from fathom.search.study.hardware.gpus import MEASURED, GpuChoice, choose_gpu, recognised
-from fathom.search.study.hardware.memory import trials_in_memory
-from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Precision, ResourcesConfig
 
 CPU_SPEED = Speed(peak=30e9, layer_seconds=1.5e-3)
 """Estimate for one CPU core, float32. Measured on one machine: 6.6 GFLOP/s for 20k parameters and
@@ -58,23 +57,23 @@ class Machine:
     """What a person should know before believing the time, a line each."""
 
 
-def this_machine(config: StudyConfig, gpu: str | None = None) -> Machine:
-    """Returns this machine's devices and their speed; if the study asks for more devices than it
-    has, a machine that has them.
+def this_machine(resources: ResourcesConfig, train: TrainConfig, gpu: str | None = None) -> Machine:
+    """Returns this machine's devices and their speed; if trials ask for more devices than it has, a
+    machine that has them.
 
     `gpu` names the type of its GPUs.
 
     Raises:
         ConfigError: if the type is unknown, or the study's trials have no GPU.
     """
-    share = config.resources.gpus_of_trial(len(_gpus()) if gpu is None else 1)
+    share = resources.gpus_of_trial(len(_gpus()) if gpu is None else 1)
     if share:
-        return _with_gpus(config, share, choose_gpu(gpu, _gpus()))
+        return _with_gpus(resources, train, share, choose_gpu(gpu, _gpus()))
     if gpu is not None:
         raise ConfigError(
             f"`resources.gpus_per_trial` must be above 0 with --gpu {gpu}, got 0; drop one of them"
         )
-    return _with_cores(config)
+    return _with_cores(resources, train.precision)
 
 
 def device_name(resources: ResourcesConfig) -> str:
@@ -93,29 +92,27 @@ def speed_key(device: str, resources: ResourcesConfig, *, gpu: bool) -> str:
 
 
 def keep_speeds_of(
-    config: StudyConfig, records: Sequence[TrialRecord], since: float, report_seconds: float | None
-) -> None:
+    records: Sequence[TrialRecord], resources: ResourcesConfig, since: float,
+    report_seconds: float | None,
+) -> None:  # fmt: skip
     """Keeps the speeds of the trials that began at or after the Unix time `since`, for later plans.
+    They are of Fathom's own training of its own models, whose FLOPs are exact.
 
     `report_seconds` is the time of the search after its last trial; None for a search on a cluster,
     whose start does not tell this machine's.
     """
-    resources = config.resources
-    if config.train.command:
-        return  # its speed is not Fathom's
     started = start_seconds(records, since)
-    alone = resources.processes_per_trial == 1
-    if started is None or not alone or config.model.build:  # whose operations are estimates
+    if started is None or resources.processes_per_trial > 1:
         return
     start = None if report_seconds is None else started + report_seconds
     for (device, gpu), rates in rates_by_device(records, since).items():
         keep_speeds(speed_key(device, resources, gpu=gpu), rates, start, own=os.cpu_count() or 1)
 
 
-def _with_cores(config: StudyConfig) -> Machine:
-    there, share = os.cpu_count() or 1, config.resources.cpus_per_trial
-    enough, slots = there >= share, _slots(config.resources, there, share)
-    known = known_speeds(device_name(config.resources))
+def _with_cores(resources: ResourcesConfig, precision: Precision) -> Machine:
+    there, share = os.cpu_count() or 1, resources.cpus_per_trial
+    enough, slots = there >= share, _slots(resources, there, share)
+    known = known_speeds(device_name(resources))
     measured = known.rates if enough else ()
     cores = f"{there} CPU core{'' if there == 1 else 's'}" if enough else "cores that are not here"
     missing = (
@@ -133,20 +130,21 @@ def _with_cores(config: StudyConfig) -> Machine:
         description=f"{cores}, {_at_a_time(slots)}",
         devices=share,
         here=enough,
-        memory=usable_memory(config.resources, None) if enough else math.inf,
-        bfloat16=config.train.precision is Precision.BFLOAT16,
+        memory=usable_memory(resources, None) if enough else math.inf,
+        bfloat16=precision is Precision.BFLOAT16,
         start_seconds=known.start_seconds or START_SECONDS,
         notes=(() if measured else (unmeasured,)) if enough else (missing,),
     )
 
 
-def _with_gpus(config: StudyConfig, share: float, choice: GpuChoice) -> Machine:
+def _with_gpus(
+    resources: ResourcesConfig, train: TrainConfig, share: float, choice: GpuChoice
+) -> Machine:
     gpu, enough = choice.gpu, choice.here >= share
-    slots = _slots(config.resources, choice.here, share)
-    if enough and config.resources.max_concurrent_trials == "auto":  # each needs cores as well
-        slots = min(slots, config.resources.trials_at_once(os.cpu_count() or 1, choice.here))
-    known = known_speeds(speed_key(choice.device, config.resources, gpu=True))
-    rates = known.rates or (MEASURED.get(choice.device, ()) if share == 1 else ())
+    slots = _slots(resources, choice.here, share)
+    if enough and resources.max_concurrent_trials == "auto":  # each needs cores as well
+        slots = min(slots, resources.trials_at_once(os.cpu_count() or 1, choice.here))
+    known = known_speeds(speed_key(choice.device, resources, gpu=True))
     missing = (
         f"this machine has {choice.here or 'no'} {gpu.name}, and `resources.gpus_per_trial` is "
         f"{share:g}: a search needs a cluster that has them"
@@ -158,15 +156,15 @@ def _with_gpus(config: StudyConfig, share: float, choice: GpuChoice) -> Machine:
     number = f"{choice.here} {gpu.name} GPU{'' if choice.here == 1 else 's'}"
     return Machine(
         slots=slots,
-        speed=replace(gpu.speed(config.train, share), measured=rates),
+        speed=replace(gpu.speed(train, share), measured=known.rates),
         description=f"{number if enough else f'{gpu.name} GPUs'}, {_at_a_time(slots)}",
         device="GPU",
         devices=share,
         here=enough,
-        memory=usable_memory(config.resources, gpu.memory),
-        bfloat16=bool(gpu.bfloat16_flops) and config.train.precision is not Precision.FLOAT32,
+        memory=usable_memory(resources, gpu.memory),
+        bfloat16=bool(gpu.bfloat16_flops) and train.precision is not Precision.FLOAT32,
         start_seconds=known.start_seconds or START_SECONDS,
-        notes=(*(() if enough else (missing,)), *(() if rates else (estimated,))),
+        notes=(*(() if enough else (missing,)), *(() if known.rates else (estimated,))),
     )
 
 

@@ -11,8 +11,6 @@ from fathom.objectives.keys import MOST_COUNTED
 from fathom.search.analysis.losses.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.study.file.errors import PlanError
-from fathom.search.study.hardware.device_speed import TimeSource
-from fathom.search.study.hardware.step_times import NO_TIMES, StepTimes
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import (
     FEWEST_STEPS,
@@ -22,6 +20,8 @@ from fathom.search.study.keys.groups import (
     TrainConfig,
 )
 from fathom.search.study.keys.horizons import counts_tokens
+from fathom.search.study.timing.device_speed import TimeSource
+from fathom.search.study.timing.step_times import NO_TIMES, StepTimes
 
 LEAST_STEPS = 20
 """Fewest steps that a spend other than of tokens must pay for."""

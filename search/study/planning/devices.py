@@ -2,20 +2,22 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.search.formatting import format_seconds
-from fathom.search.study.file.errors import PlanError
 from fathom.search.study.file.study_file import changed
 from fathom.search.study.hardware.machine import Machine, this_machine
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.plan import BudgetPlan, plan_budget
+from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
+from fathom.search.study.planning.plan import BudgetPlan
 from fathom.search.study.planning.sharing import (
     GPUS,
+    PlannedSearch,
     Size,
     auto_sharing,
     compares_by_time,
+    planned_on,
     sizes_of,
 )
 
@@ -30,35 +32,29 @@ TAKE_CORES = "set `resources.gpus_per_trial: 0`"
 class DeviceTimes:
     """The time of a study's trials on CPU cores and on GPUs, without start and report."""
 
-    cores: Machine
-    core_hours: float
-    """Hours on the cores; infinite if a trial does not fit their memory."""
-    gpus: Machine
-    gpu_hours: float
-    """Hours on the GPUs; infinite if a trial does not fit one."""
+    cores: PlannedSearch
+    gpus: PlannedSearch
 
     @property
     def cores_win(self) -> bool:
         """True if the cores take less time."""
-        return self.core_hours < self.gpu_hours
+        return self.cores.hours < self.gpus.hours
 
     @property
     def times(self) -> str:
         """Both times, the devices, and how their speeds are known, as text."""
-        both = ((self.core_hours, self.cores), (self.gpu_hours, self.gpus))
         return ", ".join(
-            f"{_time(hours)} on {machine.description} ({machine.speed.source})"
-            for hours, machine in both
+            f"{_time(on.hours)} on {on.machine.description} ({on.machine.speed.source})"
+            for on in (self.cores, self.gpus)
         )
 
 
 def compare_devices(
-    config: StudyConfig, sizes: Iterable[Size], *, cores: Machine, gpus: Machine
+    config: StudyConfig, sizes: Sequence[Size], *, cores: Machine, gpus: Machine
 ) -> DeviceTimes:
     """Returns the time of a study's trials on either machine."""
-    sizes = tuple(sizes)
     alone = changed(config, {GPUS: 0})
-    return DeviceTimes(cores, _hours(alone, sizes, cores), gpus, _hours(config, sizes, gpus))
+    return DeviceTimes(planned_on(alone, sizes, cores), planned_on(config, sizes, gpus))
 
 
 def core_notes(
@@ -71,7 +67,7 @@ def core_notes(
     """
     if machine.device != "GPU" or not compares_by_time(config):
         return ()
-    cores, sizes = this_machine(changed(config, {GPUS: 0})), sizes_of(plans)
+    cores, sizes = _cores(config.resources, config.train), sizes_of(plans)
     is_auto = config.resources.gpus_per_trial == "auto"
     if machine.here:
         found = compare_devices(config, sizes, cores=cores, gpus=machine)
@@ -91,20 +87,26 @@ def plans_of_auto(
     is_asked = config.resources.gpus_per_trial == "auto" and compares_by_time(config)
     if machine.device != "GPU" or not (is_asked and machine.here):
         return tuple(plans), machine
-    sizes, alone = sizes_of(plans), changed(config, {GPUS: 0})
-    cores, sharing = this_machine(alone), auto_sharing(config, sizes)
+    sizes = sizes_of(plans)
+    cores, sharing = _cores(config.resources, config.train), auto_sharing(config, sizes)
     on_gpus = changed(config, {GPUS: sharing.share if sharing else 1})
-    gpus = this_machine(on_gpus) if sharing else machine
+    gpus = this_machine(on_gpus.resources, config.train) if sharing else machine
     found = compare_devices(on_gpus, sizes, cores=cores, gpus=gpus)
     cores_win = cores.here and found.cores_win
     if not (cores_win or sharing):
         return tuple(plans), machine
-    study, taken = (alone, cores) if cores_win else (on_gpus, gpus)
-    anew = (
-        replace(plan_budget(study, plan.budget, plan.shapes, taken), epochs=plan.epochs)
-        for plan in plans
+    taken = found.cores if cores_win else found.gpus
+    both = zip(taken.plans, plans, strict=True)
+    notes = (*taken.machine.notes, choice_text(found))
+    return (
+        tuple(replace(now, epochs=before.epochs) for now, before in both),
+        replace(taken.machine, notes=notes),
     )
-    return tuple(anew), replace(taken, notes=(*taken.notes, choice_text(found)))
+
+
+def _cores(resources: ResourcesConfig, train: TrainConfig) -> Machine:
+    """This machine, if trials had none of its GPUs."""
+    return this_machine(resources.model_copy(update={"gpus_per_trial": 0}), train)
 
 
 def choice_text(found: DeviceTimes) -> str:
@@ -112,8 +114,9 @@ def choice_text(found: DeviceTimes) -> str:
     takes the other."""
     taken, other = ("CPU cores", 1) if found.cores_win else ("GPUs", 0)
     more = ""
-    if not found.cores_win and found.gpus.devices < 1:
-        taken, more = f"GPUs, {round(1 / found.gpus.devices)} trials on each", ", for one on each 1"
+    share = found.gpus.machine.devices
+    if not found.cores_win and share < 1:
+        taken, more = f"GPUs, {round(1 / share)} trials on each", ", for one on each 1"
     return (
         f"`gpus_per_trial: auto` takes {taken}: {found.times}; for the others, set "
         f"`resources.gpus_per_trial: {other}`{more}"
@@ -127,25 +130,16 @@ def _enough_cores(
     `MOST_CORES` for each GPU would be needed."""
     each = config.resources.cpus_per_trial
     most = MOST_CORES * max(1, math.ceil(gpus.slots * gpus.devices))
-    alone, gpu_hours = changed(config, {GPUS: 0}), _hours(config, sizes, gpus)
+    alone, on_gpus = changed(config, {GPUS: 0}), planned_on(config, sizes, gpus)
 
     def compared(slots: int) -> DeviceTimes:
         number = f"{slots * each:g} core{'' if slots * each == 1 else 's'}"
         there = replace(cores, slots=slots, description=f"{number} such as this machine's")
-        return DeviceTimes(there, _hours(alone, sizes, there), gpus, gpu_hours)
+        return DeviceTimes(planned_on(alone, sizes, there), on_gpus)
 
     numbers = range(1, int(most / each) + 1)
     least = bisect_left(numbers, True, key=lambda slots: compared(slots).cores_win)
     return compared(numbers[least]) if least < len(numbers) else None
-
-
-def _hours(config: StudyConfig, sizes: Iterable[Size], machine: Machine) -> float:
-    """Hours of all trials on a machine; infinite if a step does not fit its memory."""
-    try:
-        plans = [plan_budget(config, budget, tuple(shapes), machine) for budget, shapes in sizes]
-    except PlanError:
-        return math.inf
-    return sum(plan.hours for plan in plans) if all(p.step.enough for p in plans) else math.inf
 
 
 def _time(hours: float) -> str:

@@ -317,7 +317,7 @@ def _draft(
     seeds = runs.get("confirm")
     confirm = {**confirm, **(seeds if isinstance(seeds, dict) else {})}
     config = study_of({"study": study, "objective": objective, **sizes, "confirm": confirm})
-    machine = this_machine(config)
+    machine = this_machine(config.resources, config.train)
     plans = plan_study(config, seen.vocab_size, machine)
     return Draft(
         config=config,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.search.formatting import format_count
-from fathom.search.study.hardware.fit import execution, fit_step
+from fathom.search.study.hardware.fit import fit_step
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.plan import BudgetPlan, largest_shape
+from fathom.search.study.planning.plan import BudgetPlan, largest_training
 
 SHORTEST = 16
 """Shortest context that is tried."""
@@ -32,10 +32,9 @@ def memory_remedy(
 def _context_that_fits(config: StudyConfig, plan: BudgetPlan, machine: Machine) -> int | None:
     if config.objective.name not in OWN_LENGTH:
         return None
-    gpu = machine.device == "GPU"
-    sequences = plan.budget.batch_size // config.resources.processes_per_trial
-    how = execution(config, plan.shapes[0], bfloat16=machine.bfloat16, gpu=gpu)
-    shape = largest_shape(plan.shapes, sequences, how)
+    shape, sequences, how = largest_training(
+        config.train, config.resources, plan.budget, plan.shapes, machine
+    )
     context = shape.context // 2
     while context >= SHORTEST:
         shorter = replace(shape, context=context)

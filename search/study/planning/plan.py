@@ -6,7 +6,7 @@ import os
 import random
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -16,15 +16,13 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS, ObjectiveConfig
 from fathom.search.formatting import rounded_count
 from fathom.search.study.file.errors import PlanError
-from fathom.search.study.hardware.device_speed import TimeSource
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.hardware.fit import execution, fit_step, may_shard
 from fathom.search.study.hardware.gpus import CARRY, CLUSTER_FILES
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_fit import StepFit
-from fathom.search.study.hardware.step_times import StepTimes, estimated_times
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import Sampler, StoppingMethod, TrainConfig
+from fathom.search.study.keys.groups import ResourcesConfig, Sampler, StoppingMethod, TrainConfig
 from fathom.search.study.keys.own_sampler import has_seed
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import (
@@ -37,6 +35,8 @@ from fathom.search.study.planning.budget import (
 from fathom.search.study.planning.evaluations import interval_note
 from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.study.planning.virtual_time import RandomTrials, VirtualTime, explore
+from fathom.search.study.timing.device_speed import TimeSource
+from fathom.search.study.timing.step_times import StepTimes, estimated_times
 
 REPEATS = 3
 """Number of repeats from which the noise between seeds is estimated."""
@@ -145,11 +145,9 @@ def carried(objective: ObjectiveConfig) -> str:
 
 def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[BudgetPlan, ...]:
     """The plan of each budget, ascending; raises `ConfigError` if a budget has too few shapes."""
-    plans = (
-        plan_budget(config, budget, feasible_shapes(config, budget, vocab_size), machine)
-        for budget in expand_budgets(config)
-    )
-    return tuple(_with_epochs(config, plan) for plan in plans)
+    budgets = expand_budgets(config)
+    sizes = ((budget, feasible_shapes(config, budget, vocab_size)) for budget in budgets)
+    return _planned(config, sizes, machine)
 
 
 def with_step_times(
@@ -163,15 +161,16 @@ def with_step_times(
         PlanError: if the seconds are too few for a shape.
     """
     timed = (replace(plan.budget, step_times=times[plan.budget.params]) for plan in plans)
-    return tuple(
-        _with_epochs(config, plan_budget(config, budget, plan.shapes, machine))
-        for budget, plan in zip(timed, plans, strict=True)
-    )
+    return _planned(config, zip(timed, (plan.shapes for plan in plans), strict=True), machine)
 
 
-def _with_epochs(config: StudyConfig, plan: BudgetPlan) -> BudgetPlan:
+def _planned(
+    config: StudyConfig, sizes: Iterable[tuple[Budget, tuple[Shape, ...]]], machine: Machine
+) -> tuple[BudgetPlan, ...]:
+    """The plans of budgets with these shapes, with their epochs."""
+    plans = [plan_budget(config, budget, shapes, machine) for budget, shapes in sizes]
     epoch = config.objective.train_tokens()
-    return replace(plan, epochs=plan.tokens_each[1] / epoch if epoch else None)
+    return tuple(replace(p, epochs=p.tokens_each[1] / epoch if epoch else None) for p in plans)
 
 
 def plan_budget(
@@ -240,11 +239,11 @@ def largest_step(
     Raises:
         PlanError: when it fits in parts only, and the study can't train them.
     """
-    sequences = budget.batch_size // config.resources.processes_per_trial
-    how = execution(config, shapes[0], bfloat16=machine.bfloat16, gpu=machine.device == "GPU")
-    largest = largest_shape(shapes, sequences, how)
+    largest, sequences, how = largest_training(
+        config.train, config.resources, budget, shapes, machine
+    )
     fit = fit_step(largest, sequences, machine.memory, how)
-    if fit.shards and not may_shard(config):
+    if fit.shards and not may_shard(config.model, config.train):
         whole = fit_step(largest, sequences, machine.memory, how, may_shard=False)
         raise PlanError(
             "with `train.optimizer: muon`, `model.residual: admin` or `model.build` a whole model "
@@ -255,9 +254,17 @@ def largest_step(
     return fit
 
 
-def largest_shape(shapes: Sequence[Shape], sequences: int, how: Execution) -> Shape:
-    """The shape whose step on so many sequences takes most memory."""
-    return max(shapes, key=lambda shape: step_memory(shape, sequences=sequences, how=how).total)
+def largest_training(
+    train: TrainConfig, resources: ResourcesConfig, budget: Budget, shapes: Sequence[Shape],
+    machine: Machine,
+) -> tuple[Shape, int, Execution]:  # fmt: skip
+    """The shape whose step takes most memory, the sequences of one of its processes, and the
+    settings of the step."""
+    ranks, gpu = resources.processes_per_trial, machine.device == "GPU"
+    sequences = budget.batch_size // ranks
+    how = execution(train, shapes[0], ranks=ranks, bfloat16=machine.bfloat16, gpu=gpu)
+    largest = max(shapes, key=lambda s: step_memory(s, sequences=sequences, how=how).total)
+    return largest, sequences, how
 
 
 def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:

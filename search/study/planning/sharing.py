@@ -1,6 +1,8 @@
 """Several small trials on each GPU compared with one at a time. Imports no framework."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fathom.models.shape import Shape
@@ -23,6 +25,29 @@ GPUS = "resources.gpus_per_trial"
 
 Size = tuple[Budget, Sequence[Shape]]
 """A budget and its shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSearch:
+    """The plans of a study's budgets on a machine."""
+
+    machine: Machine
+    plans: tuple[BudgetPlan, ...]
+    """Empty if a step does not fit the memory of a trial."""
+
+    @property
+    def hours(self) -> float:
+        """Hours of all trials, without start and report; infinite without plans."""
+        return sum(plan.hours for plan in self.plans) if self.plans else math.inf
+
+
+def planned_on(config: StudyConfig, sizes: Iterable[Size], machine: Machine) -> PlannedSearch:
+    """The search of a study, which may be a changed one, on a machine."""
+    with suppress(PlanError):
+        plans = tuple(plan_budget(config, budget, tuple(s), machine) for budget, s in sizes)
+        if all(plan.step.enough for plan in plans):
+            return PlannedSearch(machine, plans)
+    return PlannedSearch(machine, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,38 +130,27 @@ def _best(
     fast. `at_a_time` is the number of GPUs in use, where the study limits it."""
     if not compares_by_time(config):
         return None
-    alone = _plans(config, sizes, gpu, 1, at_a_time)
-    if alone is None:
+    hours: dict[int, float] = {}
+    pieces: list[int] = []
+    for trials in (1, *TRIALS):
+        found = _shared(config, sizes, gpu, trials, at_a_time)
+        counts = [plan.step.micro_batches for plan in found.plans]
+        pieces = pieces or counts
+        if counts and all(now <= alone for now, alone in zip(counts, pieces, strict=True)):
+            hours[trials] = search_hours(found.plans, found.machine)
+    fastest = min(hours, key=hours.__getitem__, default=1)
+    if 1 not in hours or hours[fastest] > WORTH * hours[1]:
         return None
-    hours = search_hours(*alone)
-    found = Sharing(1, hours, hours)
-    for trials in TRIALS:
-        shared = _plans(config, sizes, gpu, trials, at_a_time)
-        if shared is None or _more_pieces(shared[0], alone[0]):
-            continue
-        if (less := search_hours(*shared)) < found.hours:
-            found = Sharing(trials, less, hours)
-    return found if found.hours <= WORTH * hours else None
+    return Sharing(fastest, hours[fastest], hours[1])
 
 
-def _plans(
+def _shared(
     config: StudyConfig, sizes: Sequence[Size], gpu: str | None, trials: int, at_a_time: int | str
-) -> tuple[list[BudgetPlan], Machine] | None:
-    """The plans with so many trials on each GPU; None if a step does not fit its part of it."""
-    study = changed(config, {GPUS: 1 / trials})
+) -> PlannedSearch:
+    """The search with so many trials on each GPU, by its data sheet."""
+    changes: dict[str, object] = {GPUS: 1 / trials}
     if not isinstance(at_a_time, str):
-        study = changed(study, {"resources.max_concurrent_trials": trials * at_a_time})
-    machine = this_machine(study, gpu)
-    machine = replace(machine, speed=replace(machine.speed, measured=()))
-    try:
-        plans = [plan_budget(study, budget, tuple(shapes), machine) for budget, shapes in sizes]
-    except PlanError:
-        return None
-    fits = all(plan.step.memory <= machine.memory for plan in plans)
-    return (plans, machine) if fits else None
-
-
-def _more_pieces(shared: Sequence[BudgetPlan], alone: Sequence[BudgetPlan]) -> bool:
-    """True if the steps of a budget need more micro-batches than where a trial has its GPU."""
-    both = zip(shared, alone, strict=True)
-    return any(now.step.micro_batches > before.step.micro_batches for now, before in both)
+        changes["resources.max_concurrent_trials"] = trials * at_a_time
+    study = changed(config, changes)
+    machine = this_machine(study.resources, study.train, gpu)
+    return planned_on(study, sizes, replace(machine, speed=replace(machine.speed, measured=())))

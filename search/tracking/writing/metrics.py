@@ -110,6 +110,11 @@ def summary_metrics(record: TrialRecord) -> dict[str, float]:
         "peak_memory_bytes": record.peak_memory_bytes,
         "train_flops_per_token": record.spec.shape.train_flops_per_token,
     }
+    return _known(metrics)
+
+
+def _known(metrics: Mapping[str, float | None]) -> dict[str, float]:
+    """The metrics without those that are None."""
     return {key: float(value) for key, value in metrics.items() if value is not None}
 
 
@@ -118,7 +123,7 @@ def budget_metrics(optimum: Optimum) -> dict[str, float]:
     out."""
     row = flat_optimum_row(optimum)
     names = (*ANSWER, *(f"trials_{outcome}" for outcome in optimum.trials))
-    known = {name: float(row[name]) for name in names if row.get(name) is not None}
+    known = _known({name: row.get(name) for name in names})
     return {name: float(f"{value:.{ANSWER_DIGITS}g}") for name, value in known.items()}
 
 
@@ -131,11 +136,7 @@ def answer_metrics(answer: InterimAnswer) -> dict[str, float]:
         "lowest_loss": answer.lowest_loss,
         **{f"interim_trials_{outcome}": number for outcome, number in answer.trials.items()},
     }
-    return {
-        key: float(value)
-        for key, value in metrics.items()
-        if value is not None and math.isfinite(value)
-    }
+    return {key: value for key, value in _known(metrics).items() if math.isfinite(value)}
 
 
 def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
@@ -145,7 +146,7 @@ def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
         for audit in audits
         for name in ("rank_correlation", "depth_bias", "regret", "stopped", "audit_trials_pruned")
     }
-    return {key: float(value) for key, value in metrics.items() if value is not None}
+    return _known(metrics)
 
 
 def budget_params(spec: TrialSpec) -> dict[str, str]:

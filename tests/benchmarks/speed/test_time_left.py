@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed.time_left import Told, jumps, moments, replayed
-from fathom.search.report.live.time_left import TimeLeft
 from fathom.search.study.file.study_file import dump
+from fathom.search.study.timing.time_left import TimeLeft
 from tests.support.dry_run import Simulation, scheduler, study
 
 

@@ -94,7 +94,7 @@ def test_a_study_names_the_penalty() -> None:
     whole = parse(STUDY.replace("0.2", "0.2, share: 1")).train.auto_sizing.penalty
     assert whole is not None
     assert whole.share == 1.0
-    assert not may_shard(parse(STUDY))
+    assert not may_shard(parse(STUDY).model, parse(STUDY).train)
     without = parse(STUDY.replace("0.2", "0"))
     assert without.train.auto_sizing.penalty is None
-    assert may_shard(without)
+    assert may_shard(without.model, without.train)

@@ -9,10 +9,10 @@ import pytest
 from fathom.search.cluster.auto_gpus import settled_resources
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.study_file import study_of
-from fathom.search.study.hardware.device_speed import keep_speeds
 from fathom.search.study.hardware.mps import GpuSharing
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import keep_speeds
 
 CORES = {"CPU": 16.0}
 ONE_GPU = {**CORES, "GPU": 1.0, "accelerator_type:H100": 1.0}

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.simulate.driver import new_scheduler
 from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.cluster import cost_limit
-from fathom.search.cluster.cost_limit import CostLimit, spent_device_seconds
+from fathom.search.cluster.cost_limit import CostLimit, taken_device_seconds
 from fathom.search.cluster.interrupt import LEAST_SECONDS, Interrupt
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.file.study_file import parse
@@ -83,7 +83,7 @@ def test_a_killed_run_has_counted_what_its_trials_took_until_they_died(
         limit.tick()
         clock.now += 1
 
-    assert 6 * 73 <= spent_device_seconds(scheduler.folder) <= 6 * (73 + 20)
+    assert 6 * 73 <= taken_device_seconds(scheduler.folder) <= 6 * (73 + 20)
 
 
 def test_a_run_that_ends_by_itself_has_counted_just_what_its_trials_took(
@@ -100,7 +100,7 @@ def test_a_run_that_ends_by_itself_has_counted_just_what_its_trials_took(
     limit.tick()
     limit.keep()
 
-    assert spent_device_seconds(scheduler.folder) == 300
+    assert taken_device_seconds(scheduler.folder) == 300
     assert limit.sentence() == (
         "Trials took 0.0833 core-hours, 300 of 1e+06 at 3600 an hour; in this run 0.139 core-hours "
         "stood idle"
@@ -166,4 +166,4 @@ def test_a_search_that_has_ended_before_has_no_sentence_and_asks_nothing_of_ray(
 def test_a_damaged_count_is_taken_for_none(scheduler: Scheduler) -> None:
     for text in ("", "nan", "-3", "inf", "x"):
         scheduler.folder.device_seconds.write_text(text)
-        assert spent_device_seconds(scheduler.folder) == 0
+        assert taken_device_seconds(scheduler.folder) == 0

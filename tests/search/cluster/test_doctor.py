@@ -269,7 +269,7 @@ def test_a_full_disk_fails_with_status_1(small_disk: Path, tmp_path: Path) -> No
 
 def test_the_needs_of_a_study_are_those_of_its_plan() -> None:
     config = load(TINY)
-    plans = plan_study(config, 256, this_machine(config))
+    plans = plan_study(config, 256, this_machine(config.resources, config.train))
     largest = max(shape.params_total for plan in plans for shape in plan.shapes)
 
     needs = study_needs(config, study_plans(config), slots=3)

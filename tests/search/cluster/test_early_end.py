@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from fathom.search.cluster import early_end
-from fathom.search.cluster.early_end import DiskSpace, TimeLimit, spent_seconds
+from fathom.search.cluster.early_end import DiskSpace, TimeLimit, taken_seconds
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder
@@ -95,7 +95,7 @@ def test_hours_of_earlier_runs_count_and_the_search_is_asked_to_end(folder: RunF
 
     assert (second.over, interrupt.requested, folder.ending.exists()) == (True, True, True)
     assert said == ["1 hours are over: trials under way save"]
-    assert spent_seconds(folder) == 3601.0
+    assert taken_seconds(folder) == 3601.0
     assert TimeLimit(folder, 1.0, now[0], Interrupt(), lambda: now[0]).over
     assert not TimeLimit(folder, 2.0, now[0], Interrupt(), lambda: now[0]).over
     assert not TimeLimit(folder, None, now[0], Interrupt(), lambda: now[0]).over
@@ -115,4 +115,4 @@ def test_a_clock_that_is_set_a_day_ahead_ends_no_search(
 def test_a_damaged_note_of_the_time_counts_as_none(folder: RunFolder, damage: str) -> None:
     folder.seconds.write_text(damage)
 
-    assert spent_seconds(folder) == 0.0
+    assert taken_seconds(folder) == 0.0

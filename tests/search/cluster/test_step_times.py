@@ -72,12 +72,9 @@ def test_workers_with_devices_of_several_kinds_are_refused() -> None:
 
 
 def test_measuring_takes_a_share_of_a_trial_within_limits() -> None:
-    def each(seconds: float) -> float:
-        return seconds_each(CONFIG.model_copy(update={"train_seconds": seconds}), 10)
-
-    assert each(1) == LEAST_SECONDS
-    assert each(100) == pytest.approx(SHARE * 10)
-    assert each(1e6) == MOST_SECONDS
+    assert seconds_each(1, 10) == LEAST_SECONDS
+    assert seconds_each(100, 10) == pytest.approx(SHARE * 10)
+    assert seconds_each(1e6, 10) == MOST_SECONDS
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import ray
 from fathom.search.cluster import worker_speed
 from fathom.search.cluster.worker_speed import cluster_machine, measure_on_worker
 from fathom.search.study.file.study_file import parse
-from fathom.search.study.hardware.device_speed import known_speeds
 from fathom.search.study.hardware.machine import processor
-from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import known_speeds
 from fathom.search.training.device import CPU_AS_GPU
 from tests.support.ray_folder import cluster_of
 from tests.support.toy import Successor
@@ -40,15 +40,11 @@ def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             yield
 
 
-def study(more: str = "") -> StudyConfig:
-    return parse(STUDY + more)
-
-
 @pytest.mark.drill
 @pytest.mark.usefixtures("_cluster")
 def test_a_worker_measures_and_frees_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = study()
-    machine = cluster_machine(config)
+    config = parse(STUDY)
+    machine = cluster_machine(config.resources, config.train)
     assert machine
     assert (machine.device, machine.devices, machine.slots, machine.here) == ("GPU", 1, 1, True)
     assert machine.description == "a cluster (GPUs: 1, trials at a time: 1)"
@@ -68,14 +64,13 @@ def test_a_worker_measures_and_frees_its_device(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("_cluster")
 def test_devices_that_come_later_are_estimated() -> None:
-    assert (
-        cluster_machine(study("resources: {gpus_per_trial: 4, max_concurrent_trials: 8}")) is None
-    )
-    cores = cluster_machine(study("resources: {gpus_per_trial: 0}"))
+    four = ResourcesConfig(gpus_per_trial=4, max_concurrent_trials=8)
+    assert cluster_machine(four, TrainConfig()) is None
+    cores = cluster_machine(ResourcesConfig(gpus_per_trial=0), TrainConfig())
     assert cores
     assert (cores.device, cores.slots) == ("core", 2)
 
 
 def test_without_a_cluster_there_is_no_machine_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "local")
-    assert cluster_machine(study()) is None
+    assert cluster_machine(ResourcesConfig(), TrainConfig()) is None

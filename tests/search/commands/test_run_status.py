@@ -18,11 +18,11 @@ from fathom.search.commands.run_status import (
     status_of,
     status_reply,
 )
-from fathom.search.report.live.time_left import TimeLeft, keep_time_left
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import dump
 from fathom.search.study.runs import one_run
+from fathom.search.study.timing.time_left import TimeLeft, keep_time_left
 from tests.support.contract import printed_values
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import printed

@@ -27,7 +27,11 @@ from fathom.search.laboratory.ask.answer import (
     lines,
     print_answer,
 )
-from fathom.search.laboratory.ask.chosen_study import SpeedBySize, most_params, prepare_study
+from fathom.search.laboratory.ask.chosen_study import (
+    measured_machines,
+    most_params,
+    prepare_study,
+)
 from fathom.search.laboratory.ask.question import Question, question
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
@@ -245,20 +249,21 @@ def language(question: Question) -> Language:
 
 
 def test_the_speed_of_a_size_is_measured_once() -> None:
-    machine = this_machine(asked().study((20_000,)))
-    speeds = SpeedBySize(lambda params: asked().study((params,)), language(asked()), machine)
-    first = speeds.machine(30_000)
+    config = asked().study((20_000,))
+    machine = this_machine(config.resources, config.train)
+    machine_of = measured_machines(asked(), language(asked()), machine)
+    first = machine_of(30_000)
     assert 1e7 < first.speed.flops_per_second(1e8) < 1e13
-    assert speeds.machine(35_000) is not first
-    assert speeds.machine(35_000) == first
+    assert machine_of(35_000) is first
 
 
 def test_where_the_gpus_are_not_here_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fathom.search.study.hardware.machine._gpus", lambda: ())
     question = asked(gpus=8, gpu="h100")
-    machine = this_machine(question.study((20_000,)), question.gpu)
-    speeds = SpeedBySize(lambda params: question.study((params,)), language(question), machine)
-    assert speeds.machine(10**9) is machine
+    config = question.study((20_000,))
+    machine = this_machine(config.resources, config.train, question.gpu)
+    machine_of = measured_machines(question, language(question), machine)
+    assert machine_of(10**9) is machine
     assert machine.description == "H100 GPUs, 8 trials at a time"
     assert "--gpus 8 --gpu H100" in question.command
     assert asked(gpu="L4").gpus == 1

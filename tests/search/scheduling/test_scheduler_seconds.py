@@ -25,11 +25,11 @@ from fathom.search.scheduling.auditing import audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
-from fathom.search.study.hardware.step_times import freeze_steps, frozen_steps
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import read_records
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.step_times import freeze_steps, frozen_steps
 from fathom.search.tracking.writing.metrics import budget_params
 from tests.support.dry_run import Simulation, study
 from tests.support.reporting import visible
@@ -119,7 +119,7 @@ def test_records_of_other_step_times_are_refused(folder: RunFolder, tmp_path: Pa
     other = begun(tmp_path)
     other.records.write_bytes(folder.records.read_bytes())
     assert read_records(other, CONFIG)
-    steps = frozen_steps(other, CONFIG)
+    steps = frozen_steps(other, CONFIG.train_seconds, CONFIG.budgets)
     assert steps
     halved = {
         size: tuple(type(shape)(shape.depth, shape.ln_ff_ratio, shape.seconds / 2) for shape in of)

@@ -18,6 +18,13 @@ def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -
     )
 
 
+def middle_shape(shapes: tuple[Shape, ...]) -> Shape:
+    """The feasible shape of middle depth whose ratio is nearest to 4: one by which a speed is
+    measured."""
+    depths = sorted({shape.depth for shape in shapes})
+    return nearest_shape(shapes, depth=depths[len(depths) // 2], ff_ratio=4.0)
+
+
 def comparable_shape(shapes: Sequence[Shape], *, depth: float, ff_ratio: float) -> Shape:
     """The feasible shape near a depth whose ratio is nearly this one, even if another depth is
     nearer: the effect of the ratio is known too little to compare depths across ratios."""

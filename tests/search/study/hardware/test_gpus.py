@@ -52,7 +52,7 @@ budgets: [1B]
 count: non_embedding
 resources: {gpus_per_trial: 1, max_concurrent_trials: 8}
 """)
-    (plan,) = plan_study(config, vocabulary, this_machine(config, "H100"))
+    (plan,) = plan_study(config, vocabulary, this_machine(config.resources, config.train, "H100"))
 
     expected = 6 * 1e9 * plan.expected_tokens / (0.4 * 989e12) / 8 / 3600
     assert expected / 1.5 < plan.hours < expected * 1.5

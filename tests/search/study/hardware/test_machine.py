@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.hardware.device_speed import keep_speeds
 from fathom.search.study.hardware.machine import (
     CPU_SPEED,
     START_SECONDS,
@@ -16,8 +15,9 @@ from fathom.search.study.hardware.machine import (
     speed_key,
     this_machine,
 )
-from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.planning.plan import plan_study, search_hours
+from fathom.search.study.timing.device_speed import keep_speeds
 from tests.support.dry_run import study
 
 MachineOf = Callable[..., Machine]
@@ -33,7 +33,7 @@ def machine_with(monkeypatch: pytest.MonkeyPatch) -> MachineOf:
         monkeypatch.setattr("fathom.search.study.hardware.gpus.CLUSTER_FILES", ())
         monkeypatch.setattr("fathom.search.study.hardware.machine._gpus", lambda: ("H200",) * gpus)
         monkeypatch.setattr("fathom.search.study.hardware.machine.os.cpu_count", lambda: cores)
-        return this_machine(study(resources=ResourcesConfig(**resources)), gpu)
+        return this_machine(ResourcesConfig(**resources), TrainConfig(), gpu)
 
     return machine
 

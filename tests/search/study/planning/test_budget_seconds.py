@@ -8,7 +8,6 @@ from fathom.models.shape import Count, Shape
 from fathom.models.spend import Coin, Spend
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.file.study_file import parse
-from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import (
     Budget,
@@ -27,6 +26,7 @@ from fathom.search.study.planning.plan import (
     with_step_times,
 )
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import Speed
 from fathom.search.training.assignment import best_assignment
 from tests.support.dry_run import MACHINE
 from tests.support.timed import measured, seconds_of

@@ -30,7 +30,7 @@ def study(budget: str, **groups: dict[str, Any]) -> StudyConfig:
 
 
 def planned(config: StudyConfig, gpu: str | None = None) -> tuple[tuple[BudgetPlan, ...], Machine]:
-    machine = this_machine(config, gpu)
+    machine = this_machine(config.resources, config.train, gpu)
     return plan_study(config, 256, machine), machine
 
 

@@ -73,7 +73,7 @@ def test_a_text_is_measured_as_its_objective_will_read_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize("tokens", [250_000, 10**6, 10**9])
 def test_the_study_is_the_largest_that_text_and_hours_allow(tokens: int, hours: float) -> None:
     draft = chosen(seen(tokens), hours=hours)
-    machine = this_machine(draft.config)
+    machine = this_machine(draft.config.resources, draft.config.train)
     plans = plan_study(draft.config, 256, machine)
     assert draft.hours == search_hours(plans, machine) <= hours
     assert draft.epochs == plans[-1].budget.tokens / tokens <= MOST_EPOCHS

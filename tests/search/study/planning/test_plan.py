@@ -12,7 +12,6 @@ from fathom.models.parametrization import OptimizerName
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.file.study_file import parse, study_of
-from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.gpus import CARRY
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler, StoppingConfig
@@ -28,6 +27,7 @@ from fathom.search.study.planning.plan import (
     vocab_size_of,
 )
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import Speed
 from tests.support.dry_run import MACHINE, study
 
 

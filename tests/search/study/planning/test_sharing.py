@@ -21,7 +21,7 @@ def study(budget: str, resources: dict[str, Any] | None = None) -> StudyConfig:
 
 
 def note(config: StudyConfig, gpu: str | None) -> str:
-    machine = this_machine(config, gpu)
+    machine = this_machine(config.resources, config.train, gpu)
     return "".join(sharing_notes(config, plan_study(config, 256, machine), machine, gpu))
 
 

@@ -203,7 +203,9 @@ def test_a_plan_says_that_its_time_and_memory_are_estimates() -> None:
     config = study(
         "build", objective={"name": "hop", "context": 24}, model={"build": f"{MODELS}:build"}
     )
-    (plan, _) = plan_study(config, config.objective.vocab_size(), this_machine(config))
+    (plan, _) = plan_study(
+        config, config.objective.vocab_size(), this_machine(config.resources, config.train)
+    )
 
     assert plan.flops > 0
     assert plan.step.memory > 16 * max(shape.params_total for shape in plan.shapes)

@@ -8,8 +8,8 @@ from math import inf, sqrt
 
 from fathom.search.analysis.answer.interim import ENOUGH_DEPTHS
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.report.live.time_left import TimeLeft
 from fathom.search.study.planning.plan import BudgetPlan
+from fathom.search.study.timing.time_left import TimeLeft
 
 LEAST_SHARE, MOST_SHARE = 0.45, 1.2
 """Least and most work of a budget, as shares of the planned work: 45 of 48 simulated budgets took
@@ -99,7 +99,7 @@ class TrialWork:
         return self.starts + self.evaluations
 
 
-def spent_since(records: Iterable[TrialRecord], since: float) -> TrialWork:
+def work_since(records: Iterable[TrialRecord], since: float) -> TrialWork:
     """Returns what these trials have taken up to their evaluations after the Unix time `since`."""
     flops = seconds = 0.0
     starts = evaluations = 0
@@ -165,7 +165,7 @@ class SearchPace:
         """
         if self._began is None:
             return None
-        run = spent_since((r for of_budget in records.values() for r in of_budget), self._began)
+        run = work_since((r for of_budget in records.values() for r in of_budget), self._began)
         # A search whose trials all failed has nothing done, however long they were busy.
         if run.others < FEWEST_EVALUATIONS or not (self._busy > 0 and run.flops > 0):
             return None
@@ -221,7 +221,7 @@ def _training_seconds(records: Iterable[TrialRecord], began: float, half: float)
     where none did since `began`."""
     rates: dict[int, tuple[float, float]] = {}
     for record in records:
-        here = spent_since([record], began)
+        here = work_since([record], began)
         if here.flops and here.train_seconds:
             spec = record.spec
             rate = here.train_seconds / here.flops * spec.shape.train_flops_per_token

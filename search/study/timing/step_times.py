@@ -15,8 +15,7 @@ from fathom.models.shape import Shape
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically
 from fathom.search.study.file.text_file import read_text
-from fathom.search.study.hardware.device_speed import Speed, TimeSource, interpolated
-from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.timing.device_speed import Speed, TimeSource, interpolated
 
 MOST_DEPTHS = 8
 """Most depths of a budget whose steps are timed, each at the ends of its feed-forward ratios. From
@@ -134,27 +133,29 @@ class MeasuredSteps:
 NO_TIMES: Mapping[int, StepTimes] = {}
 
 
-def frozen_steps(folder: RunFolder, config: StudyConfig) -> MeasuredSteps | None:
-    """The step times that a run has measured; None before that, and for a study of tokens or
-    operations.
+def frozen_steps(
+    folder: RunFolder, train_seconds: float | None, budgets: Iterable[int]
+) -> MeasuredSteps | None:
+    """The step times that a run has measured for trainings of so many seconds; None before that,
+    and for a study of tokens or operations.
 
     Raises:
         RunFolderError: if the search has begun and the file is lost.
         DamagedFileError: if it is none that Fathom wrote for this study.
     """
-    if not config.coin.timed:
+    if train_seconds is None:
         return None
     path = folder.step_times
     if is_lost(path):
         if folder.began:
             raise RunFolderError(
-                f"{path}, the step times for {config.train_seconds:g} s of training, is lost; "
+                f"{path}, the step times for {train_seconds:g} s of training, is lost; "
                 "restore it, or give the study another `study` name"
             )
         return None
     try:
         found = from_values(MeasuredSteps, json.loads(read_text(path)))
-        _check(found, config.budgets)
+        _check(found, budgets)
     except DAMAGE as error:
         raise DamagedFileError(
             f"{path}: {problem_of(error)}; restore the file, or give the study another `study` name"

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from fathom.models.shape import Shape
-from fathom.search.study.hardware.device_speed import (
+from fathom.search.records import TrialRecord
+from fathom.search.study.timing.device_speed import (
     KnownSpeeds,
+    Rate,
     Speed,
     binned,
     keep_speeds,
     known_speeds,
     memory_traffic,
     rates_by_device,
-    rates_of,
     start_seconds,
 )
 from tests.support.dry_run import Simulation, scheduler, study
@@ -31,6 +32,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "speed.json"
+
+
+def rate_of(record: TrialRecord) -> Rate:
+    flops = record.train_flops
+    of_a_layer = flops / record.curve[-1].step / record.spec.shape.depth
+    return of_a_layer, flops / record.train_seconds
 
 
 def test_a_step_on_a_gpu_takes_its_launches_or_its_work_whichever_is_longer() -> None:
@@ -79,7 +86,7 @@ def test_trials_tell_the_speed_of_the_device_that_trained_them_alone(tmp_path: P
     rates = rates_by_device(records, 0)
 
     assert set(rates) == {("a core", False), ("H200", True)}
-    assert rates["H200", True] == rates_of([records[2]], 0)
+    assert rates["H200", True] == binned([rate_of(records[2])])
 
 
 def test_a_measured_speed_corrects_the_estimate_there_and_beyond() -> None:
@@ -143,22 +150,20 @@ def test_only_trials_of_this_run_tell_its_speed(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     Simulation(search).run()
     records = [
-        replace(record, started=time, curve=tuple(
+        replace(record, started=time, device="a core", curve=tuple(
             replace(point, time=time + 7.0 + place, train_seconds=1.0 + place)
             for place, point in enumerate(record.curve)))
         for time, record in enumerate(search.records)
     ]  # fmt: skip
 
-    last = records[-1]
-    per_step = last.train_flops / last.curve[-1].step
-    assert list(rates_of(records, last.started).values()) == [
-        last.train_flops / last.curve[-1].train_seconds
-    ]
-    assert list(rates_of([last], 0)) == pytest.approx([per_step / last.spec.shape.depth], rel=0.8)
-    assert rates_of(records, last.started + 1) == {}
+    last, core = records[-1], ("a core", False)
+    [known] = rates_by_device(records, last.started)[core].items()
+    assert known == pytest.approx(rate_of(last), rel=0.8)
+    assert known[1] == rate_of(last)[1]
+    assert rates_by_device(records, last.started + 1) == {core: {}}
     assert start_seconds(records, last.started) == 6.0
     assert start_seconds(records, last.started + 1) is None
     # Before the clock was set back.
     later = [replace(last, started=time.time() + 86_400)]
-    assert rates_of(later, last.started) == {}
+    assert rates_by_device(later, last.started) == {core: {}}
     assert start_seconds(later, last.started) is None

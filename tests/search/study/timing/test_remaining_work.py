@@ -1,4 +1,4 @@
-"""The time left that a search tells: `search/report/terminal/remaining_work.py`."""
+"""The time left that a search tells: `search/study/timing/remaining_work.py`."""
 
 import heapq
 import io
@@ -15,12 +15,12 @@ from rich.console import Console
 
 from benchmarks.simulate.driver import Loss, SimulatedWorkers
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
-from fathom.search.report.live.time_left import TimeLeft, keep_time_left, told_time_left
 from fathom.search.report.terminal.progress import Progress
-from fathom.search.report.terminal.remaining_work import SearchPace, WorkLeft, work_left
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.study.planning.plan import BudgetPlan, plan_study
+from fathom.search.study.timing.remaining_work import SearchPace, WorkLeft, work_left
+from fathom.search.study.timing.time_left import TimeLeft, keep_time_left, told_time_left
 from tests.support.dry_run import MACHINE, Simulation, best_at_four, scheduler, slow_deep, study
 
 BEGAN = 1e9
@@ -231,6 +231,12 @@ def test_nothing_is_told_before_this_run_has_measured_its_pace(budget: Budget) -
 )
 def test_a_range_is_told_in_words(low: float, high: float, text: str) -> None:
     assert TimeLeft(low, high, low, high).text == text
+
+
+def test_the_hours_of_devices_stand_behind_the_range_until_the_last_trials_end() -> None:
+    left = TimeLeft(3600, 9000, 5400, 13_500)
+    assert left.with_hours(2, "core") == "60 min to 2.5 h left, 3 to 7.5 core-hours"
+    assert TimeLeft(0, 0, 0, 0).with_hours(1, "GPU") == "the last trials are ending"
 
 
 def test_what_a_search_told_is_read_less_the_time_since(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from fathom.search.records import SEVERAL, TrialRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpentSeconds:
+class MeasuredSeconds:
     """Seconds of training steps that the finished trials of a budget took."""
 
     asked: float
@@ -33,7 +33,7 @@ class SpentSeconds:
         return self.worst / self.asked - 1
 
 
-def spent_seconds(records: Sequence[TrialRecord]) -> SpentSeconds | None:
+def measured_seconds(records: Sequence[TrialRecord]) -> MeasuredSeconds | None:
     """Seconds of the trials of a budget that trained to the end; None where the study gives no
     seconds, or no such trial was timed."""
     whole = [r for r in records if r.loss is not None and r.tokens == r.spec.horizon_tokens]
@@ -41,7 +41,7 @@ def spent_seconds(records: Sequence[TrialRecord]) -> SpentSeconds | None:
     if asked is None or asked.coin is not Coin.SECONDS:
         return None
     seconds = [record.train_seconds for record in whole]
-    return SpentSeconds(
+    return MeasuredSeconds(
         asked=asked.amount,
         devices=tuple(
             sorted({name for record in whole for name in record.device.split(SEVERAL) if name})

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from fathom.search.formatting import format_seconds
+from fathom.search.formatting import format_hours, format_seconds
 from fathom.search.run_folder import RunFolder, write_atomically
 
 NOT_KNOWN = "time left not known yet"
@@ -38,6 +38,15 @@ class TimeLeft:
             return f"about {high} left"
         number, unit = low.split()
         return f"{number if high.endswith(unit) else low} to {high} left"
+
+    def with_hours(self, devices: float, unit: str) -> str:
+        """The range in words with the hours of devices, of which each worker has so many: `3 to 5
+        min left, 0.1 to 0.2 core-hours`."""
+        if not self.high_busy:
+            return "the last trials are ending"
+        busy = (self.low_busy, self.high_busy)
+        low, high = (format_hours(seconds / 3600 * devices) for seconds in busy)
+        return f"{self.text}, {low if low == high else f'{low} to {high}'} {unit}-hours"
 
     def later(self, seconds: float) -> "TimeLeft":
         """The range so many seconds after it was written."""

@@ -1,4 +1,4 @@
-"""Seconds of a step by shape, timed and interpolated: `search/study/hardware/step_times.py`."""
+"""Seconds of a step by shape, timed and interpolated: `search/study/timing/step_times.py`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,11 @@ from fathom.models.shape import Shape
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder, RunFolderError
 from fathom.search.study.file.study_file import parse
-from fathom.search.study.hardware.device_speed import Speed, TimeSource
-from fathom.search.study.hardware.step_times import (
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.space.shapes import feasible_shapes
+from fathom.search.study.timing.device_speed import Speed, TimeSource
+from fathom.search.study.timing.step_times import (
     MOST_DEPTHS,
     MeasuredSteps,
     estimated_times,
@@ -19,9 +22,6 @@ from fathom.search.study.hardware.step_times import (
     shapes_to_time,
     step_times,
 )
-from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.space.shapes import feasible_shapes
 from tests.support.timed import seconds_of, times_of
 
 CONFIG: StudyConfig = parse(
@@ -29,6 +29,7 @@ CONFIG: StudyConfig = parse(
     "train_seconds: 60\ntrain: {batch_size: 8}\n"
 )
 SHAPES: tuple[Shape, ...] = feasible_shapes(CONFIG, expand_budgets(CONFIG)[0], 256)
+ASKED = (CONFIG.train_seconds, CONFIG.budgets)
 STEPS: MeasuredSteps = times_of({300_000: SHAPES})
 
 
@@ -72,23 +73,22 @@ def test_an_estimate_is_that_of_the_speed_and_says_that_it_is_none_of_a_measurem
 
 def test_frozen_times_come_back_as_they_were(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    assert frozen_steps(folder, CONFIG) is None, "before they are measured"
+    assert frozen_steps(folder, *ASKED) is None, "before they are measured"
     freeze_steps(folder, STEPS)
-    assert frozen_steps(folder, CONFIG) == STEPS
+    assert frozen_steps(folder, *ASKED) == STEPS
 
 
 def test_a_study_of_tokens_has_none(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     freeze_steps(folder, STEPS)
-    tokens = CONFIG.model_copy(update={"train_seconds": None, "tokens": 1000})
-    assert frozen_steps(folder, tokens) is None
+    assert frozen_steps(folder, None, CONFIG.budgets) is None
 
 
 def test_a_search_that_began_and_lost_its_times_is_refused_with_a_remedy(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.records.touch()
     with pytest.raises(RunFolderError, match=r"is lost.*restore it, or give") as caught:
-        frozen_steps(folder, CONFIG)
+        frozen_steps(folder, *ASKED)
     assert "\n" not in str(caught.value)
 
 
@@ -105,11 +105,11 @@ def test_times_that_no_run_can_have_are_refused(damaged: MeasuredSteps, tmp_path
     folder = RunFolder(tmp_path)
     freeze_steps(folder, damaged)
     with pytest.raises(DamagedFileError, match=r"step_times\.json: .*restore the file"):
-        frozen_steps(folder, CONFIG)
+        frozen_steps(folder, *ASKED)
 
 
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.step_times.write_text("{")
     with pytest.raises(DamagedFileError, match="it is not JSON"):
-        frozen_steps(folder, CONFIG)
+        frozen_steps(folder, *ASKED)

@@ -1,4 +1,4 @@
-"""How far trials were off their seconds: `search/analysis/spending/spent_seconds.py`."""
+"""How far trials were off their seconds: `search/analysis/spending/measured_seconds.py`."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.worlds.planted import World, finished, symmetric
 from fathom.models.spend import Coin, Spend
-from fathom.search.analysis.spending.spent_seconds import spent_seconds
+from fathom.search.analysis.spending.measured_seconds import measured_seconds
 from fathom.search.records import Outcome, TrialRecord
 
 WORLD = World(curve=symmetric(5), noise=0.003)
@@ -22,7 +22,7 @@ def took(record: TrialRecord, seconds: float, device: str = "a core") -> TrialRe
 
 def test_the_median_and_the_furthest_are_told_with_their_signs() -> None:
     seconds = (90.0, 101.0, 103.0)
-    found = spent_seconds([took(*pair) for pair in zip(RECORDS, seconds, strict=False)])
+    found = measured_seconds([took(*pair) for pair in zip(RECORDS, seconds, strict=False)])
     assert found
     assert (found.asked, found.trials, found.median, found.worst) == (100, 3, 101, 90)
     assert found.median_off == pytest.approx(0.01)
@@ -31,7 +31,7 @@ def test_the_median_and_the_furthest_are_told_with_their_signs() -> None:
 
 def test_each_device_is_named_once() -> None:
     pairs = zip(RECORDS, ("b", "a", "a + c"), strict=False)
-    found = spent_seconds([took(record, 100.0, device) for record, device in pairs])
+    found = measured_seconds([took(record, 100.0, device) for record, device in pairs])
     assert found
     assert found.devices == ("a", "b", "c")
 
@@ -40,12 +40,12 @@ def test_a_trial_that_ended_early_does_not_count() -> None:
     whole, other = (took(record, 100.0) for record in RECORDS[:2])
     early = replace(other, spec=replace(other.spec, horizon_tokens=10**9))
     paused = replace(other, outcome=Outcome.STOPPED)
-    found = spent_seconds([whole, early, paused])
+    found = measured_seconds([whole, early, paused])
     assert found
     assert found.trials == 1
-    assert spent_seconds([early, paused]) is None
+    assert measured_seconds([early, paused]) is None
 
 
 def test_a_study_of_tokens_has_none() -> None:
-    assert spent_seconds(RECORDS) is None
-    assert spent_seconds([]) is None
+    assert measured_seconds(RECORDS) is None
+    assert measured_seconds([]) is None

@@ -10,7 +10,7 @@ import os
 import time
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -177,24 +177,17 @@ def binned(rates: Iterable[Rate]) -> dict[float, float]:
 def rates_by_device(
     records: Iterable[TrialRecord], since: float
 ) -> dict[tuple[str, bool], dict[float, float]]:
-    """(device, True if it is a GPU) -> median speeds by size, of the trials that one device
-    trained."""
-    groups: defaultdict[tuple[str, bool], list[TrialRecord]] = defaultdict(list)
+    """(device, True if it is a GPU) -> median speeds by size, without evaluations, of the trials
+    that one device trained and that began at or after the Unix time `since`."""
+    rates: defaultdict[tuple[str, bool], list[Rate]] = defaultdict(list)
     for record in records:
         if record.device and SEVERAL not in record.device:
-            groups[record.device, record.peak_memory_bytes is not None].append(record)
-    return {device: rates_of(trained, since) for device, trained in groups.items()}
-
-
-def rates_of(records: Iterable[TrialRecord], since: float) -> dict[float, float]:
-    """Median speeds by size of the trials that began at or after the Unix time `since`, without
-    evaluations."""
-    return binned(
-        (record.train_flops / record.curve[-1].step / record.spec.shape.depth,
-         record.train_flops / record.train_seconds)
-        for record in _began_since(since, records)
-        if record.train_seconds > 0
-    )  # fmt: skip
+            known = rates[record.device, record.peak_memory_bytes is not None]
+            if _began_since(since, record) and record.train_seconds > 0:
+                flops = record.train_flops
+                layer_flops = flops / record.curve[-1].step / record.spec.shape.depth
+                known.append((layer_flops, flops / record.train_seconds))
+    return {device: binned(measured) for device, measured in rates.items()}
 
 
 def start_seconds(records: Iterable[TrialRecord], since: float) -> float | None:
@@ -202,17 +195,17 @@ def start_seconds(records: Iterable[TrialRecord], since: float) -> float | None:
     none."""
     firsts = [
         point.time - point.train_seconds
-        for record in _began_since(since, records)
+        for record in records
         for point in record.curve[:1]
+        if _began_since(since, record)
     ]
     return max(0.0, min(firsts) - since) if firsts else None
 
 
-def _began_since(since: float, records: Iterable[TrialRecord]) -> Iterator[TrialRecord]:
-    """The trials that began between a Unix time and now; others are of a clock that was set
+def _began_since(since: float, record: TrialRecord) -> bool:
+    """True for a trial that began between a Unix time and now; others are of a clock that was set
     back."""
-    now = time.time()
-    return (record for record in records if since <= record.started <= now)
+    return since <= record.started <= time.time()
 
 
 def _number(value: object) -> float | None:
