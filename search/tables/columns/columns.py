@@ -19,6 +19,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         "n_layer n_layers num_layers num_hidden_layers num_layer layers nlayer nlayers n_blocks"
         " num_blocks num_transformer_layers transformer_layers decoder_layers num_decoder_layers"
         " model_depth layer_count l",
+        "unique_layers num_unique_layers n_unique_layers",
     ),
     "loss": (
         "val_loss valid_loss validation_loss eval_loss dev_loss heldout_loss held_out_loss"
@@ -80,6 +81,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         "train_seconds training_seconds wall_seconds wall_clock_seconds elapsed_seconds"
         " total_seconds time_seconds seconds_total time_total_s train_time_s train_time_seconds"
         " training_time_s training_time_seconds wall_time_s wall_time_seconds elapsed_s",
+        "wall_time wall_clock runtime elapsed",
     ),
     "flops": (
         "flops",
@@ -113,6 +115,8 @@ UNITS = {
 SCALED = ("params_total", "params_non_embedding", "tokens")
 NO_LOSS = re.compile(r"(^|_)(ppl|perplexity)($|_)")
 NOTHING: Mapping[str, str] = {}
+WITHOUT = {"depth": "; sizes and depths alone are for `fathom predict`"}
+"""Our name -> where a table without such a column belongs, as the end of a message."""
 MOST_NAMES = 12
 """Columns that an error lists."""
 SHORT = 60
@@ -227,7 +231,7 @@ def _check_needed(
             )
         raise TableError(
             f"{table} must have a column that is the {ours}, got {listed(names, SHORT)}; name it "
-            f"with --map COLUMN={ours}{lacking.get(ours, '')}"
+            f"with --map COLUMN={ours}{lacking.get(ours, '')}{WITHOUT.get(ours, '')}"
         )
     if not {"params_total", "params_non_embedding", "d_model", "aspect_ratio"} & set(taken):
         raise TableError(
