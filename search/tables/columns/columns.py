@@ -104,6 +104,8 @@ PREFIXES = (
     *("config", "params", "param", "metrics", "metric", "summary", "hparams", "hparam", "args"),
     *("cfg", "train_loop_config", "run_config", "settings", "hyperparams"),
     *("model", "trainer", "optimizer", "optim", "model_config", "model_args", "hyperparameters"),
+    *("arch", "architecture", "network", "net", "backbone", "transformer", "decoder", "gpt"),
+    *("results", "result", "final"),
 )
 """First parts of names such as `config.n_layer` and `metrics/val_loss` that say nothing more."""
 UNITS = {
@@ -115,7 +117,7 @@ UNITS = {
 SCALED = ("params_total", "params_non_embedding", "tokens")
 NO_LOSS = re.compile(r"(^|_)(ppl|perplexity)($|_)")
 NOTHING: Mapping[str, str] = {}
-WITHOUT = {"depth": "; sizes and depths alone are for `fathom predict`"}
+WITHOUT = {"depth": "; `predict` needs no losses, `ask --flops` no depths"}
 """Our name -> where a table without such a column belongs, as the end of a message."""
 MOST_NAMES = 12
 """Columns that an error lists."""
@@ -231,7 +233,7 @@ def _check_needed(
             )
         raise TableError(
             f"{table} must have a column that is the {ours}, got {listed(names, SHORT)}; name it "
-            f"with --map COLUMN={ours}{lacking.get(ours, '')}{WITHOUT.get(ours, '')}"
+            f"with --map COLUMN={ours}{lacking.get(ours, WITHOUT.get(ours, ''))}"
         )
     if not {"params_total", "params_non_embedding", "d_model", "aspect_ratio"} & set(taken):
         raise TableError(
@@ -279,14 +281,16 @@ def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:
 def plain_name(name: str) -> str:
     """The name in small letters and underscores, without parts that say nothing more.
 
-    >>> plain_name("config.model/nLayer"), plain_name("val/loss"), plain_name("params (M)")
+    >>> plain_name("config.model/nLayer"), plain_name("eval/val_losses"), plain_name("params (M)")
     ('n_layer', 'val_loss', 'params_m')
     """
     parts = re.split(r"[./]", name.strip())
     while len(parts) > 1 and parts[0].strip().lower() in PREFIXES:
         parts = parts[1:]
+    if len(parts) > 1 and {parts[0].lower(), parts[1].lower().split("_")[0]} <= {*HELD_OUT}:
+        parts = parts[1:]  # eval/val_bpb
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", "_".join(parts))
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_").replace("losses", "loss")
 
 
 def _unit(plain: str) -> str:

@@ -69,7 +69,7 @@ EXPERTS: dict[str, tuple[dict[str, Any], int, int]] = {
     "qwen1.5-moe-a2.7b": (
         llama("qwen2_moe", 2048, 24, 5632, 16, 16, 151936, num_experts=60, num_experts_per_tok=4,
               moe_intermediate_size=1408, shared_expert_intermediate_size=5632, **UNTIED),
-        14_315_784_192, 2_689_177_600),
+        14_315_784_192, 2_689_173_504),
     "deepseek-v2-lite": (
         llama("deepseek_v2", 2048, 27, 10944, 16, 16, 102400, n_routed_experts=64,
               num_experts_per_tok=6, n_shared_experts=2, moe_intermediate_size=1408,
