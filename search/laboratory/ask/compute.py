@@ -118,7 +118,8 @@ def ask_compute(law: str, compute: Compute, option: str, maps: Sequence[str] = (
         depths, template, count = known.law, known.template, known.law.count
     else:
         count, no_depth = known.count, known.no_depth
-    found = losses and answer_at(losses, depths, compute.flops, flops_per_token(template, count))
+    cost = flops_per_token(template, count)
+    found = answer_at(losses, depths, compute.flops, cost) if losses else None
     none = why_no_loss_law(known.losses) or "no law of loss fits these losses"
     why_not = found.why_not if found else none
     shape = None

@@ -1,5 +1,6 @@
 """The lowest losses of a table of runs by size and tokens, for which it needs no depth."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -14,12 +15,12 @@ from fathom.search.analysis.laws.loss_law import LowestLoss
 from fathom.search.analysis.losses.noise import USUAL_NOISE
 from fathom.search.formatting import printable
 from fathom.search.tables.analysis import TableQuestion, budget_count
-from fathom.search.tables.columns.cells import read_cells
+from fathom.search.tables.columns.cells import Cells, read_cells
 from fathom.search.tables.columns.columns import choose_columns, parse_maps
 from fathom.search.tables.columns.selecting import ended_rows
 from fathom.search.tables.columns.settings import settings_of, to_read
 from fathom.search.tables.errors import TableError
-from fathom.search.tables.grouped.grouping import group_runs
+from fathom.search.tables.grouped.grouping import SIZES, group_runs
 from fathom.search.tables.grouped.losses import (
     check_loss_name,
     in_nats,
@@ -31,6 +32,8 @@ from fathom.search.tables.runs import Runs
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson", ".md")
 """Ends of the names of tables; a `.json` is the output of an analysis."""
+CURVE = 10
+"""Fewest rows of a model that are its learning curve and no final losses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +75,22 @@ def read_losses(source: str, maps: Sequence[str] = ()) -> TableLosses:
         tokens = printable(columns.taken["tokens"])
         raise TableError(f"{label} must have the tokens of its runs, got none above 0 in {tokens}")
     count = budget_count(TableQuestion(), columns, label)
-    named = cells.values.get("run", np.arange(len(cells.values["loss"])))
     no_depth = (
         "no column has it" if depths is None
         else f"`fathom analyse {label} --horizons` asks this table for depths"
     )  # fmt: skip
-    lowest = _lowest(runs, count, curves=len(set(named.tolist())) < len(named))
+    lowest = _lowest(runs, count, curves=_is_of_curves(cells))
     return TableLosses(losses=lowest, count=count, no_depth=no_depth)
+
+
+def _is_of_curves(cells: Cells) -> bool:
+    """True if several rows are of one run: a name that each size has one of, in a few rows, is that
+    of a model which was trained on several numbers of tokens."""
+    sizes = next(cells.values[name] for name in SIZES if name in cells.values)
+    names = cells.values.get("run", np.arange(len(sizes))).tolist()
+    pairs = Counter(zip(names, sizes.tolist(), strict=True))
+    of_models = len(pairs) == len(set(sizes.tolist())) and max(pairs.values()) < CURVE
+    return len(set(names)) < len(names) and not of_models
 
 
 def _lowest(runs: Runs, count: Count, *, curves: bool) -> tuple[LowestLoss, ...]:

@@ -143,7 +143,7 @@ def test_of_a_run_with_several_rows_the_last_one_counts_and_depths_are_asked_for
 ) -> None:
     lines = [line.split(",") for line in runs.read_text().splitlines()[1:]]
     curves = [
-        f"{size},{int(tokens) * part // 4},{float(loss) + 0.5 * (4 - part)},{number},{1 + number % 3}"
+        f"{size},{int(tokens) * part // 4},{float(loss) + 0.5 * (4 - part)},{number},{number}"
         for number, (size, tokens, loss) in enumerate(lines, 1) for part in (1, 2, 3, 4)
     ]  # fmt: skip
     plain = said("--flops", LARGEST, "--law", runs, "--map", "D=tokens")[1]
