@@ -1,7 +1,8 @@
 """Sources of the runs of `fathom analyse`: a file, a folder, MLflow, Optuna or W&B."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from math import isfinite
@@ -24,6 +25,7 @@ from fathom.search.tables.folders.logged import keeper, table_of
 from fathom.search.tables.folders.wandb_address import is_wandb
 from fathom.search.tables.folders.wandb_chart import as_runs
 from fathom.search.tables.grouped.horizons import Horizon, parse_horizons
+from fathom.search.tables.grouped.named_types import with_sizes
 from fathom.search.tables.open_table import KINDS, OpenTable, rows_of
 from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.layouts.markdown import from_markdown
@@ -32,7 +34,7 @@ from fathom.search.tables.sources.read import open_text
 
 Layout = Callable[[OpenTable, Mapping[str, str]], OpenTable]
 LARGEST_NOISE = 10.0
-LAYOUTS: Sequence[Layout] = (as_runs, from_markdown, unfolded)
+LAYOUTS: Sequence[Layout] = (as_runs, from_markdown, unfolded, with_sizes)
 """What makes plain rows of other layouts of a table of text, and leaves the rest as it is."""
 
 
@@ -158,14 +160,26 @@ def answer_source(
             f"or the address of MLflow with --experiment, got {printable(source)}, where there is "
             f"{there}"
         )
+    with open_table(path, told) as table:
+        return analyse_table(table, told, question)
+
+
+@contextmanager
+def open_table(path: Path, told: Mapping[str, str]) -> Iterator[OpenTable]:
+    """Context in which the rows of a file can be read, in any of the layouts.
+
+    Raises:
+        TableError: when the file is not a table.
+    """
     if path.suffix.lower() in (".parquet", ".pq"):
         from fathom.search.tables.sources.parquet import open_parquet
 
-        return analyse_table(unfolded(open_parquet(path), told), told, question)
+        yield with_sizes(unfolded(open_parquet(path), told), told)
+        return
     with open_text(path) as table:
         for plain in LAYOUTS:
             table = plain(table, told)
-        return analyse_table(table, told, question)
+        yield table
 
 
 def _is_run_folder(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """Commands that measure apart from a search of a study: `latency`, `ask` and `check`."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -120,7 +120,12 @@ def ask(
     ] = None,
     gpu_hours: Annotated[float | None, typer.Option(help="The same in hours of one --gpu.")] = None,
     law: Annotated[
-        str | None, typer.Option(help="Run folder, or the JSON of `fathom analyse --horizons`.")
+        str | None,
+        typer.Option(help="Run folder, JSON of `fathom analyse --horizons`, or table of runs."),
+    ] = None,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: val/loss=loss."),
     ] = None,
     data: Annotated[str, typer.Option(help="Text (path, glob, known name) or tokens.")] = "stdlib",
     tokens: Annotated[
@@ -149,7 +154,9 @@ def ask(
     searched |= {"--gpus": gpus or None, "--plan": only_plan or None}
     if flops is not None or gpu_hours is not None:
         _refuse_beside("--gpu-hours" if flops is None else "--flops", searched)
-        _ask_compute(flops, gpu_hours, gpu, law, as_json=as_json, exit_verdict=exit_verdict)
+        _ask_compute(
+            flops, gpu_hours, gpu, law, maps or (), as_json=as_json, exit_verdict=exit_verdict
+        )
         return
     from fathom.search.laboratory.ask.question import question
     from fathom.search.study.file.errors import ConfigError
@@ -159,7 +166,7 @@ def ask(
             "`fathom ask` takes --params and --hours to search, or --flops and --law to ask a "
             "ladder"
         )
-    _refuse_beside("--params", {"--law": law})
+    _refuse_beside("--params", {"--law": law, "--map": maps})
     asked = question(
         params=params, tokens=tokens, data=data, tokenizer=tokenizer, hours=hours, gpus=gpus,
         gpu=gpu, count=count,
@@ -202,8 +209,8 @@ def _answer_asked(
 
 
 def _ask_compute(
-    flops: str | None, gpu_hours: float | None, gpu: str | None, law: str | None, *,
-    as_json: bool, exit_verdict: bool,
+    flops: str | None, gpu_hours: float | None, gpu: str | None, law: str | None,
+    maps: Sequence[str], *, as_json: bool, exit_verdict: bool,
 ) -> None:  # fmt: skip
     """Prints the size, tokens and depth for an amount of compute, or why there is no answer."""
     from fathom.search.laboratory.ask import compute
@@ -212,10 +219,10 @@ def _ask_compute(
     option = "--gpu-hours" if flops is None else "--flops"
     if law is None:
         raise ConfigError(
-            f"`--law` must be a run folder, or the JSON of `fathom analyse --horizons`, with "
-            f"{option}"
+            "`--law` must be a run folder, the JSON of `fathom analyse --horizons`, or a table of "
+            f"runs, with {option}"
         )
-    answer = compute.ask_compute(law, compute.compute_of(flops, gpu_hours, gpu), option)
+    answer = compute.ask_compute(law, compute.compute_of(flops, gpu_hours, gpu), option, maps)
     reply = compute.compute_reply(answer, law)
     if as_json:
         print_reply(reply)

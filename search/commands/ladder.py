@@ -1,6 +1,7 @@
 """A ladder of models beside a law: which rung is off because of its shape, and by how much."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from math import isfinite, log
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def check_ladder(
         )
     curvature = doubling / log(2) ** 2 if doubling else found.curvature
     checked = []
-    for rung in read_ladder(files, parse_maps(maps), found.count):
+    for rung in read_ladder(files, parse_maps(maps), found.count, _build):
         if found.over_tokens and rung.tokens is None:
             raise ConfigError(
                 f"{found.name} needs the tokens of each model, and {rung.name} has none; give the "
@@ -60,6 +61,19 @@ def check_ladder(
     pairs = zip(checked, ladder_by_law(checked), strict=True)
     rungs = (StatedRung.model_validate(e).model_copy(update={"instead": i}) for e, i in pairs)
     return StatedLadder(law=found.name, count=found.count, rungs=tuple(rungs), bend=bend(checked))
+
+
+def _build(values: Mapping[str, object]) -> Mapping[Count, int]:
+    """The parameters of a model that has no closed form here, by transformers.
+
+    Raises:
+        ValueError: when it is not installed, or builds none.
+    """
+    if not (find_spec("transformers") and find_spec("torch")):
+        raise ValueError("`pip install transformers torch` counts models of its type")
+    from fathom.search.tables.grouped.built_model import built_size
+
+    return built_size(values)
 
 
 def print_ladder(ladder: StatedLadder, console: Console) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from statistics import median
 
@@ -48,11 +49,13 @@ from fathom.search.tables.grouped.varying import (
     tokens_differ,
     value_of,
 )
-from fathom.search.tables.held.sizes import Held, held_answers, held_coin
+from fathom.search.tables.held.sizes import Held, held_answers, held_coin, offered_coin
 from fathom.search.tables.parts import differences
 from fathom.search.tables.question import SEED, TableFindings, TableQuestion
 from fathom.search.tables.runs import Run, Runs
 
+WIDER = (0.15, 0.2, 0.3)
+"""Widths that are offered where the usual one leaves no size with three depths."""
 MOST_SIZES = 5000
 """Most different sizes among which classes are looked for."""
 
@@ -166,14 +169,26 @@ def _answers_at(coin: Coin, asked: AskedRuns) -> _Answers:
 
 
 def _outside(asked: AskedRuns, classes: Mapping[int, Sequence[Run]]) -> Iterator[str]:
-    """Yields how many runs are of none of the sizes that have an answer."""
+    """Yields how many runs are of none of the sizes that have an answer, and the width that would
+    give one three depths."""
     runs = len(asked.runs.runs)
     inside = len({id(run) for near in classes.values() for run in near})
-    if inside < runs and not asked.question.budgets:
+    if asked.question.budgets:
+        return
+    if inside < runs:
         yield (
             f"{inside} of {runs} runs count: the others are of a size that too few depths share "
             f"within {asked.question.width:.0%} (--width)"
         )
+    by_depth = partial(
+        size_classes, asked.runs.runs, asked.count, fewest=ENOUGH_DEPTHS, kind=attrgetter("depth")
+    )
+    if not by_depth(asked.question.width):
+        for width in WIDER:
+            if found := by_depth(width):
+                depths = ranges(sorted({run.depth for run in found[0]}))
+                yield f"no three depths share a size; --width {width} compares depths {depths}"
+                return
 
 
 def _case_notes(asked: AskedRuns, cases: Sequence[_Case]) -> Iterator[str]:
@@ -233,10 +248,12 @@ def _cases(
         if there:
             if horizon is None and TOKENS not in said and tokens_differ(near):
                 raise refusal(asked.label, size, near, [TOKENS], asked.columns)
-            decision = decide(
-                there, asked.runs.settings, said, size=size, label=asked.label,
-                columns=asked.columns, shaped=asked.runs.shaped,
-            )  # fmt: skip
+            decision = Decision()
+            if len({run.depth for run in there}) >= ENOUGH_DEPTHS:  # else nothing is settled
+                decision = decide(
+                    there, asked.runs.settings, said, size=size, label=asked.label,
+                    columns=asked.columns, shaped=asked.runs.shaped,
+                )  # fmt: skip
             kept = tuple(run for run in near if decision.holds(run))
             counted = count_runs(kept, size, Spend(tokens, asked.runs.coin))
             yield _Case(size=size, near=kept, tokens=tokens, counted=counted), decision
@@ -269,7 +286,7 @@ def _classes(asked: AskedRuns) -> dict[int, Sequence[Run]]:
     raise NothingAsked(
         f"{label} must have models of several depths at one size, within {question.width:.0%}, got "
         f"depths {ranges(depths)} from {_spanned(sizes)} {count.unit_in_full}, no two of them at "
-        "one size; train them so, or widen --width"
+        f"one size; train them so, or widen --width{offered_coin(runs, count)}"
     )
 
 

@@ -103,7 +103,7 @@ def _held(world: LawWorld, found: ComputeAnswer) -> Sequence[bool]:
     return (
         _inside(found.params_interval, params),
         _inside(found.tokens_interval, tokens),
-        _inside(found.depth_interval, world.best_depth(params, tokens)),
+        _inside(found.depth_interval or (0, 0), world.best_depth(params, tokens)),
         found.loss_interval[0] <= lowest <= found.loss_interval[1],
         cost ** ((alpha + beta) / (alpha * beta)) <= found.multiple * (1 + GRID),
     )

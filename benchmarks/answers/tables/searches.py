@@ -23,8 +23,13 @@ from fathom.search.tables.question import TableQuestion
 Array = NDArray[np.float64]
 Row = dict[str, object]
 
-KINDS = ("important", "unimportant", "rate", "size", "end")
-"""Depth matters; does not; its best goes with the rate; size goes with depth; it is at an end."""
+KINDS = ("important", "unimportant", "rate", "size", "end", "stopped", "many")
+"""Depth matters; does not; its best goes with the rate; size goes with depth; it is at an end; most
+trials were stopped early; there are 1,000 trials or more."""
+TRIALS = {"many": (1000, 2000)}
+"""Kind -> fewest and most trials, where they are not 100 to 700."""
+TOKENS, RUNGS, KEPT = 1e9, (1 / 16, 1 / 4, 1.0), 1 / 3
+"""Tokens of a whole training, and the shares of them after which the best third goes on."""
 NUMBERS, CATEGORIES = 8, 3
 SHALLOWEST = 2
 FAILED = 1e9
@@ -74,32 +79,56 @@ class _Losses:
         return float(found + self.choices @ (point[2 + NUMBERS :] != 0))
 
 
+class _Halving:
+    """Early stopping: a trial goes on at a rung if it is in the best third of those before it."""
+
+    def __init__(self, draws: np.random.Generator) -> None:
+        self.gap, self.growth = draws.uniform(0.2, 0.6), draws.uniform(0.0, 0.3)
+        self.seen: dict[float, list[float]] = {share: [] for share in RUNGS}
+
+    def end(self, final: float, depth: float) -> tuple[float, float]:
+        """Last loss of a trial, and its share of the tokens; deep models learn later."""
+        for share in RUNGS:
+            loss = final + self.gap * (depth / 7) ** self.growth * (share**-0.3 - 1)
+            self.seen[share].append(loss)
+            if share < 1 and loss > np.quantile(self.seen[share], KEPT):
+                break
+        return float(loss), share
+
+
 def search_world(seed: int, kind: str, *, guided: bool) -> SearchWorld:
     """The world of a seed and a kind; most trials of a `guided` search are near good ones."""
     draws = np.random.default_rng([seed, KINDS.index(kind), guided])
-    trials = int(np.exp(draws.uniform(np.log(100), np.log(700))))
+    trials = int(np.exp(draws.uniform(*np.log(TRIALS.get(kind, (100, 700))))))
     deepest = int(draws.integers(12, 25))
     losses = _Losses(draws, kind, deepest)
     growth = draws.uniform(0.6, 1.3) if kind == "size" else 0.0
     noise = np.exp(draws.uniform(np.log(5e-4), np.log(0.004)))
     points: list[Array] = []
     ends: list[float] = []
+    shares: list[float] = []
+    halving = _Halving(draws) if kind == "stopped" else None
     for trial in range(trials):
         near = guided and trial > max(20, trials // 8) and draws.uniform() < 0.85
         point = _near(draws, points, ends, deepest) if near else _drawn(draws, growth, deepest)
         above = float(losses.of_depth(point[0])) + losses.of_others(point)
         points.append(point)
-        ends.append(2.8 + above + draws.normal(0, noise * (1 + 5 * min(above, 1))))
+        end = 2.8 + above + draws.normal(0, noise * (1 + 5 * min(above, 1)))
+        end, share = halving.end(end, point[0]) if halving else (end, 1.0)
+        ends.append(end)
+        shares.append(share)
     failed = draws.uniform(size=trials) < 0.03
     depths = np.arange(SHALLOWEST, deepest + 1)
     regrets = losses.of_depth(depths.astype(np.float64))
-    pairs = [*zip(points, ends, strict=True)]
+    trained = [*zip(points, ends, shares, strict=True)]
+    rows = [_row(*ended[:2], lost) for ended, lost in zip(trained, failed.tolist(), strict=True)]
+    spent = [{"tokens": share * TOKENS} if halving else {} for share in shares]
     return SearchWorld(
-        rows=[_row(*pair, lost) for pair, lost in zip(pairs, failed.tolist(), strict=True)],
+        rows=[row | more for row, more in zip(rows, spent, strict=True)],
         left=[
             {"depth": int(point[0]), "params": 1e7, "loss": end - losses.of_others(point),
              "seed": seed}
-            for seed, (point, end) in enumerate(pairs)
+            for seed, (point, end, share) in enumerate(trained) if share == 1
         ],
         depths=depths,
         regrets=regrets - regrets.min(),

@@ -53,8 +53,9 @@ class ComputeAnswer:
     params_interval: tuple[float, float]
     tokens: float
     tokens_interval: tuple[float, float]
-    depth: float
-    depth_interval: tuple[float, float]
+    depth: float | None
+    """None, as its interval, where the ladder does not show depth apart from size."""
+    depth_interval: tuple[float, float] | None
     loss: float
     loss_interval: tuple[float, float]
     alpha_interval: tuple[float, float]
@@ -82,9 +83,9 @@ class _Sizes:
 
 
 def answer_at(
-    losses: LossLaw, depths: TokenLaw, flops: float, per_token: FlopsPerToken
+    losses: LossLaw, depths: TokenLaw | None, flops: float, per_token: FlopsPerToken
 ) -> ComputeAnswer:
-    """The best size, tokens and depth for some FLOPs.
+    """The best size, tokens and depth for some FLOPs; without a law of depths, no depth.
 
     Raises:
         ValueError: unless `flops` is a positive number.
@@ -96,7 +97,7 @@ def answer_at(
     of_law = losses.loss(losses.constants[None], sizes.params, sizes.tokens)[0]
     best, lowest = int(of_law.argmin()), of_draws.argmin(axis=1)
     reached = interval_of(sizes.params[lowest])
-    by_depth = interval_of(_depth_draws(depths, sizes, lowest))
+    by_depth = interval_of(_depth_draws(depths, sizes, lowest)) if depths else None
     depth = float(sizes.depths[best])
     spent = [per_token(known.params, depth) * known.tokens for known in losses.losses]
     return ComputeAnswer(
@@ -105,26 +106,26 @@ def answer_at(
         params_interval=reached,
         tokens=float(sizes.tokens[best]),
         tokens_interval=interval_of(sizes.tokens[lowest]),
-        depth=depth,
-        depth_interval=(max(1.0, by_depth[0]), max(1.0, by_depth[1])),
+        depth=depth if depths else None,
+        depth_interval=by_depth and (max(1.0, by_depth[0]), max(1.0, by_depth[1])),
         loss=float(of_law[best]),
         loss_interval=interval_of(of_draws.min(axis=1)),
         alpha_interval=losses.alpha_interval,
         beta_interval=losses.beta_interval,
         times_beyond=flops / max(spent),
         multiple=float(np.quantile(_multiples(losses, of_draws, of_draws[:, best]), 0.95)),
-        depth_multiple=_depth_multiple(losses, of_law, depth, by_depth),
+        depth_multiple=by_depth and _depth_multiple(losses, of_law, depth, by_depth),
         rules=tuple(_rules(losses, sizes, flops, of_draws)),
         why_not=_beyond(flops, spent) or _why_not(losses, sizes, lowest),
     )
 
 
-def _sizes(depths: TokenLaw, flops: float, per_token: FlopsPerToken) -> _Sizes:
-    """The sizes to compare, at even distances of their ln."""
+def _sizes(depths: TokenLaw | None, flops: float, per_token: FlopsPerToken) -> _Sizes:
+    """The sizes to compare, at even distances of their ln; of one layer without a law of depths."""
     largest, smallest = (sqrt(flops / 6 / ratio) for ratio in RATIOS)
     params = np.geomspace(smallest, largest, SIZES)
     tokens = flops / (6 * params)
-    line = np.array([depths.a, depths.b, depths.c])
+    line = np.array([depths.a, depths.b, depths.c] if depths else [0.0, 0.0, 0.0])
     for _ in range(3):  # the depth follows from the tokens, which follow from the depth
         best, _ = depth_of_both(line, np.stack([params, tokens], axis=1))
         best = np.maximum(1.0, best)

@@ -1,6 +1,6 @@
 """`fathom ask --flops`: how large, how long and how deep at once, by the laws of a ladder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -24,6 +24,7 @@ from fathom.search.contract.reply import (
     Statement,
 )
 from fathom.search.formatting import rounded_count
+from fathom.search.laboratory.ask.table_losses import TableLosses, is_table, read_losses
 from fathom.search.report.words.text import sentence, shape_text
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.gpus import NAMES, REACHED_FLOPS, gpu_named
@@ -53,6 +54,8 @@ class SizeAtCompute:
     """Tokens on which the shape can be trained for the compute, exactly; None without a shape."""
     why_not: str
     """Why there is no answer, as the second half of a sentence; else empty."""
+    no_depth: str = ""
+    """Why the answer has no depth, as the second half of a sentence; else empty."""
 
 
 def compute_of(flops: str | None, gpu_hours: float | None, gpu: str | None) -> Compute:
@@ -92,38 +95,45 @@ def _number(option: str, text: str, example: str) -> float:
     return number
 
 
-def ask_compute(law: str, compute: Compute, option: str) -> SizeAtCompute:
+def ask_compute(law: str, compute: Compute, option: str, maps: Sequence[str] = ()) -> SizeAtCompute:
     """The best size, tokens and depth for an amount of compute, by the laws in a run folder or in
-    the JSON of an analysis.
+    the JSON of an analysis; by the losses of a table of runs, whose columns `maps` name, the best
+    size and tokens alone.
 
     Raises:
         ConfigError: when it has no law over parameters and tokens.
+        TableError: when a table has no losses at known tokens.
     """
-    known = law_at(law, needs_tokens=option).over_tokens
+    known: PartLaw | TableLosses | None
+    if is_table(law):
+        known = read_losses(law, maps)
+    elif maps:
+        raise ConfigError(f"`--map` names columns of a table, got --law {law}; drop it")
+    else:
+        known = law_at(law, needs_tokens=option).over_tokens
     assert known is not None, "the option needs tokens"
     losses = fit_loss_law(known.losses)
-    if losses is None:
-        why = why_no_loss_law(known.losses)
-        return _answer(compute, known, None, why_not=why)
-    per_token = flops_per_token(known.template, known.law.count)
-    found = answer_at(losses, known.law, compute.flops, per_token)
-    return _answer(compute, known, found, why_not=found.why_not)
-
-
-def _answer(
-    compute: Compute, known: PartLaw, found: ComputeAnswer | None, *, why_not: str
-) -> SizeAtCompute:
+    depths, template, no_depth = None, None, ""
+    if isinstance(known, PartLaw):
+        depths, template, count = known.law, known.template, known.law.count
+    else:
+        count, no_depth = known.count, known.no_depth
+    cost = flops_per_token(template, count)
+    found = answer_at(losses, depths, compute.flops, cost) if losses else None
+    none = why_no_loss_law(known.losses) or "no law of loss fits these losses"
+    why_not = found.why_not if found else none
     shape = None
-    if found and not why_not and known.template:
-        depth = max(known.template.least_depth, round(found.depth))
-        shape = scaled_shape(known.template, found.params, depth, known.law.count)
+    if found and found.depth and template and not why_not:
+        depth = max(template.least_depth, round(found.depth))
+        shape = scaled_shape(template, found.params, depth, count)
     return SizeAtCompute(
         compute=compute,
-        count=known.law.count,
+        count=count,
         found=found,
         shape=shape,
         shape_tokens=compute.flops / shape.train_flops_per_token if shape else None,
         why_not=why_not,
+        no_depth=no_depth,
     )
 
 
@@ -136,9 +146,10 @@ def compute_lines(answer: SizeAtCompute) -> Iterator[str]:
     yield (
         f"For {answer.compute.said}: {_counted(found.params, found.params_interval)} "
         f"{answer.count.unit_in_full}, {_counted(found.tokens, found.tokens_interval)} tokens, "
-        f"depth {found.depth:.0f} (95 %: {found.depth_interval[0]:.0f} to "
-        f"{found.depth_interval[1]:.0f})."
+        f"{_depth_text(found)}."
     )
+    if answer.no_depth:
+        yield f"Depth is not shown: {answer.no_depth}."
     low, high = found.loss_interval
     yield f"Expected loss {found.loss:.3f} nats (95 %: {low:.3f} to {high:.3f})."
     yield from _shape_lines(answer)
@@ -148,6 +159,12 @@ def compute_lines(answer: SizeAtCompute) -> Iterator[str]:
             f"Extrapolated: it is {found.times_beyond:.3g} times the compute of the ladder's "
             "largest training; the intervals hold as far as the laws do."
         )
+
+
+def _depth_text(found: ComputeAnswer) -> str:
+    if found.depth is None or found.depth_interval is None:
+        return "depth: not shown"
+    return "depth {:.0f} (95 %: {:.0f} to {:.0f})".format(found.depth, *found.depth_interval)
 
 
 def _shape_lines(answer: SizeAtCompute) -> Iterator[str]:
@@ -203,7 +220,7 @@ def compute_reply(answer: SizeAtCompute, law: str) -> Reply:
         answers=(
             StatedAnswer(
                 question=question,
-                answer=_finding(found, answer) if found else None,
+                answer=_finding(found, answer) if found and found.depth else None,
                 verdict=StatedVerdict(
                     kind=Kind.BY_LAW if found else Kind.NO_ANSWER,
                     reason=said, cause=cause,

@@ -6,6 +6,7 @@ import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +29,8 @@ TEXTS = ("seed", "run")
 """Columns whose values only tell runs apart."""
 SPENT = ("seconds", "flops")
 """Columns of what a run spent, which is not known where they have no number."""
+LONGEST = 1e9
+"""Seconds from which on a number of them is a date."""
 BLANK = ("", "nan", "none", "null", "na", "n/a", "-", "<na>")
 """Texts that stand for a number that is not there."""
 EXPLODED = 1000.0
@@ -103,7 +106,8 @@ def read_cells(
         ours: _once(_reader(ours, columns.factors.get(ours, 1.0), largest)) for ours in places
     }
     readers = [(place, found[ours].append, read_as[ours]) for ours, place in places.items()]
-    depth, loss = places["depth"], places["loss"]
+    loss = places["loss"]
+    depth = places.get("depth", loss)
     coded = {name: array("q") for name in others}
     known: dict[str, dict[object, int]] = {name: {} for name in others}
     coders = [(table.names.index(name), coded[name].append, _coder(known[name])) for name in others]
@@ -206,7 +210,7 @@ def _reader(ours: str, factor: float, largest: float) -> Callable[[object], floa
     if ours == "loss":
         return lambda value: _loss(value, largest)
     if ours in SPENT:
-        return _spent
+        return partial(_spent, LONGEST if ours == "seconds" else math.inf)
     return lambda value: _checked(ours, _number(ours, value) * factor)
 
 
@@ -224,11 +228,12 @@ def _loss(value: object, largest: float) -> float:
     return number if abs(number) < largest else math.inf
 
 
-def _spent(value: object) -> float:
+def _spent(largest: float, value: object) -> float:
     try:
-        return _number("flops", value)
+        number = _number("flops", value)
     except ValueError:
         return math.nan
+    return number if number < largest else math.nan
 
 
 def _number(ours: str, value: object) -> float:

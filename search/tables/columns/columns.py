@@ -19,6 +19,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         "n_layer n_layers num_layers num_hidden_layers num_layer layers nlayer nlayers n_blocks"
         " num_blocks num_transformer_layers transformer_layers decoder_layers num_decoder_layers"
         " model_depth layer_count l",
+        "unique_layers num_unique_layers n_unique_layers",
     ),
     "loss": (
         "val_loss valid_loss validation_loss eval_loss dev_loss heldout_loss held_out_loss"
@@ -80,6 +81,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         "train_seconds training_seconds wall_seconds wall_clock_seconds elapsed_seconds"
         " total_seconds time_seconds seconds_total time_total_s train_time_s train_time_seconds"
         " training_time_s training_time_seconds wall_time_s wall_time_seconds elapsed_s",
+        "wall_time wall_clock runtime elapsed",
     ),
     "flops": (
         "flops",
@@ -102,6 +104,8 @@ PREFIXES = (
     *("config", "params", "param", "metrics", "metric", "summary", "hparams", "hparam", "args"),
     *("cfg", "train_loop_config", "run_config", "settings", "hyperparams"),
     *("model", "trainer", "optimizer", "optim", "model_config", "model_args", "hyperparameters"),
+    *("arch", "architecture", "network", "net", "backbone", "transformer", "decoder", "gpt"),
+    *("results", "result", "final"),
 )
 """First parts of names such as `config.n_layer` and `metrics/val_loss` that say nothing more."""
 UNITS = {
@@ -113,6 +117,8 @@ UNITS = {
 SCALED = ("params_total", "params_non_embedding", "tokens")
 NO_LOSS = re.compile(r"(^|_)(ppl|perplexity)($|_)")
 NOTHING: Mapping[str, str] = {}
+WITHOUT = {"depth": "; `predict` needs no losses, `ask --flops` no depths"}
+"""Our name -> where a table without such a column belongs, as the end of a message."""
 MOST_NAMES = 12
 """Columns that an error lists."""
 SHORT = 60
@@ -227,7 +233,7 @@ def _check_needed(
             )
         raise TableError(
             f"{table} must have a column that is the {ours}, got {listed(names, SHORT)}; name it "
-            f"with --map COLUMN={ours}{lacking.get(ours, '')}"
+            f"with --map COLUMN={ours}{lacking.get(ours, WITHOUT.get(ours, ''))}"
         )
     if not {"params_total", "params_non_embedding", "d_model", "aspect_ratio"} & set(taken):
         raise TableError(
@@ -275,7 +281,7 @@ def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:
 def plain_name(name: str) -> str:
     """The name in small letters and underscores, without parts that say nothing more.
 
-    >>> plain_name("config.model/nLayer"), plain_name("val/loss"), plain_name("config.lr.value")
+    >>> plain_name("model/nLayer"), plain_name("eval/val_losses"), plain_name("config.lr.value")
     ('n_layer', 'val_loss', 'lr')
     """
     parts = re.split(r"[./]", name.strip())
@@ -283,8 +289,10 @@ def plain_name(name: str) -> str:
         parts = parts[1:]
     if len(parts) > 1 and parts[-1].strip().lower() == "value":  # of W&B's config.yaml
         parts.pop()
+    if len(parts) > 1 and {parts[0].lower(), parts[1].lower().split("_")[0]} <= {*HELD_OUT}:
+        parts = parts[1:]  # eval/val_bpb
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", "_".join(parts))
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_").replace("losses", "loss")
 
 
 def _unit(plain: str) -> str:

@@ -89,6 +89,9 @@ METRIC = re.compile(r"^(train|eval|val|valid|validation|test|perf|system|time|me
 FOLLOWS = 0.1
 """Residual of the logarithm of a column up to which it follows from the shape as a power of depth,
 width and size, rounded."""
+FEWEST_COPIES = 3
+"""Fewest runs of which a table has copies, from which on a column that tells them apart has no
+effect."""
 MOST_DIGITS = 2
 """Significant digits of a share, such as 0.1, up to which it looks chosen and not measured."""
 
@@ -177,6 +180,9 @@ def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
     found, left, shaped = set(), set(), set()
     for name in sorted(cells.texts, key=lambda name: (name not in asked, len(name))):
         texts = cells.texts[name]
+        if name not in asked and _only_copies(name, cells):
+            left.add(name)
+            continue
         if name not in asked and not _is_setting(name, texts, shapes, cells.values["depth"]):
             of_shape = role_of(name) is ColumnRole.OF_SHAPE
             if of_shape and _stands_alone(texts, shapes, cells.values):
@@ -251,6 +257,22 @@ def _is_setting(
     if pairs == len(texts.values):
         return False  # no value is of two shapes: it is a name
     return not _names_depth(texts, depths)
+
+
+def _only_copies(name: str, cells: Cells) -> bool:
+    """True if rows that differ in this column alone have the same losses to the last digit, three
+    times at least: it says where the same run was listed."""
+    others = [c.codes for other, c in cells.texts.items() if other != name]
+    others += [np.nan_to_num(c, nan=-1) for ours, c in cells.values.items() if ours != "loss"]
+    rows: dict[bytes, dict[int, set[float]]] = {}
+    keys = np.stack(others, axis=1, dtype=np.float64)
+    losses = cells.values["loss"].tolist()
+    for key, code, loss in zip(keys, cells.texts[name].codes.tolist(), losses, strict=True):
+        rows.setdefault(key.tobytes(), {}).setdefault(code, set()).add(loss)
+    several = [list(values.values()) for values in rows.values() if len(values) > 1]
+    return len(several) >= FEWEST_COPIES and all(
+        some == values[0] for values in several for some in values
+    )
 
 
 def _stands_alone(

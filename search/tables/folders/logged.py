@@ -269,10 +269,10 @@ def _notes(
 def lacking(others: Sequence[str], line: str = "") -> dict[str, str]:
     """Ends of messages on columns that files lack; `others` are names of numbers of unknown
     meaning, and `line` is the flag that says how a line has the loss."""
-    place = ", or put it into the name of each folder or file, such as {}, or into config.json"
+    place = ", or put it into the names of folders or files, such as {}, or into config.json"
     more = f" (there are also {listed(others)})" if others else ""
     return {
-        "depth": place.format("d8 or depth=8"),
+        "depth": place.format("d8 or depth=8") + "; `predict` needs no losses",
         "loss": more + (f", or say how a line has it with {line}" if line else ""),
         "size": place.format("w512 or params=124M"),
     }

@@ -19,6 +19,8 @@ SHORT = re.compile(
     re.IGNORECASE,
 )
 """`d8`, `seed_1`, `lr1e-3`, `params124M` or `12L`."""
+CROSSED = re.compile(r"(?<![a-z0-9.=])([0-9]+)x([0-9]+)(?![a-z0-9.=])", re.IGNORECASE)
+"""`12x768`, in either order, or beside a width `5x4`: layers, and how often they are applied."""
 ABBREVIATED = {
     "l": "depth", "layer": "depth", "w": "d_model", "s": "seed", "sd": "seed", "tok": "tokens",
     "bs": "batch_size", "batch": "batch_size", "wd": "weight_decay", "heads": "n_heads",
@@ -27,6 +29,8 @@ ABBREVIATED = {
 """Short names of settings; `d` is the depth, or the width beyond any depth or beside layers."""
 DEEPEST = 200
 """Largest number after `d` that may be a depth; d512 is a width."""
+NARROWEST = 64
+"""Smallest number of two that may be a width, if the other is smaller."""
 
 
 def settings_in(parts: Iterable[str]) -> dict[str, str]:
@@ -36,6 +40,8 @@ def settings_in(parts: Iterable[str]) -> dict[str, str]:
     {'depth': '8', 'd_model': '512', 'seed': '1'}
     >>> settings_in(["train_3_depth=8,lr=0.01_2026-11-01"])
     {'depth': '8', 'learning_rate': '0.01'}
+    >>> settings_in(["shared_5x4_d512"])
+    {'d_model': '512', 'depth': '5', 'loops': '4'}
     """
     found: dict[str, str] = {}
     for part in parts:
@@ -53,8 +59,15 @@ def _short(part: str) -> dict[str, str]:
         ours = "d" if key == "d" or key.endswith("_d") else _known(key)
         if ours and (not unit or ours in SCALED):
             found[ours] = value + unit
+    crossed = CROSSED.search(part)
+    layers, width = sorted(crossed.groups(), key=int) if crossed else ("0", "0")
+    if int(width) >= NARROWEST > int(layers):
+        found = {"depth": layers, "d_model": width} | found
     is_width = "depth" in found or float(found.get("d", 0)) > DEEPEST
-    return {("d_model" if is_width else "depth") if k == "d" else k: v for k, v in found.items()}
+    named = {("d_model" if is_width else "depth") if k == "d" else k: v for k, v in found.items()}
+    if crossed and "d_model" in named and "depth" not in named:
+        named |= {"depth": crossed[1], "loops": crossed[2]}
+    return named
 
 
 def _known(key: str) -> str:

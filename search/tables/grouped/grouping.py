@@ -26,6 +26,8 @@ FEWEST_SIZES, APART = 3, 1.25
 """Sizes at an equal amount, and the factor that they span, which say that it is held."""
 NO_CURVES, FEWEST_CURVES = (0.25, 0.75), 8
 """Share of the curves that rise between which they are none, and the fewest that can say so."""
+FEW_SHARED = 0.25
+"""Share of the runs with several rows up to which these are no curves, as all runs have some."""
 MANY_ROWS = 5
 """Rows of a shape and seed from which on a name that is new in every row does not name runs."""
 MOSTLY = 0.9
@@ -199,9 +201,11 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
 
 
 def _no_curves(time: Array, losses: Array, keys: list[Array]) -> bool:
-    """True if the losses of rows with equal keys rise with time as often as they fall: they are
-    final losses, each at tokens of its own."""
+    """True if the losses of rows with equal keys rise with time as often as they fall, or few rows
+    share their keys: they are final losses, each at tokens of its own."""
     codes, times = _codes(keys)
+    if 0 < (times > 1).mean() <= FEW_SHARED:
+        return True
     order = np.lexsort((time, codes))
     ends = np.cumsum(times)
     rises = (losses[order][ends - 1] > losses[order][ends - times])[times > 1]

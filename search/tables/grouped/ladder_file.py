@@ -10,7 +10,8 @@ from fathom.search.analysis.spending.ladder_check import LadderRung
 from fathom.search.formatting import printable
 from fathom.search.tables.columns.columns import Columns, choose_columns
 from fathom.search.tables.errors import TableError
-from fathom.search.tables.grouped.model_config import config_rung
+from fathom.search.tables.grouped.model_config import Build, config_rung
+from fathom.search.tables.grouped.named_types import with_sizes
 from fathom.search.tables.open_table import OpenTable
 from fathom.search.tables.sources.read import open_text
 
@@ -23,9 +24,11 @@ MOST_LAYERS, MOST = 10_000, 10**18
 """The largest depth, and the largest of all other numbers, of a rung."""
 
 
-def read_ladder(files: Sequence[Path], told: Mapping[str, str], count: Count) -> list[LadderRung]:
+def read_ladder(
+    files: Sequence[Path], told: Mapping[str, str], count: Count, build: Build | None = None
+) -> list[LadderRung]:
     """The rungs of a ladder by ascending size, which is counted by `count`; `told` has the table's
-    names of columns -> ours.
+    names of columns -> ours, `build` counts models that have no form here.
 
     Raises:
         TableError: when a file is neither a table nor a model's configuration, or a rung has no
@@ -40,10 +43,10 @@ def read_ladder(files: Sequence[Path], told: Mapping[str, str], count: Count) ->
                 f"--map names columns of a table, got {_label(files[0])}, which is read by its own "
                 "keys; drop it"
             )
-        rungs = [config_rung(file, count) for file in files]
+        rungs = [config_rung(file, count, build) for file in files]
     elif len(files) == 1:
         with open_text(files[0]) as table:
-            rungs = list(_rungs(table, told, count))
+            rungs = list(_rungs(with_sizes(table, told), told, count))
     else:
         raise TableError(
             f"a ladder must be one table, or a config.json of each model, got {len(files)} files"

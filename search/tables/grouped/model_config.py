@@ -1,7 +1,8 @@
 """The size of a dense causal decoder by its `config.json`, as transformers builds it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,31 +132,46 @@ OTHER_LAYERS = (
     *("conv_kernel", "attn_layer_period", "block_types"),
 )
 """Parts of keys of models whose layers are not attention and a feed-forward branch each."""
+Build = Callable[[Mapping[str, Any]], Mapping[Count, int]]
+"""Counts the parameters of the causal model of a configuration; raises ValueError for another."""
 MOST = 10**9
-REMEDY = (
-    "leave it out, or give a table with name, depth, d_model, params_non_embedding and params_total"
-)
+REMEDY = "leave it out, or give a table with name, depth, params_non_embedding and params_total"
 
 
-def config_rung(file: Path, count: Count) -> LadderRung:
+def config_rung(file: Path, count: Count, build: Build | None = None) -> LadderRung:
     """The rung that a configuration describes, named by its folder or, unless it is called
-    config.json, by the file.
+    config.json, by the file; `build` counts models of types without a form here.
 
     Raises:
         TableError: when it is no configuration of a dense causal decoder of a known type.
     """
-    values, label = _read(file), printable(str(file))
     try:
-        if reason := _reason(values):
-            raise ValueError(f"no dense causal decoder of a known type: {reason}; {REMEDY}")
-        shape, params = _counted(values, FAMILIES[values["model_type"]])
+        depth, width, params = decoder_size(_read(file), build)
     except ValueError as error:
-        raise TableError(f"{label}: {printable(str(error))}") from error
+        raise TableError(f"{printable(str(file))}: {printable(str(error))}") from error
     stem = file.stem if file.stem != "config" else file.resolve().parent.name
     return LadderRung(
-        name=printable(stem), params=params[count], depth=shape.depth, d_model=shape.d_model,
-        tokens=None,
-    )  # fmt: skip
+        name=printable(stem), params=params[count], depth=depth, d_model=width, tokens=None
+    )
+
+
+def decoder_size(
+    values: Mapping[str, Any], build: Build | None = None
+) -> tuple[int, int, Mapping[Count, int]]:
+    """Depth, width and parameters of the dense causal decoder that a configuration describes.
+
+    Raises:
+        ValueError: when it describes another model, or one of an unknown type.
+    """
+    if reason := _reason(values, build):
+        size = _size_text(values, build)
+        raise ValueError(f"no dense causal decoder of a known type: {reason}{size}; {REMEDY}")
+    family = FAMILIES.get(str(values.get("model_type")))
+    if family is None and build is not None:
+        return _size(values, "depth"), _size(values, "d_model"), build(values)
+    assert family, "the type is known, or built"
+    shape, params = _counted(values, family)
+    return shape.depth, shape.d_model, params
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -169,44 +185,55 @@ def _read(file: Path) -> dict[str, Any]:
     return values
 
 
-def _reason(values: Mapping[str, Any]) -> str:
-    """The reason why a model is not counted; empty if it is."""
+def _reason(values: Mapping[str, Any], build: Build | None) -> str:
+    """The reason why a model is no rung; empty if it is one."""
     if values.get("is_encoder_decoder") or values.get("add_cross_attention"):
         return "it has an encoder beside it (`is_encoder_decoder` or `add_cross_attention`)"
     if parts := [key for key, value in values.items() if _has_layers(key, value)]:
         return f"it has parts with sizes of their own ({', '.join(parts[:3])})"
     for key, value in values.items():
         if "expert" in key and isinstance(value, int | float) and value > 1:
-            return f"it is a mixture of experts (`{key}: {value}`){_with_experts(values)}"
+            return f"it is a mixture of experts (`{key}: {value}`)"
         if value and any(part in key for part in OTHER_LAYERS):
             return f"its layers are not all attention and feed-forward (`{key}`)"
     kinds, names = (_names(values.get(key)) for key in ("layer_types", "architectures"))
     if others := sorted({*kinds} - {*ATTENTIONS}):
         return f"its layers are not all attention and feed-forward (`layer_types`: {others[0]})"
-    if str(values.get("model_type")) not in FAMILIES:
+    is_causal = any("CausalLM" in name or "LMHead" in name for name in names)
+    if str(values.get("model_type")) not in FAMILIES and not (build and is_causal):
         return f"its `model_type` is {str(values.get('model_type'))[:60]!r}"
-    if names and not any("CausalLM" in name or "LMHead" in name for name in names):
-        return f"its architecture is {names[0][:60]}"
-    return ""
+    return f"its architecture is {names[0][:60]}" if names and not is_causal else ""
 
 
-def _with_experts(values: Mapping[str, Any]) -> str:
-    """The parameters of a mixture of experts, in all and active for a token, in words; empty for
-    one of an unknown type, or with other layers between."""
+def _size_text(values: Mapping[str, Any], build: Build | None) -> str:
+    """The parameters of a model that is no rung, in words; empty where nothing counts them."""
+    params = _with_experts(values)
+    if build and not params:
+        with suppress(ValueError):
+            params = build(values)
+    if not params:
+        return ""
+    total, active = params[Count.TOTAL], params[Count.ACTIVE]
+    return f" of {total:,} parameters" + f", {active:,} active" * (active < total)
+
+
+def _with_experts(values: Mapping[str, Any]) -> Mapping[Count, int]:
+    """The parameters of a mixture of experts, in all and active for a token; empty for one of an
+    unknown type, or with other layers between."""
     known = EXPERTS.get(str(values.get("model_type")))
     if known is None or values.get("decoder_sparse_step", 1) != 1 or values.get("mlp_only_layers"):
-        return ""
+        return {}
     base, number, width = known
     if not all(isinstance(values.get(key), int) for key in (number, "num_experts_per_tok")):
-        return ""
+        return {}
     expert_values = {**values, "intermediate_size": values.get(width)}
     shape, dense = _counted(expert_values, FAMILIES[base])
     expert, router = 3 * shape.d_model * shape.d_ff, shape.d_model * int(values[number])
-    every, active = (
-        dense[Count.TOTAL] + shape.depth * (router + (int(values[key]) - 1) * expert)
-        for key in (number, "num_experts_per_tok")
-    )
-    return f" of {every:,} parameters, {active:,} active"
+    keys = {Count.TOTAL: number, Count.ACTIVE: "num_experts_per_tok"}
+    return {
+        count: dense[Count.TOTAL] + shape.depth * (router + (int(values[key]) - 1) * expert)
+        for count, key in keys.items()
+    }
 
 
 def _has_layers(key: str, value: object) -> bool:

@@ -65,7 +65,8 @@ def loss_at(run: Run, tokens: float) -> float | None:
 
 
 def full_horizon(runs: Sequence[Run]) -> float:
-    """The latest tokens that most of the depths reach; with fewer than three, those that most do.
+    """The latest tokens that most of the depths reach, and half as many runs as any others; with
+    fewer than three depths, those that most do.
 
     Nothing before half of the longest run counts, but where only final losses are known: there the
     latest tokens that most runs are near as well, or those that most of all are near.
@@ -80,17 +81,15 @@ def full_horizon(runs: Sequence[Run]) -> float:
     depths = {end: len({run.depth for run in near[end]}) for end in tried}
     every = len({run.depth for run in whole})
     enough = max(min(ENOUGH_DEPTHS, every), MOST_DEPTHS * every)
-    reached = [end for end in late if depths[end] >= enough]
-    if final:
-        trained = {
-            end: len({run.training for run in near[end]}) for end in tried if depths[end] >= enough
-        }
-        half = len({run.training for run in whole}) / 2
-        most = min(half, max(trained.values(), default=half))
-        many = max((len(near[end]) for end in trained), default=0) / 2
-        reached = [
-            end for end, number in trained.items() if number >= most and len(near[end]) >= many
-        ] or reached  # fmt: skip
+    trained = {
+        end: len({run.training for run in near[end]}) for end in tried if depths[end] >= enough
+    }
+    half = final * len({run.training for run in whole}) / 2
+    most = min(half, max(trained.values(), default=half))
+    many = max((len(near[end]) for end in trained), default=0) / 2
+    reached = [
+        end for end, number in trained.items() if number >= most and len(near[end]) >= many
+    ] or [end for end in late if end in trained]
     return max(reached or late, key=lambda end: (not reached and depths[end], end), default=NO_TIME)
 
 

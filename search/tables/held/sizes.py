@@ -86,6 +86,18 @@ def held_coin(runs: Sequence[Run], count: Count, width: float) -> Coin | None:
     return None
 
 
+def offered_coin(runs: Sequence[Run], count: Count) -> str:
+    """The end of a message that runs can be compared by `--at`; empty where they can't."""
+    ended = [run for run in runs if len(run.losses) and not run.diverged]
+    for coin in (Coin.SECONDS, Coin.FLOPS):
+        spent = [(run.spent.get(coin, 0.0), run.params(count)) for run in ended]
+        for least, _ in spent:
+            near = {size for at, size in spent if 0 < least <= at <= CLOSE_TOKENS * least}
+            if len(near) >= FEWEST:
+                return f"; --at {coin.lower()} compares any sizes"
+    return ""
+
+
 def held_answers(held: Held, settings: Sequence[str], said: Sequence[str]) -> list[HeldAnswer]:
     """The answers at each amount that three sizes or more have spent, ascending.
 

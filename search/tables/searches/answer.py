@@ -26,6 +26,7 @@ from fathom.search.analysis.losses.noise import Repeats
 from fathom.search.formatting import format_count, printable, ranges
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.tables.grouped.sizes import follow, sized_shape
+from fathom.search.tables.grouped.trials import FINAL_NEAR
 from fathom.search.tables.runs import Run
 from fathom.search.tables.searches.axes import DEPTH, SIZE, Drawn
 from fathom.search.tables.searches.importance import Importance, importances
@@ -209,6 +210,12 @@ def _notes(drawn: Drawn, tuned: Tuned, how: str) -> Iterator[str]:
         f"({', '.join(names)}) compares depths {how}, with the other settings at the best for "
         f"each; it leaves {tuned.surface.noise:.4f} nats unexplained, which is no noise of seeds"
     )
+    stopped = sum(run.tokens[-1] < (1 - FINAL_NEAR) * drawn.horizon for run in drawn.runs)
+    if stopped:
+        yield (
+            f"{stopped} of {len(drawn.runs)} runs ended before {format_count(drawn.horizon)} "
+            "tokens, and count by their last loss and what tokens change"
+        )
     averaged = int(tuned.depths[tuned.averaged.argmin()])
     yield f"averaged over the settings that were drawn, depth {averaged} is lowest"
     failed = Counter(run.depth for run in drawn.failed)

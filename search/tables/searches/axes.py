@@ -13,7 +13,7 @@ from fathom.models.shape import Count
 from fathom.models.spend import Coin
 from fathom.search.tables.columns.cells import Texts
 from fathom.search.tables.grouped.sizes import SAME_SIZE
-from fathom.search.tables.grouped.trials import FINAL_NEAR, full_horizon
+from fathom.search.tables.grouped.trials import FINAL_NEAR
 from fathom.search.tables.grouped.varying import RATE, value_of
 from fathom.search.tables.runs import Run, Runs
 
@@ -35,6 +35,8 @@ INSIDE = (0.05, 0.95)
 FEWEST_RUNS = 40
 """Fewest runs of which it can be said that their settings were drawn."""
 FEWEST_DEPTHS = 3
+FEWEST_WHOLE = 10
+"""Fewest runs that were trained to the end, where others were stopped."""
 DRAWN = 0.5
 """Share of the runs whose settings no other depth has, from which on they were drawn."""
 PER_DEPTH = 2
@@ -167,10 +169,13 @@ def _drawn(runs: Sequence[Run], names: Sequence[str]) -> bool:
 
 
 def _horizon(runs: Sequence[Run], coin: Coin) -> float | None:
-    """The tokens of a whole training, which most runs have; None if they have many."""
-    whole = full_horizon(runs)
-    near = sum(abs(run.tokens[-1] / whole - 1) <= FINAL_NEAR for run in runs)
-    return whole if not coin or near > len(runs) / 2 else None
+    """The tokens of a whole training, the most that enough runs have; the others were stopped. None
+    if too few have as many."""
+    for whole in sorted({float(run.tokens[-1]) for run in runs}, reverse=True):
+        near = [run.depth for run in runs if abs(run.tokens[-1] / whole - 1) <= FINAL_NEAR]
+        if not coin or (len(near) >= FEWEST_WHOLE and len({*near}) >= FEWEST_DEPTHS):
+            return whole
+    return None
 
 
 def _axis(name: str, values: Sequence[str]) -> SettingAxis | None:

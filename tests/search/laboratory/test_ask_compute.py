@@ -113,6 +113,61 @@ def test_too_much_compute_and_a_ladder_too_small_end_with_a_reason_and_status_1(
     assert by_verdict == STATUS[Kind.NO_ANSWER]
 
 
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """The losses of the ladder as a table without a depth."""
+    file = tmp_path / "runs.csv"
+    rows = [f"{run.params},{run.tokens},{run.loss}" for run in ladder_law().losses]
+    file.write_text("\n".join(["non_embedding_params,D,val_loss", *rows]) + "\n")
+    return file
+
+
+def test_a_table_without_depth_has_size_and_tokens_and_says_that_depth_is_not_shown(
+    answer: Path, runs: Path
+) -> None:
+    status, out, _ = said("--flops", LARGEST, "--law", runs, "--map", "D=tokens")
+
+    assert status == 0
+    assert "tokens, depth: not shown.\nDepth is not shown: no column has it." in out
+    asked = ("--flops", LARGEST, "--json", "--law")
+    found = valid(json.loads(said(*asked, runs, "--map", "D=tokens")[1]))
+    assert found["answers"][0]["answer"] is None
+    assert found["answers"][0]["verdict"]["kind"] == "by_law"
+    by_law = json.loads(said(*asked, answer)[1])["at_compute"]["answer"]
+    assert found["at_compute"]["answer"]["params"] == pytest.approx(by_law["params"], rel=0.02)
+    assert found["at_compute"]["answer"]["depth"] is None
+
+
+def test_of_a_run_with_several_rows_the_last_one_counts_and_depths_are_asked_for_elsewhere(
+    runs: Path,
+) -> None:
+    lines = [line.split(",") for line in runs.read_text().splitlines()[1:]]
+    curves = [
+        f"{size},{int(tokens) * part // 4},{float(loss) + 0.5 * (4 - part)},{number},{number}"
+        for number, (size, tokens, loss) in enumerate(lines, 1) for part in (1, 2, 3, 4)
+    ]  # fmt: skip
+    plain = said("--flops", LARGEST, "--law", runs, "--map", "D=tokens")[1]
+    runs.write_text("\n".join(["non_embedding_params,tokens,val_loss,run,depth", *curves]) + "\n")
+
+    status, out, _ = said("--flops", LARGEST, "--law", runs)
+
+    assert status == 0
+    assert out.splitlines()[0] == plain.splitlines()[0]
+    assert "--horizons` asks this table for depths" in out
+
+
+def test_a_table_that_shows_no_size_is_one_line(runs: Path) -> None:
+    status, out, error = said("--flops", LARGEST, "--law", runs)
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert "must have a column that is the tokens" in error
+    runs.write_text("params,tokens,val_loss\n1e6,2e7,3.1\n2e6,4e7,3.0\n")
+    status, out, error = said("--flops", LARGEST, "--law", runs)
+    assert (status, out.count("\n"), error) == (1, 1, "")
+    assert "7 losses among them, got 2 of 2 sizes" in out
+    runs.write_text("params,tokens,val_loss\n1e6,,3.1\n2e6,,3.0\n")
+    assert "must have the tokens of its runs" in said("--flops", LARGEST, "--law", runs)[2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -133,6 +188,7 @@ def test_too_much_compute_and_a_ladder_too_small_end_with_a_reason_and_status_1(
             "`--flops` needs a law over parameters and tokens",
         ),
         (["--params", "1B"], "takes --params and --hours to search"),
+        (["--flops", "1", "--law", "x", "--map", "D=tokens"], "`--map` names columns of a table"),
     ],
 )
 def test_a_mistake_in_the_question_is_one_line(arguments: list[str], message: str) -> None:

@@ -214,3 +214,37 @@ def test_null_laws_know_the_embedding_where_sizes_count_it() -> None:
 
     assert "same aspect ratio" in {law.name for law in with_embedding.null_laws}
     assert "same aspect ratio" not in {law.name for law in without.null_laws}
+
+
+def test_where_no_three_depths_share_a_size_no_setting_is_asked_for_and_a_width_is_named() -> None:
+    rows: list[dict[str, object]] = [
+        {"depth": depth, "params": 1e6 * (1 + depth / 40), "warmup": depth, "loss": 3 - depth / 100}
+        for depth in (4, 8, 16)
+    ]
+
+    analysis = answered(rows)
+
+    assert {optimum.kind for optimum in analysis.optima} == {Kind.INSUFFICIENT}
+    assert "no three depths share a size; --width 0.15 compares depths 4, 8, 16" in analysis.notes
+
+
+def test_models_of_several_sizes_that_spent_about_as_long_are_offered_a_comparison() -> None:
+    rows: list[dict[str, object]] = [
+        {"depth": depth, "params": 1e6 * depth, "wall_time": 600 + 4 * depth, "loss": 3.0}
+        for depth in (3, 5, 8)
+    ]
+
+    with pytest.raises(TableError, match="widen --width; --at seconds compares any sizes"):
+        answered(rows)
+    with pytest.raises(TableError, match=r"or widen --width$"):
+        answered([row | {"wall_time": 1.7e9} for row in rows])
+
+
+def test_of_curves_of_several_lengths_the_horizon_is_one_that_many_runs_reach() -> None:
+    lengths = {2: (10, 10, 16), 4: (10, 10, 10), 8: (10, 10, 16), 16: (10, 10, 16)}
+    runs = [
+        run(depth, seed=seed, points=length)
+        for depth, several in lengths.items() for seed, length in enumerate(several)
+    ]  # fmt: skip
+
+    assert full_horizon(runs) == 1000.0

@@ -117,3 +117,21 @@ def test_the_search_of_other_people_is_answered_by_its_settings_and_refused_with
     assert {it.setting for it in analysis.importances} >= {"EMBEDDING_LR", "WARMDOWN_RATIO"}
     with open_text(CASES / "four_fields_only.csv") as table, pytest.raises(TableError):
         analyse_table(table, {}, TableQuestion())
+
+
+def test_trials_that_were_stopped_count_by_their_last_loss_at_the_tokens_of_whole_ones() -> None:
+    rows = drawn()
+    kept = sorted(rows, key=lambda row: float(str(row["loss"])))[: len(rows) // 4]
+    ids = {id(row) for row in kept}
+    stopped = [
+        row | {"tokens": 1e9} if id(row) in ids
+        else row | {"tokens": 1e9 / 16, "loss": float(str(row["loss"])) + 0.5}
+        for row in rows
+    ]  # fmt: skip
+
+    analysis = answered(stopped)
+
+    [optimum] = analysis.optima
+    assert optimum.tokens == 1e9
+    assert BEST in optimum.plateau
+    assert any("runs ended before 1B tokens" in note for note in analysis.notes)

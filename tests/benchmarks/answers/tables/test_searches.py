@@ -15,7 +15,9 @@ def test_a_planted_search_has_its_best_depth(kind: str, guided: bool) -> None:
     best = int(world.depths[world.regrets.argmin()])
     assert world.regrets.min() == 0
     assert (best in (world.depths[0], world.depths[-1])) == (kind in ("end", "unimportant"))
-    assert len(world.rows) == len(world.left)
+    assert (len(world.left) < len(world.rows) / 2) == (kind == "stopped")
+    assert len(world.rows) == len(world.left) or kind == "stopped"
+    assert (len(world.rows) >= 1000) == (kind == "many")
     assert world.rows == search_world(0, kind, guided=guided).rows
 
 

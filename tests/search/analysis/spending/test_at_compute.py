@@ -107,6 +107,7 @@ def test_below_the_smallest_training_of_the_ladder_nothing_is_answered(part: flo
     below = answered(losses, part * smallest)
     assert "less than the" in below.why_not
     assert "searched itself" in below.why_not
+    assert below.depth_interval
     assert below.depth_interval[0] <= below.depth_interval[1]
     assert not answered(losses, 1.01 * smallest).why_not.startswith("it is less")
 

@@ -24,6 +24,18 @@ def settings(**columns: list[object]) -> tuple[str, ...]:
     return settings_of(with_whole_batches(cells, ()), ()).names
 
 
+def test_a_column_that_only_tells_copies_of_runs_apart_is_no_setting() -> None:
+    names: list[object] = ["deep", "wide"]
+    both: dict[str, list[object]] = {
+        "depth": [2, 2, 4, 4, 8, 8],
+        "params": [9] * 6,
+        "scaling_data": names * 3,
+    }
+
+    assert settings(**both, loss=[3.1, 3.1, 3.0, 3.0, 2.9, 2.9]) == ()
+    assert settings(**both, loss=[3.1, 3.1, 3.0, 3.0, 2.9, 2.8]) == ("scaling_data",)
+
+
 @pytest.mark.parametrize(
     "name",
     ["batch_size", "config/optimizer.weight_decay", "Warmup Steps", "model.n_heads", "n_ctx",

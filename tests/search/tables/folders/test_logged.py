@@ -152,7 +152,7 @@ def test_only_names_that_may_be_asked_for_are_kept() -> None:
 @pytest.mark.parametrize(
     ("named", "measured", "message"),
     [
-        ({}, {"loss": {1: 5.0}}, "the depth, .*--map COLUMN=depth, or put it into the name .* d8"),
+        ({}, {"loss": {1: 5.0}}, "the depth, .*--map COLUMN=depth, or put it into the names .* d8"),
         ({"depth": "8"}, {"loss": {1: 5.0}}, "the size of each model, .*, such as w512 or params"),
         (SHAPE, {"step": {1: 5.0}},
          r"the loss, .*=loss \(there are also tel\), or say how a line has it with --line X"),

@@ -1,0 +1,61 @@
+"""Sizes of models as transformers builds them from a configuration, without memory for weights."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging
+
+from fathom.models.shape import Count
+
+UNSAFE = re.compile(r"^_|implementation|auto_map|quantization|dtype")
+"""Keys that could load code or kernels; none of them says a size."""
+NUMBERS = re.compile(r"(layer|expert|block)s?$")
+"""Keys with numbers of parts, each of which takes time and memory beside its weights."""
+MOST = 4096
+"""Most parts of a kind that are built."""
+
+
+def built_size(values: Mapping[str, Any]) -> Mapping[Count, int]:
+    """The parameters of the causal language model that a configuration describes: in all, without
+    embeddings, and those that a token uses.
+
+    Raises:
+        ValueError: when transformers builds none from it.
+    """
+    for key, value in values.items():
+        if NUMBERS.search(key) and isinstance(value, int) and value > MOST:
+            raise ValueError(f"`{key}` must be at most {MOST}, got {value}")
+    plain = {key: value for key, value in values.items() if not UNSAFE.search(key)}
+    logging.set_verbosity_error()
+    try:
+        config = AutoConfig.for_model(**plain)
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        total = model.num_parameters()
+        outer = {id(weight): weight.numel() for weight in _outer_weights(model)}
+        idle = sum(_idle_weights(model))
+    except Exception as error:
+        raise ValueError(f"transformers builds no causal model from it: {error}") from error
+    return {
+        Count.TOTAL: total,
+        Count.NON_EMBEDDING: total - sum(outer.values()),
+        Count.ACTIVE: total - idle,
+    }
+
+
+def _outer_weights(model: PreTrainedModel) -> Iterator[torch.Tensor]:
+    """Yields the weights of embeddings, of learned positions among them, and of the unembedding."""
+    yield from (part.weight for part in model.modules() if isinstance(part, torch.nn.Embedding))
+    yield model.get_output_embeddings().weight
+
+
+def _idle_weights(model: PreTrainedModel) -> Iterator[int]:
+    """Yields the weights of each layer's experts that a token is not routed to."""
+    for name, part in model.named_modules():
+        if name.endswith(".experts") and (number := getattr(part, "num_experts", 0)):
+            weights = sum(weight.numel() for weight in part.parameters())
+            chosen = model.config.get_text_config().num_experts_per_tok
+            yield weights // number * (number - chosen)

@@ -1,0 +1,63 @@
+"""Sizes of the rows of a table that name a type of model, as its configuration does."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
+
+from fathom.models.shape import Count
+from fathom.search.tables.columns.columns import meaning, plain_name
+from fathom.search.tables.grouped.model_config import FAMILIES, decoder_size
+from fathom.search.tables.open_table import OpenTable
+
+TYPE = ("model_type", "architecture", "architectures", "arch")
+"""Names of columns that may have the type of a model, the first one first."""
+ENDS = re.compile(r"forcausallm|lmheadmodel|[^a-z0-9]")
+"""What the name of an architecture, in small letters, has beside its type."""
+TYPES = {ENDS.sub("", name): name for name in FAMILIES}
+SIZES = {"params_total": Count.TOTAL, "params_non_embedding": Count.NON_EMBEDDING}
+PEEKED = 1000
+"""Rows among which a known type is looked for."""
+
+
+def with_sizes(table: OpenTable, _told: Mapping[str, str]) -> OpenTable:
+    """The table with the parameters of each row that names a known type of dense decoders and what
+    its configuration has; a table that has sizes, or no such row, as it is."""
+    names = [plain_name(name) for name in table.names]
+    kind = next((names.index(name) for name in TYPE if name in names), None)
+    if kind is None or any(meaning(name) in SIZES for name in table.names):
+        return table
+    head = list(islice(table.rows, PEEKED))
+    rows = chain(head, table.rows)
+    if not any(_type(row[kind]) in FAMILIES for _, row in head):
+        return replace(table, rows=rows)
+
+    def sizes(row: Any) -> list[int | None]:
+        values = {name: _value(cell) for name, cell in zip(names, row, strict=True)}
+        try:
+            params = decoder_size(values | {"model_type": _type(row[kind])})[-1]
+        except ValueError:
+            return [None] * len(SIZES)
+        return [params[count] for count in SIZES.values()]
+
+    return replace(
+        table,
+        names=[*table.names, *SIZES],
+        rows=((line, [*row, *sizes(row)]) for line, row in rows),
+    )
+
+
+def _type(cell: object) -> str:
+    """The type that a cell names, such as `llama` for `LlamaForCausalLM`; the cell for others."""
+    return TYPES.get(ENDS.sub("", str(cell).lower()), str(cell))
+
+
+def _value(cell: object) -> object:
+    """A cell as a configuration has it: a number, true, false, nothing, or a text."""
+    try:
+        found = json.loads(str(cell).strip().lower())
+    except (ValueError, RecursionError):
+        return None if not str(cell).strip() else cell
+    return int(found) if isinstance(found, float) and found.is_integer() else found
