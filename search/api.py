@@ -329,8 +329,8 @@ def analyse(
 
 
 def _grid_rows(results: Iterable[Any]) -> list[dict[str, Any]]:
-    """A row for each report of each trial of Ray's; one that ended with an error has those from
-    before it."""
+    """A row for each report of each of Ray's trials; of a trial that failed, the reports before its
+    error."""
     rows = []
     for number, result in enumerate(results):
         frame = result.metrics_dataframe

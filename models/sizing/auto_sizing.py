@@ -97,7 +97,7 @@ class AutoSizing:
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, penalty: GroupPenalty, *, steps: int
     ) -> None:
-        """`steps` are those of the whole training."""
+        """`steps` is the number of steps of the whole training."""
         scales: dict[Tensor, float] = {
             weight: group["lr_scale"]
             for group in optimizer.param_groups

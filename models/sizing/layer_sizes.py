@@ -11,7 +11,7 @@ from fathom.models.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class LayerSizes:
-    """Sizes of a layer."""
+    """Heads and feed-forward neurons of one layer."""
 
     n_heads: int
     """Heads; 0 where attention adds nothing and is gone."""
@@ -22,7 +22,7 @@ class LayerSizes:
 
     @property
     def branches(self) -> int:
-        """Residual branches."""
+        """Number of residual branches."""
         return bool(self.n_heads) + bool(self.d_ff) + bool(self.cross_heads)
 
 
@@ -59,8 +59,9 @@ def _attention_params(shape: Shape, n_heads: int) -> int:
 
 
 def layers_kept(shape: Shape, sizes: Sequence[LayerSizes]) -> list[int]:
-    """Indices of the layers that a model of equal layers needs, at least one. Post-norm models need
-    all, since the norm of an empty layer stays; so do looped ones, whose layers are one."""
+    """Indices of the layers that a model of equal layers needs, at least one. Post-norm models
+    need all, since the norm of an empty layer stays; so do looped models, whose layers share one
+    block."""
     if shape.post_norm or shape.looped:
         return list(range(len(sizes)))
     return [index for index, layer in enumerate(sizes) if layer.branches] or [0]

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def shared(rows: Iterable[Hashable], others: Iterable[Hashable]) -> float:
-    """Share of the different rows that are among the others, too."""
+    """Share of the distinct `rows` that are among `others` as well."""
     different = set(rows)
     return len(different & set(others)) / max(1, len(different))
 

@@ -130,7 +130,7 @@ def not_empty(rows: Iterable[Row], place: Place) -> list[Row]:
 
 
 def check_names(further: Iterable[str], *reserved: str) -> None:
-    """Raises `ObjectiveError` for a further split with the name of another."""
+    """Raises `ObjectiveError` if a further split has the name of another."""
     for name in set(reserved).intersection(further):
         raise ObjectiveError(
             f"a further split must not be called {name!r}, which is another split; rename it"
@@ -138,7 +138,7 @@ def check_names(further: Iterable[str], *reserved: str) -> None:
 
 
 def parts_of(splits: Mapping[str, Iterable[object]], *fields: str) -> Iterator[str]:
-    """Yields the name of each split, then these fields of its rows, for a digest of the data."""
+    """Yields the name of each split, then the fields of its rows, for a digest of the data."""
     for name, rows in splits.items():
         yield name
         for row in rows:

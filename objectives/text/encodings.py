@@ -55,7 +55,7 @@ def is_recoded(content: bytes) -> bool:
 
 
 def defect_of(file: Path, content: bytes) -> str:
-    """The reason why a file is not read as text, and the command that makes it so."""
+    """The reason why a file is not read as text, and the command that converts it."""
     if kind := next((kind for first, kind in ARCHIVES.items() if content.startswith(first)), ""):
         return f"is a {kind} file; {_unpacked(file, kind)}"
     at = content.find(0)

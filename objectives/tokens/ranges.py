@@ -75,7 +75,7 @@ def proposed_keys(place: str) -> dict[str, object]:
 
 
 def type_note(split: TokenFiles, dtype: str) -> str:
-    """A line on a `dtype` beside ids that look like another one; empty if none does."""
+    """A line on ids that look like another type than `dtype`; empty if they do not."""
     for segment in split.segments[:SAMPLES]:
         content = sample_of(Path(segment.path)) if segment.offset == 0 else b""
         likely = likely_type(content)
@@ -128,7 +128,7 @@ def _cached(split: TokenFiles, _times: tuple[tuple[int, int], ...]) -> tuple[int
 
 
 def _windows(tokens: int) -> Iterator[tuple[int, int]]:
-    """Starts and lengths of what is looked at."""
+    """Yields start and length of each window that is read."""
     if tokens <= WHOLE_TOKENS:
         for start in range(0, tokens, BLOCK):
             yield start, min(BLOCK, tokens - start)

@@ -51,7 +51,7 @@ def question_of(
     maximise: bool = False,
     at: str | None = None,
 ) -> TableQuestion:
-    """The question of the options.
+    """The `TableQuestion` that these options of `fathom analyse` ask.
 
     Raises:
         ConfigError: when one is out of its range.
@@ -87,7 +87,8 @@ def question_of(
 
 
 def _coin(at: str | None, chosen: bool) -> Coin | None:
-    """The coin of `--at`, which goes with neither sizes nor horizons of the question."""
+    """The coin that `--at` names, or None without it; `chosen` is True if sizes or horizons are
+    given too."""
     coins = {str(coin).lower(): coin for coin in (Coin.FLOPS, Coin.SECONDS, Coin.TOKENS)}
     if chosen:
         raise ConfigError(
@@ -174,7 +175,7 @@ def _is_run_folder(path: Path) -> bool:
 
 
 def _check_logs(source: str, experiment: str | None) -> None:
-    """Refuses `--line` for what has no lines to read."""
+    """Refuses `--line` for a source that has no lines to read."""
     path = Path(source)
     if experiment is not None or is_optuna(source) or is_wandb(source) or _is_run_folder(path):
         raise ConfigError(

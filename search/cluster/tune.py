@@ -216,8 +216,8 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
             scheduler.end(name, *end)
 
     def _fits(self, name: str) -> bool:
-        """True if a trial would fit the memory here, so that others had taken what it lacked; true
-        for one whose tensors are on a GPU."""
+        """True if a trial would fit this machine's memory, so that others had taken what it lacked;
+        always true for a trial whose tensors are on a GPU."""
         scheduler = self._scheduler
         shape = scheduler.live[name].spec.shape
         return self._failures.on_gpu or fits_machine(scheduler.config, shape)

@@ -225,7 +225,7 @@ def predict(
 
 
 def _check_predict(ladder: "list[Path] | None", **options: object) -> None:
-    """Raises `ConfigError` if options do not go with models, or with their absence."""
+    """Raises `ConfigError` for options that do not go with models, or that need models."""
     from fathom.search.study.file.errors import ConfigError
 
     if ladder and (options["params"] or options["tokens"]):

@@ -119,7 +119,7 @@ def _no_trial_finished(run: "RunResult") -> str:
 
 
 def _cap(cost: float | None, price: float | None) -> "Cap | None":
-    """The cap of what trials may cost; both numbers are given, or neither."""
+    """The cap on what trials may cost, or None; both numbers must be given, or neither."""
     from fathom.search.study.file.errors import ConfigError
     from fathom.search.study.preflight import Cap
 
@@ -306,7 +306,7 @@ def _print_report(result: "StudyResult", console: "Console") -> None:
 
 
 def _check_card(out: Path | None, *, card: bool, with_others: bool) -> None:
-    """Raises `ConfigError` if options do not go with `--card`, or with its absence."""
+    """Raises `ConfigError` for options that do not go with `--card`, or that need it."""
     from fathom.search.study.file.errors import ConfigError
 
     if card and with_others:
@@ -483,7 +483,8 @@ def _ask_compute(
 
 
 def _refuse_beside(question: str, options: Mapping[str, object]) -> None:
-    """Refuses every option that was given, and so is not None, beside that of another question."""
+    """Raises `ConfigError` if any of `options` is given, and so is not None, beside the option of
+    another question."""
     from fathom.search.study.file.errors import ConfigError
 
     for option, value in options.items():

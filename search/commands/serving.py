@@ -1,4 +1,4 @@
-"""Commands on what an answer takes where it is served: `latency`."""
+"""Commands on the time and memory of inference: `latency`."""
 
 from typing import Annotated
 

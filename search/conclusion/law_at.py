@@ -19,8 +19,9 @@ from fathom.search.study.own_records import read_records
 
 
 def law_at(law: str, *, needs_tokens: str = "") -> NamedLaw:
-    """The law that `levine2020`, a run folder, its best.yaml, or the JSON of an analysis of several
-    horizons has; an option that `needs_tokens` takes a law over parameters and tokens.
+    """The named law: `levine2020`, or that of a run folder, of its best.yaml, or of the JSON of an
+    analysis of several horizons. `needs_tokens` is an option that needs a law over parameters and
+    tokens.
 
     Raises:
         ConfigError: when there is none, or it is not over tokens though an option needs that.

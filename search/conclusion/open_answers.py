@@ -26,7 +26,7 @@ def shapes_of_plan(config: StudyConfig, records: Sequence[TrialRecord]) -> tuple
 def wider_limits(
     config: StudyConfig, optimum: Optimum, records: Sequence[TrialRecord]
 ) -> TrainingLimits:
-    """Limits of the study without a limit on depths and seeds, and with shapes to twice its
+    """Limits of the study without a limit on depths and seeds, and with shapes up to twice its
     deepest; if such a search would end too, the depths that the verdict asks for."""
     tried = [record.spec.shape for record in records]
     deepest = max([*config.space.depths, *(shape.depth for shape in tried)])

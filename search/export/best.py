@@ -246,7 +246,7 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def _at_horizon(content: Mapping[str, Any], horizon: str | None, source: Path) -> list[Any]:
-    """The entries of a horizon; all of a study that was searched at one."""
+    """The entries of a horizon; all entries if the study has only one."""
     study, entries = content["study"], list(content["best"])
     known = [entry[HORIZON] for entry in entries if isinstance(entry, dict) and HORIZON in entry]
     labels = list(dict.fromkeys(map(str, known)))

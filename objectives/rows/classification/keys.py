@@ -84,7 +84,8 @@ class ClassificationConfig(RowsConfig):
         return read_with_vocabulary(**self.model_dump(exclude={"name", "pooling", "eval_examples"}))
 
     def vocab_size(self) -> int:
-        """Number of special tokens, words or bytes, and classes; reads the texts, but draws few."""
+        """Number of special tokens, words or bytes, and classes; reads the texts, except generated
+        ones."""
         alone = self.data == GENERATED and not self.dev and not self.test
         if not (alone and self.tokenizer in GENERATED_TOKENIZERS):
             return self.read()[1].size

@@ -103,7 +103,7 @@ class EncodedText:
 
 
 def buckets_of(lengths: NDArray[np.int64], context: int) -> NDArray[Any]:
-    """Place in `PARTS`, (R,), of pairs with `lengths` (R,); shorter pairs have a later place."""
+    """Index into `PARTS`, (R,), for pairs with `lengths` (R,); shorter pairs have a later index."""
     widths = np.array([context // parts for parts in PARTS])
     buckets: NDArray[Any] = ((lengths[:, None] <= widths).sum(1) - 1).astype(np.uint8)
     return buckets

@@ -202,7 +202,8 @@ class Located(BudgetAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotLocated(BudgetAnswer):
-    """A budget with fewer than three finished depths, or whose curve falls out of the measured."""
+    """A budget with fewer than three finished depths, or whose curve falls far below the measured
+    losses."""
 
     lowest_depth: int | None
     """The tested depth with the lowest measured loss; None when no trial finished."""
@@ -305,7 +306,7 @@ def find_with_posterior(
 
 @dataclass(frozen=True, kw_only=True)
 class JointAnswer:
-    """The answer of a budget whose size is free, and what it is read from."""
+    """The answer of a budget whose size is free, with the optima and the surface behind it."""
 
     optimum: Located
     """The best depth with the size tuned, and the best size."""
@@ -350,7 +351,7 @@ def _of_profile(
 
 
 def _standing(records: Sequence[TrialRecord], surface: SizeSurface) -> list[TrialRecord]:
-    """The records with the place of its size as the depth of each."""
+    """The records with the index of each shape's size in place of its depth."""
     shapes = {record.spec.shape: surface.place_of(record.spec.shape) for record in records}
     specs = [
         replace(r.spec, shape=replace(r.spec.shape, depth=shapes[r.spec.shape])) for r in records
@@ -361,7 +362,8 @@ def _standing(records: Sequence[TrialRecord], surface: SizeSurface) -> list[Tria
 def best_size_of(
     found: Optimum, spend: Spend, size_of: Callable[[float], int], sizes: tuple[int, int]
 ) -> BestSize:
-    """The answer on sizes of an optimum on places that stand for them."""
+    """The best size, from an optimum whose depths stand for sizes; `size_of` maps a depth to its
+    size."""
     ends = (found.interval, (found.plateau[0], found.plateau[-1])) if found.interval else None
     best = found.optimal_depth
     tried = [cost.depth for cost in found.costs]
@@ -398,8 +400,8 @@ def optimum_of(
 
 
 def _below_measured(optimum: Located) -> BelowMeasured | None:
-    """The cause of a verdict that the expected loss lies further below the lowest measured one than
-    a curve through the depths has any right to; None if it does not."""
+    """The cause of a verdict that the expected loss lies implausibly far below the lowest measured
+    one; None if it does not."""
     losses = [estimate.loss for estimate in optimum.depths]
     fall, error = min(losses) - optimum.expected_loss, max(e.standard_error for e in optimum.depths)
     if fall <= max(MOST_FALL * (max(losses) - min(losses)), PLATEAU_WIDTH, 2 * error):

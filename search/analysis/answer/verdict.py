@@ -58,7 +58,7 @@ class Kind(StrEnum):
 
     @property
     def settled(self) -> bool:
-        """True if the best depth is answered, so that nothing has to be trained."""
+        """True if the verdict names the best depth or depths, so that no training is needed."""
         return self in (Kind.IDENTIFIED, Kind.PLATEAU)
 
     @property
@@ -466,8 +466,8 @@ def too_few_depths(estimates: DepthEstimates) -> Verdict:
 
 
 def between_tested(depths: Sequence[int], tested: Sequence[int]) -> tuple[int, int]:
-    """The outermost tested depths of a range, beyond which little is known of it; the ends of the
-    range where none of it was tested."""
+    """The shallowest and the deepest tested depth of a range; its ends where none of it was
+    tested."""
     inside = [depth for depth in tested if depths[0] <= depth <= depths[-1]] or depths
     return inside[0], inside[-1]
 

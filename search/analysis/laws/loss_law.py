@@ -158,7 +158,7 @@ def is_determined(interval: tuple[float, float]) -> bool:
 
 
 def interval_of(values: Array) -> tuple[float, float]:
-    """The central 95 % of draws."""
+    """Both ends of the central 95 % of the draws."""
     low, high = np.quantile(values, [0.025, 0.975]).tolist()
     return low, high
 

@@ -144,7 +144,7 @@ def _form(name: str, layer: float, embedding: float) -> Form:
 
 
 def _power_of_size(exponent: float, constant: Array, params: Array) -> tuple[Array, Array]:
-    """Depths `k N^exponent`, of ln k."""
+    """Depths `k N^exponent` for the constant ln k, and the slopes of their ln in it."""
     return np.exp(constant + exponent * np.log(params)), np.ones((len(params), 1))
 
 

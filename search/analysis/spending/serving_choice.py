@@ -22,7 +22,7 @@ SURE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedDepth:
-    """Time and memory of answers by a depth."""
+    """Time and memory that a model of one depth takes to answer."""
 
     depth: int
     token_seconds: float
@@ -44,7 +44,7 @@ class Limits:
     cache_bytes: float = inf
 
     def chance(self, served: ServedDepth) -> float:
-        """Probability that a depth takes no more than these; its bytes are exact."""
+        """Probability that a depth meets these limits; its bytes are exact."""
         if served.weight_bytes > self.weight_bytes or served.cache_bytes > self.cache_bytes:
             return 0.0
         token = _chance(served.token_seconds, served.token_error, self.token_seconds)
@@ -73,7 +73,8 @@ class OfferedDepth:
 
     @property
     def is_surely_as_good(self) -> bool:
-        """True if the depth may be named."""
+        """True if the depth is as good as the best that meets the limits, so that it may be
+        named."""
         return self.as_good >= SURE
 
 

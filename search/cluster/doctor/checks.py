@@ -208,7 +208,8 @@ def _memory(node: Node, needs: Needs, *, alone: bool) -> Finding | None:
 
 
 def _trials_on_gpus(node: Node, needs: Needs) -> int:
-    """Number of trials that the GPUs of a node take, or that begin there with several each."""
+    """Number of trials that the GPUs of a node take; if a trial needs several nodes, those that
+    begin there."""
     asked = 1 if needs.gpus_per_trial == "auto" else needs.gpus_per_trial
     return max(1, int(node.gpus / asked))
 

@@ -124,7 +124,8 @@ def slots_of(resources: ResourcesConfig, cluster: ClusterFacts) -> int:
 
 
 def disk_for_checkpoints(folder: Path) -> Disk:
-    """The disk of a folder, where checkpoints of an earlier run make room for their successors."""
+    """The disk of a folder; checkpoints of an earlier run count as free, since new ones replace
+    them."""
     found = disk(folder)
     files = (*folder.glob("*.pt"), *folder.glob(f"*{PARTS}/*"))
     kept = sum(path.stat().st_size for path in files)

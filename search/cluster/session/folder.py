@@ -117,7 +117,7 @@ def _delete_abandoned(base: Path) -> None:
 
 
 def _own_folders(base: Path) -> Iterator[Path]:
-    """Folders of that kind which only this user can enter."""
+    """Folders for Ray in `base` which only this user can enter."""
     for folder in base.glob(f"{PREFIX}????????"):
         with suppress(OSError):  # it has just been deleted
             found = folder.lstat()

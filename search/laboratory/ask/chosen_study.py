@@ -72,7 +72,7 @@ class SpeedBySize:
         measure: Measure = measure_here,
     ) -> None:
         """`study` returns the study of one budget; `machine` is the estimate before any
-        measurement, which stays where the trials' devices are not here."""
+        measurement, which is kept if the trials' devices are not on this machine."""
         self._study, self._objective = study, objective
         self._machine, self._measure = machine, measure
         self._known: dict[float, Speed] = {}

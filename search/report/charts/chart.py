@@ -96,7 +96,7 @@ class Points:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A curve."""
+    """A mark of a chart: a curve."""
 
     name: str
     x: tuple[float, ...]
@@ -112,7 +112,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """The area between two curves."""
+    """A mark of a chart: the area between two curves."""
 
     name: str
     x: tuple[float, ...]
@@ -235,8 +235,8 @@ def params_axis(count: str, low: float, high: float) -> Axis:
 
 
 def depth_grid(low: int, high: int) -> tuple[int, ...]:
-    """Returns whole depths about evenly spread on a log scale, with both ends; a curve between
-    them is of no model."""
+    """Returns whole depths about evenly spread on a log scale, with both ends; between whole depths
+    a curve describes no model."""
     return tuple(dict.fromkeys(round(depth) for depth in log_grid(low, high)))
 
 

@@ -152,7 +152,7 @@ def _ends(
 
 
 def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
-    """Returns what is spent where the curves begin to be shown: somewhat before the first rung."""
+    """Returns the spend from which curves are shown: somewhat before the first rung."""
     first = min(_rung_places(records, optimum), default=optimum.spend.amount / 8)
     return min(FIRST_SHOWN * first, optimum.spend.amount / 4)
 
