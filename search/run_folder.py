@@ -189,14 +189,14 @@ class RunFolder:
             kind, is_kind = ("folder", path.is_dir) if path in folders else ("file", path.is_file)
             if os.path.lexists(path) and (path.is_symlink() or not is_kind()):
                 raise RunFolderError(
-                    f"{path} must be a plain {kind} of the run itself, and is a link or something "
+                    f"{path} must be a plain {kind} of the run itself, but is a link or something "
                     "else; move it away (the run folder as a whole may be a link)"
                 )
         if all(lock.exists() for lock in locks) and locks[0].samefile(locks[1]):
             lock, report = locks
             raise RunFolderError(
-                f"{lock} and {report} must be two files, and are two names of one file, so that a "
-                f"report would wait for ever; delete {report}"
+                f"{lock} and {report} must be two files, but are two names of one file, so that "
+                f"a report would wait for ever; delete {report}"
             )
 
     def create(self) -> None:

@@ -36,7 +36,7 @@ def check_apart(
         else f"{in_held_out:.0%} of the training rows are among its rows"
     )
     raise ObjectiveError(
-        f"`{key}` must not be trained on, got {place}, and {found} as well; name other rows, or "
+        f"`{key}` must not be trained on, got {place}, but {found}; name other rows, or "
         f"leave `{key}` out"
     )
 

@@ -68,17 +68,17 @@ def _refuse_binary(content: bytes, name: str) -> None:
     """Raises `ObjectiveError` for an archive, for UTF-16 and for text with NUL characters."""
     for first, kind in ARCHIVES.items():
         if content.startswith(first):
-            raise ObjectiveError(f"{name} must be text, and is a {kind} file; unpack it first")
+            raise ObjectiveError(f"{name} must be text, but is a {kind} file; unpack it first")
     if content[TAR_AT : TAR_AT + len(TAR)] == TAR:
-        raise ObjectiveError(f"{name} must be text, and is a tar archive; unpack it first")
+        raise ObjectiveError(f"{name} must be text, but is a tar archive; unpack it first")
     if content.startswith(UTF16):
         raise ObjectiveError(
-            f"{name} must be UTF-8 text, and is UTF-16; {_converted('UTF-16', name)} converts it"
+            f"{name} must be UTF-8 text, but is UTF-16; {_converted('UTF-16', name)} converts it"
         )
     if (place := content.find(b"\0")) >= 0:
         if content.count(b"\0") > MOST_NULS * len(content):
             raise ObjectiveError(
-                f"{name} must be UTF-8 text, and is a binary file, or UTF-16, which "
+                f"{name} must be UTF-8 text, but is a binary file, or UTF-16, which "
                 f"{_converted('UTF-16', name)} converts; name a file of text"
             )
         line = content.count(b"\n", 0, place) + 1

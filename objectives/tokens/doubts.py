@@ -83,7 +83,7 @@ def refuse_form(file: Path, dtype: str | None) -> None:
         )
     if words:
         words = words.format(file=quote(str(file)), stem=quote(str(file.with_suffix(""))))
-        raise ObjectiveError(f"{file} must hold raw token ids, and is {words}")
+        raise ObjectiveError(f"{file} must hold raw token ids, but is {words}")
 
 
 def refuse_type(file: Path, size: int, dtype: str | None) -> None:
@@ -99,7 +99,7 @@ def refuse_type(file: Path, size: int, dtype: str | None) -> None:
         out = str(file.with_suffix(".u4.bin"))
         command = f'python -c "import numpy as np; {WHOLE}"'
         raise ObjectiveError(
-            f"{file} must hold whole numbers, and holds {np.dtype(kind).name}; write ids as whole "
+            f"{file} must hold whole numbers, but holds {np.dtype(kind).name}; write ids as whole "
             f"numbers: {command.format(file=str(file), kind=kind, out=out)}, and read that file "
             "with `dtype: uint32`"
         )
@@ -108,9 +108,9 @@ def refuse_type(file: Path, size: int, dtype: str | None) -> None:
         width = np.dtype(likely).itemsize
         torn = f", once `truncate -s {size - size % width} {file}` has dropped its torn last id"
         raise TypeDoubtError(
-            f"{file} must be ids of 2 bytes where nothing says their type, but {WORDS[likely]}; "
-            f"`dtype: {shown(likely)}` reads them{torn if size % width else ''} (`dtype: uint16` "
-            "if they are meant so)",
+            f"{file} must hold ids of 2 bytes, as no type is stated, but {WORDS[likely]}; set "
+            f"`dtype: {shown(likely)}`{torn if size % width else ''} (or `dtype: uint16` if they "
+            "are ids of 2 bytes)",
             file,
             likely,
         )

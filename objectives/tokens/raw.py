@@ -105,7 +105,7 @@ def _by_index(file: Path, index: Path, size: int) -> Segment | None:
         if not head.startswith(MEGATRON):
             return None
         if len(head) < MEGATRON_HEAD:
-            raise ObjectiveError(f"{index} ends in its head, after {len(head)} bytes; restore it")
+            raise ObjectiveError(f"{index} ends within its header, at byte {len(head)}; restore it")
         version, code, count = unpack_from("<QBQ", head, len(MEGATRON))
         if version != 1 or code not in MEGATRON_TYPES:
             raise ObjectiveError(

@@ -52,7 +52,7 @@ def _events(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
         logs = ", or read its logs with --line" if found.logs else ""
         raise ConfigError(
             f"{found.label} has event files of TensorBoard, whose reader is not installed; "
-            f'`pip install "fathom-depth[tensorboard]"` comes first{logs}'
+            f'run `pip install "fathom-depth[tensorboard]"` first{logs}'
         )
     from fathom.search.tables.folders.events import read_events
 

@@ -146,7 +146,7 @@ def answer_source(
         from fathom.search.tracking.writing.experiment import experiments_at
 
         raise ConfigError(
-            "`--experiment` must say which experiment is meant of "
+            "`--experiment` must name one of the experiments of "
             f"{printable(without_credentials(source))}, which has {experiments_at(source)}"
         )
     if path.is_dir():
@@ -200,7 +200,7 @@ def _answer_project(
     if find_spec("wandb") is None:
         raise ConfigError(
             f"{printable(source)} is read by W&B's own package, which is not installed; "
-            "`pip install wandb` comes first"
+            "run `pip install wandb` first"
         )
     from fathom.search.tables.folders.wandb_project import read_project
 
@@ -227,12 +227,12 @@ def write_report_of(analysis: Analysis, folder: Path) -> Path:
         raise ConfigError(f"`--report` is for tables; use `{again}`")
     if not analysis.optima:
         raise ConfigError(
-            "`--report` is of depths, and here none is shown apart from size; drop it"
+            "`--report` shows best depths, but these runs show none apart from the size; drop it"
         )
     if len(analysis.findings) > 1:
         raise ConfigError(
-            f"`--report` must be of one answer for each size, got {len(analysis.findings)}; name "
-            "one horizon with --horizon, and one part with --where"
+            f"`--report` shows one answer for each size, got {len(analysis.findings)}; name one "
+            "horizon with --horizon, and one part with --where"
         )
     if os.path.lexists(folder) and not _is_ours(folder):
         raise ConfigError(

@@ -32,10 +32,10 @@ def export(
     ] = "yaml",
     out: Annotated[Path | None, typer.Option(help="File (yaml) or folder to write.")] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Folder of `fathom train` whose weights to take along.")
+        Path | None, typer.Option(help="Folder of `fathom train` with weights to export.")
     ] = None,
     nearest: Annotated[
-        bool, typer.Option("--nearest", help="RMSNorm where the framework has no such layer norm.")
+        bool, typer.Option("--nearest", help="Use RMSNorm if the framework lacks the layer norm.")
     ] = False,
 ) -> None:
     """Print the best shape as YAML, ready for `fathom train`, or write it for another framework."""
@@ -64,9 +64,9 @@ def train(
     budget: BudgetOption = None,
     horizon: HorizonOption = None,
     depth: DepthOption = None,
-    tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
+    tokens: Annotated[str | None, typer.Option(help="Training tokens, if not the study's.")] = None,
     data: Annotated[
-        str | None, typer.Option(help="Other text than the study's, tokenized alike.")
+        str | None, typer.Option(help="Text instead of the study's, tokenized alike.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for checkpoint and weights.")] = Path("trained"),
     register: Annotated[
@@ -170,7 +170,7 @@ def predict(
         str | None, typer.Option(help="Model size, for example 10M; without it, a table.")
     ] = None,
     tokens: Annotated[
-        str | None, typer.Option(help="Training tokens, by a law over several horizons.")
+        str | None, typer.Option(help="Training tokens, for a law over several horizons.")
     ] = None,
     law: Annotated[
         str,

@@ -202,7 +202,8 @@ class _Server(ThreadingHTTPServer):
         super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a thread, once there is one; else ends the longest wait for a request."""
+        """Answers in a new thread; if none is free, first ends the connection that has waited
+        longest for its request."""
         if not self._free.acquire(blocking=False):
             self._end(next(iter(self.waiting), request))
             if not self._free.acquire(timeout=1):

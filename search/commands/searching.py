@@ -184,7 +184,7 @@ def _print_together(result: "StudyResult", console: "Console") -> None:
 def _read(
     study: Path, overrides: list[str] | None, console: "Console", *, trust: bool
 ) -> "StudyConfig":
-    """The study of a file, which may be run."""
+    """Reads the study of a file, and checks that it may be run."""
     from fathom.search.report.terminal.steps import Steps
 
     with Steps(console) as steps:
@@ -256,7 +256,7 @@ def report(
     card: Annotated[
         bool, typer.Option("--card", help="Print the answer as a page of Markdown, nothing else.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder of --card; by default RUN.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for --card; by default RUN.")] = None,
     horizon: HorizonOption = None,
     as_json: Json = False,
     exit_verdict: ExitVerdict = False,
@@ -382,15 +382,15 @@ def ask(
     params: Annotated[str | None, typer.Option(help="Model size, for example 1B.")] = None,
     hours: Annotated[float | None, typer.Option(help="Time that the search may take.")] = None,
     flops: Annotated[
-        str | None, typer.Option(help="FLOPs of a training: size, tokens and depth, by --law.")
+        str | None, typer.Option(help="FLOPs of a training: find size, tokens and depth by --law.")
     ] = None,
-    gpu_hours: Annotated[float | None, typer.Option(help="The same in hours of one --gpu.")] = None,
+    gpu_hours: Annotated[float | None, typer.Option(help="FLOPs as hours of one --gpu.")] = None,
     law: Annotated[
         str | None, typer.Option(help="Run folder, or the JSON of `fathom analyse --horizons`.")
     ] = None,
     data: Annotated[str, typer.Option(help="Text (path, glob, known name) or tokens.")] = "stdlib",
     tokens: Annotated[
-        str | None, typer.Option(help="Its training tokens; by default 20 a parameter.")
+        str | None, typer.Option(help="Training tokens of the model; by default 20 a parameter.")
     ] = None,
     tokenizer: Annotated[str, typer.Option(help="bytes, chars, bpe:N or a file.")] = "bytes",
     gpus: Annotated[int, typer.Option(min=0, help="Trials at a time, one on each GPU.")] = 0,

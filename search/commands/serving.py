@@ -21,22 +21,22 @@ def latency(
         int | None, typer.Option(help="Tokens of a prompt; by default half the context.")
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(help="Tokens of an answer; by default the rest of it.")
+        int | None, typer.Option(help="Tokens of an answer; by default the rest of the context.")
     ] = None,
     gpu: Annotated[
-        str | None, typer.Option(help="Estimate for a type of GPU, such as H100, instead.")
+        str | None, typer.Option(help="Only estimate, for a GPU type such as H100.")
     ] = None,
     max_token_ms: Annotated[
         float, typer.Option(min=LEAST_LIMIT, help="Leave out depths that take longer for a token.")
     ] = NO_LIMIT,
     max_prefill_ms: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Or that take longer to read a prompt.")
+        float, typer.Option(min=LEAST_LIMIT, help="Limit on the time to read a prompt.")
     ] = NO_LIMIT,
     max_weight_mb: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Or whose weights take more memory.")
+        float, typer.Option(min=LEAST_LIMIT, help="Limit on the memory of the weights.")
     ] = NO_LIMIT,
     max_cache_mb: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Or whose keys and values do.")
+        float, typer.Option(min=LEAST_LIMIT, help="Limit on the memory of keys and values.")
     ] = NO_LIMIT,
     as_json: Json = False,
 ) -> None:

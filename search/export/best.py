@@ -230,7 +230,7 @@ def _content(source: Path) -> dict[str, Any]:
         )
     if not parts["best"]:
         raise ConfigError(
-            f"{source} holds no best shape, since no budget has an answer yet; `fathom run` goes on"
+            f"{source} holds no best shape, as no budget has an answer yet; go on with `fathom run`"
         )
     try:
         check_controls(parts)

@@ -201,7 +201,7 @@ class Past:
             raise ValueError(f"`records.jsonl` lacks an end of {lacking[0]} that came before it")
 
     def _has_come(self, budget: int, trial: str) -> bool:
-        """True if the result that the trial's last job leads to is known."""
+        """True if the result of the trial's last job is known."""
         assigned = (d for d in reversed(self.decisions.get(budget, ())) if isinstance(d, Assigned))
         job = next(assigned.job for assigned in assigned if assigned.job.trial == trial)
         known = (self.running.records.get(trial), self._ended.get(trial))

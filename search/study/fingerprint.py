@@ -115,8 +115,8 @@ def _made_anew(folder: RunFolder, now: Fingerprint, place: str) -> Fingerprint:
         return now
     if recorded != now.study:
         raise RunFolderError(
-            f"{folder.fingerprint} is lost, and the trials of {folder.path} have the fingerprint "
-            f"{str(recorded)[:12]} where the study and {place} now give {now.study[:12]}; restore "
+            f"{folder.fingerprint} is lost. The trials of {folder.path} have the fingerprint "
+            f"{str(recorded)[:12]}, but the study and {place} now give {now.study[:12]}; restore "
             "that file or the old data, or give the study another `study` name"
         )
     log.warning("%s is lost: it is written again from the records and the data", folder.fingerprint)

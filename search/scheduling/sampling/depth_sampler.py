@@ -184,7 +184,7 @@ class DepthSampler(BaseSampler):
 
 
 def golden_order(offset: float, number: int) -> list[int]:
-    """Places of so many first trials, in an order in which the first few span the range."""
+    """Indices of so many first trials, in an order in which the first few span the range."""
     return sorted(range(number), key=lambda k: (offset + k * GOLDEN) % 1)
 
 

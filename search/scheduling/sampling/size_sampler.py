@@ -66,6 +66,7 @@ def _places(shapes: Sequence[Shape]) -> NDArray[np.float64]:
 
 
 def _apart(places: NDArray[np.float64], place: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distance of each place from one, (shapes,); a size goes with its square root."""
+    """Distance of each of `places` from `place`, (shapes,); the distance in size counts by its
+    square root."""
     found: NDArray[np.float64] = np.hypot((places[:, 0] - place[0]) / 2, places[:, 1] - place[1])
     return found

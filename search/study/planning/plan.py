@@ -345,7 +345,7 @@ def _epochs_note(config: StudyConfig) -> str:
 
 
 def _mean_over_depths(shapes: Sequence[Shape], value: Callable[[Shape], float]) -> float:
-    """Mean over the depths of the mean over the shapes of each."""
+    """Mean over the depths of the mean value of each depth's shapes."""
     by_depth: defaultdict[int, list[float]] = defaultdict(list)
     for shape in shapes:
         by_depth[shape.depth].append(value(shape))
@@ -369,7 +369,7 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
 
 def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
     """Expected number of confirming trials: each depth once, the repeats that show the noise, and
-    the other learning rates and decays at two depths, or the rates at all where none is known to
+    the other learning rates and decays at two depths; the rates at all depths if none is known to
     carry over."""
     confirm, (_, most) = config.confirm, stage_trials(config, shapes)
     if config.sampler is Sampler.LADDER:

@@ -71,7 +71,7 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
     """The lines of a text; raises `ValueError` for one that is too long to be held in memory."""
     while line := text.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE:
-            raise ValueError(f"it has a line of {LONGEST_LINE:,} characters and more")
+            raise ValueError(f"it has a line of over {LONGEST_LINE:,} characters")
         yield line
 
 

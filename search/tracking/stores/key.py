@@ -29,7 +29,7 @@ UNSEEN = {"cache-control": "no-store", "referrer-policy": "same-origin"}
 
 @dataclass(frozen=True)
 class Key:
-    """A secret with which each address begins that is let in."""
+    """A secret at the beginning of every address that is let in."""
 
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(16), repr=False)
 

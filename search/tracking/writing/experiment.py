@@ -57,8 +57,8 @@ def _client(uri: str) -> Iterator[MlflowClient]:
     store_uri.check_form(uri)
     if store_uri.is_new_file(uri) or ("://" not in uri and not Path(uri).is_dir()):
         raise store_uri.TrackingError(
-            f"`--experiment` is one of an MLflow store that is there, got {_shown(uri)}; for "
-            "example sqlite:///mlflow.db or http://HOST:5000"
+            f"`--experiment` needs an MLflow store that exists, got {_shown(uri)}; for example "
+            "sqlite:///mlflow.db or http://HOST:5000"
         )
     try:
         with _folders_allowed(), _unwritten(uri) as address:

@@ -43,7 +43,8 @@ PAGE_RUNS = 1000
 
 
 class StudyRuns:
-    """The runs of one study on one server. Any call may raise; a new object finds all again."""
+    """The runs of one study on one server. Any call may raise; a new object finds the same runs
+    again."""
 
     def __init__(self, study: TrackedStudy) -> None:
         self._study, self._folder = study, RunFolder(study.folder)
