@@ -203,8 +203,8 @@ def _feed_forward(shape: Shape, how: Execution) -> int:
 
 
 def _experts(shape: Shape, how: Execution) -> int:
-    """Bytes of a token for its experts beside those of one feed-forward network: scores, the
-    inputs and outputs of each in order, and their weights."""
+    """Bytes of a token that experts take beyond one feed-forward network: scores, the inputs and
+    outputs of each expert in order, and their weights."""
     if shape.experts is None:
         return 0
     each = how.number * 2 * shape.d_model + 3 * INDEX + 2 * STATISTIC

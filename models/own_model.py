@@ -249,8 +249,8 @@ def _tried(model: OwnModel, ids: Tensor) -> Tensor:
 
 
 def _saved_bytes(module: nn.Module, shape: Shape) -> int:
-    """Bytes that autograd keeps of a sequence in float32; those of a usual block if the module
-    can't be called on the meta device."""
+    """Bytes that autograd keeps of a sequence in float32; an estimate for a usual block if the
+    module can't be called on the meta device."""
     kept: dict[int, Any] = {}
 
     def keep(tensor: Tensor) -> Tensor:

@@ -117,7 +117,7 @@ class RunFolder:
 
     @property
     def is_run(self) -> bool:
-        """True if a `fathom run` has used the folder, which may thus hold those of horizons."""
+        """True if a `fathom run` has used the folder; it may hold the folders of horizons."""
         return self.config.exists() and self.state.exists()
 
     @property
@@ -172,8 +172,8 @@ class RunFolder:
         Through a link, files elsewhere would be written or deleted; reading a pipe would never end.
 
         Raises:
-            RunFolderError: names the first that is a link, a pipe or of the other kind, or locks
-                that are one file.
+            RunFolderError: names the first that is a link, a pipe, or a folder in place of a file
+                or the reverse, or the locks that are one file.
         """
         paths = {
             value.__get__(self, RunFolder)

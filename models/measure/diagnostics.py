@@ -149,7 +149,8 @@ def gradient_layers(model: Transformer, optimizer: Optimizer) -> Tensor:
 
 
 def block_norms(model: Transformer, optimizer: Optimizer, norms_XP: Tensor) -> Tensor:
-    """Norms (..., L) of blocks from those of parameters (..., P), in the order of `optimizer`."""
+    """Norms (..., L) of blocks, from the norms of parameters (..., P) in the order of
+    `optimizer`."""
     blocks = [
         [place for place, name in enumerate(optimizer.names_P) if name.startswith(f"{block}.")]
         for block, _ in model.named_blocks()

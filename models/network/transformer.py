@@ -121,8 +121,8 @@ class Transformer(nn.Module):
         return DecodingCache(room=room)
 
     def decode(self, tokens_BT: Tensor, cache: DecodingCache, *, last: bool = False) -> Tensor:
-        """Logits (B, T, V) of the tokens that follow those in the cache, which then has their keys
-        and values as well; with `last` those of the last token alone, (B, 1, V).
+        """Logits (B, T, V) of the tokens that follow the cached ones, whose keys and values are
+        added to the cache; with `last` only the logits of the last token, (B, 1, V).
 
         Raises:
             ValueError: when the model attends in both directions.

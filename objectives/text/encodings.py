@@ -39,8 +39,8 @@ DAMAGE = 100
 
 
 def utf8_text(content: bytes, *, whole: bool = True) -> bytes | None:
-    """The text as UTF-8 without a mark, or, unless `whole`, the part of it before the last, torn
-    character; None for what is no text, or has another encoding."""
+    """The text as UTF-8 without a byte order mark; unless `whole`, without a torn last character.
+    None for anything that is no text, or has another encoding."""
     encoding = next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(content, final=whole)

@@ -1,4 +1,4 @@
-"""Signs in a file's content that it is not read as what it is: ids of another type, or no ids.
+"""Signs in a file's content that its token ids are read with the wrong type, or are no ids.
 
 Ids of 4 bytes read as ids of 2 are twice as many, every second one is 0, and all of them lie inside
 the vocabulary. So types are told apart by the bytes of the ids: the upper bytes take few values.

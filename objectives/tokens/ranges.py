@@ -32,7 +32,7 @@ FAR = 2
 
 
 def check_ids(split: TokenFiles) -> None:
-    """Checks that ids are of the vocabulary: all of them, of a large split those of a sample.
+    """Checks that ids lie inside the vocabulary: all ids, or a sample of a large split.
 
     Raises:
         ObjectiveError: with the type that suits them, or the vocabulary that they need.
@@ -54,7 +54,7 @@ def check_ids(split: TokenFiles) -> None:
 
 
 def largest_id(split: TokenFiles) -> int:
-    """The largest id of a split; of a large one, that of a sample."""
+    """The largest id of a split; of a large split, the largest id of a sample."""
     return _range(split)[1]
 
 
@@ -109,8 +109,8 @@ def _differs(segment: Segment, likely: str) -> bool:
 
 
 def _range(split: TokenFiles) -> tuple[int, int, Segment]:
-    """The smallest and the largest id, and the file of the first one that is not of the vocabulary,
-    or else the first file."""
+    """The smallest and the largest id, and the file of the first id outside the vocabulary, or the
+    first file if there is none."""
     return _cached(split, times_of(segment.path for segment in split.segments))
 
 

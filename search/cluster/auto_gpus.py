@@ -1,4 +1,4 @@
-"""GPUs of a trial under `gpus_per_trial: auto`: those of the devices that train a search sooner."""
+"""GPUs of a trial under `gpus_per_trial: auto`: cores or GPUs, whichever train a search sooner."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -97,7 +97,7 @@ class SearcherAdapter(Adapter, Searcher):
     def __init__(
         self, *given: Any, resources: ResourcesConfig | None = None, pipes: Path | None = None
     ) -> None:
-        """`resources` are those of each trial, by default the study's; `pipes` is the folder of
+        """`resources` are those of one trial, by default the study's; `pipes` is the folder of
         CUDA's MPS, by which trials share a GPU."""
         super().__init__(*given)
         config = self._scheduler.config

@@ -290,8 +290,8 @@ def report(
 
 
 def _print_report(result: "StudyResult", console: "Console") -> None:
-    """Prints the answer of each run of a study, those of several beside each other, and what to
-    type next."""
+    """Prints the answer of each run of a study, several answers beside each other, and what to type
+    next."""
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.scheduling.extend import warnings

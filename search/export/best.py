@@ -177,7 +177,7 @@ def kept_answers(path: Path) -> list[tuple[str, int, str]]:
 
 def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
     """A best shape with the study that trains it. If its steps are timed, the study gets the
-    shape's `tokens` instead: step times are those of the search's device alone."""
+    shape's `tokens` instead, since step times hold for the search's device alone."""
     if config.coin.timed:
         config = changed(config, {config.coin.key: None, "tokens": tokens})
     return BestShape(config, budget, shape)

@@ -24,7 +24,8 @@ from fathom.search.study.planning.virtual_time import VirtualJob, VirtualTime
 
 @dataclass(slots=True)
 class BudgetState:
-    """The trials of one budget: what they have reported, and what of it the schedule has taken.
+    """The trials of one budget: what they have reported, and which of their results virtual time
+    has taken.
 
     Its methods about a rung are those that `VirtualTime` asks, and see nothing but what is taken.
     """

@@ -102,7 +102,7 @@ class RunningTrials:
         return self.records.get(trial)
 
     def starts_less_ends(self, trial: str) -> int:
-        """Number of starts of a trial in the lines so far, less that of its ends."""
+        """Number of starts of a trial in the lines so far, minus the number of its ends."""
         return self._attempts[trial]
 
 

@@ -82,7 +82,7 @@ class _Chooser:
 
     def most_promising(self, *, spread: bool) -> Iterator[Choice]:
         """Yields the paused trials by the expected loss of their cell, then shapes of new cells;
-        those of new depths and sizes first, if finished ones are to be `spread`."""
+        cells of new depths and sizes come first, if finished ones are to be `spread`."""
         surface, done = self._surface, list(self._finished)
         for_curve = spread * (
             np.isin(surface.depths, surface.depths[done]).astype(int)

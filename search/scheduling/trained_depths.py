@@ -264,8 +264,8 @@ class TrainedDepths:
         return [depth for depth in asked if depth in new][:1]
 
     def _least_repeated(self, optimum: Located, again: Sequence[int]) -> list[int]:
-        """The depth, of those that may be trained `again`, with the fewest trainings in and beside
-        the interval; of these the one with the lowest loss."""
+        """The depth with the fewest trainings in and beside the interval, of those that may be
+        trained `again`; of several, the one with the lowest loss."""
         low, high = optimum.interval
         below = max((depth for depth in self.losses if depth < low), default=low)
         above = min((depth for depth in self.losses if depth > high), default=high)

@@ -75,8 +75,8 @@ def write_fingerprint(folder: RunFolder, fingerprint: Fingerprint) -> None:
 def settled_fingerprint(
     folder: RunFolder, now: Fingerprint, place: str, content: Callable[[], str | None]
 ) -> Fingerprint:
-    """Returns the fingerprint in a run folder; before the first start, and if it is lost, that of
-    the study `now`.
+    """Returns the fingerprint in a run folder; if there is none yet, or it is lost, the study's own
+    fingerprint `now`.
 
     `place` names the data. `content` reads every byte of them, and is called only where their
     digest differs, since copies of files have other times.

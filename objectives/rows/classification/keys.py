@@ -20,7 +20,7 @@ from fathom.objectives.rows.keys import SPLITS, FilePath, RowsConfig, SplitName,
 
 
 class ListOpsConfig(Group):
-    """Rules by which the trees of `data: listops` are drawn, those of the publication."""
+    """Rules by which the trees of `data: listops` are drawn; the defaults are the publication's."""
 
     max_depth: Whole = Field(20, ge=2, le=64)
     """Depth of the tree; operators nest one less deep."""

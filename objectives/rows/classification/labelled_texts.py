@@ -57,8 +57,8 @@ def read_texts(
     *, data: str, label: str | None, dev: str | None, test: Mapping[str, str],
     rules: Mapping[str, Any], context: int, validation_fraction: float,
 ) -> TextSplits:  # fmt: skip
-    """Split -> its texts: `train`, `dev` and others. Each is read or drawn once; `rules` are those
-    of generated expressions.
+    """Split -> its texts: `train`, `dev` and others. Each is read or drawn once; `rules` are for
+    generated expressions.
 
     Raises:
         ObjectiveError: when a file is missing or malformed or a label unknown.

@@ -96,8 +96,8 @@ class EncodedText:
 
     @property
     def epoch_tokens(self) -> int:
-        """Tokens of the horizon that an epoch takes: those of its batches, padding included,
-        without the empty rows of the last one."""
+        """Tokens of the horizon that an epoch takes: all of its batches with padding, but without
+        the empty rows of the last one."""
         parts = np.array(PARTS)[buckets_of(self.train.lengths, self.context)]
         return int(np.ceil(self.context * (1 / parts).sum()))
 

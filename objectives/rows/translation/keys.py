@@ -131,7 +131,7 @@ class TranslationConfig(RowsConfig):
         return _sizes(self)[1]
 
     def source_vocab_size(self) -> int:
-        """Number of token ids of the sources, if they are not those of the targets; else 0."""
+        """Number of token ids of the sources; 0 if they share the ids of the targets."""
         return 0 if self.is_joint else _sizes(self)[0]
 
     def train_tokens(self) -> int:

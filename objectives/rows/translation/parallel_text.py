@@ -126,5 +126,5 @@ def _without_overlap(
 
 
 def _place_in_order(text: str) -> bytes:
-    """Place of a text in an order that looks random and depends on nothing else."""
+    """Sort key of a text, by a hash: an order that looks random and depends on the text alone."""
     return hashlib.sha256(text.encode()).digest()

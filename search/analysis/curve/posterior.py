@@ -238,8 +238,8 @@ def _settings(points: DepthPoints, repeats: Repeats) -> tuple[list[_Setting], Ar
 
 
 def _deviations(points: DepthPoints, rough: float, share: float) -> Array:
-    """A root of the covariance of the deviations of the whole depths, (depths, depths), nats: those
-    of a rough part, and of a smooth one that is a share of the height above the best."""
+    """A root of the covariance of the deviations of the whole depths, (depths, depths), nats: of a
+    rough part, and of a smooth part that is a share of the height above the best."""
     x = np.log(np.arange(points.depths[0], points.depths[-1] + 1))
     apart = np.abs(x - x[:, None])
     logs = np.interp(x, np.log(points.depths), np.log(points.height(1) + LOW))

@@ -101,7 +101,8 @@ def _lowest(optimum: Located) -> LowestLoss:
 
 
 def lowest_loss_error(optimum: Located) -> float:
-    """Standard error of the lowest loss, nats: that of the measured depth nearest to the best."""
+    """Standard error of the lowest loss, nats: the error of the measured depth nearest to the
+    best."""
     beside = min(optimum.depths, key=lambda known: abs(log(known.depth / optimum.expected_depth)))
     return beside.standard_error
 

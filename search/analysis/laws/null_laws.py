@@ -132,7 +132,7 @@ def _parameters_by_width(optima: Sequence[Optimum]) -> tuple[float, float]:
 
 
 def _best_shape(optimum: Optimum) -> Shape | None:
-    """The best shape, which in a table is that of the depth with the lowest measured loss."""
+    """The best shape; in a table, the shape of the depth with the lowest measured loss."""
     lowest = (depth.shape for depth in optimum.depths if depth.depth == optimum.lowest_depth)
     return optimum.shape or next(lowest, None)
 

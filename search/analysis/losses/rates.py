@@ -158,10 +158,10 @@ def _change_to_best(losses: Mapping[float, float]) -> dict[float, float]:
 
 
 def best_multiple(losses: Mapping[float, float]) -> float:
-    """The multiple with the lowest loss of a bracket, multiple -> loss.
+    """The best multiple of a bracket, given multiple -> loss.
 
-    With three stable ones or more that is the lowest point of a parabola in its ln, not beyond
-    them; with fewer, the one of the lowest loss.
+    With three stable multiples or more it is the lowest point of a parabola in their ln, not beyond
+    them; with fewer, the multiple with the lowest loss.
     """
     lowest = min(losses, key=lambda multiple: losses[multiple])
     stable = _stable(losses)

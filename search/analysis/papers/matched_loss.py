@@ -130,7 +130,8 @@ def _path(record: TrialRecord, metric: str, yardstick: str) -> _Path:
 def _levels(
     shallow: Sequence[_Path], deep: Sequence[_Path], *, falls: bool
 ) -> tuple[LossLevel, ...]:
-    """The comparisons from the furthest level of all trials back towards their beginnings."""
+    """The comparisons at levels of the yardstick, from the furthest that all trials reached back
+    towards the beginning."""
     both = [*shallow, *deep]
     last = min(float(path.far[-1]) for path in both)
     first = max(float(path.far[0]) for path in both)

@@ -192,7 +192,8 @@ def _rules(losses: LossLaw, sizes: _Sizes, flops: float, of_draws: Array) -> lis
 
 
 def _beyond(flops: float, spent: Sequence[float]) -> str:
-    """Reason why the compute is too far from that of the ladder's trainings; empty if it is not."""
+    """Reason why the compute is too far from the compute of the ladder's trainings; empty if
+    not."""
     if flops < min(spent):
         return (
             f"it is less than the {min(spent):.3g} FLOPs of the ladder's smallest training; so "

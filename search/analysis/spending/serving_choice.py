@@ -53,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDepth:
-    """A depth that surely meets the limits, with what it costs against the best of these."""
+    """A depth that surely meets the limits, with what it costs against the best such depth."""
 
     served: ServedDepth
     cost: float
@@ -80,7 +80,7 @@ class OfferedDepth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingChoice:
-    """The depths that meet the limits, and the two that are named."""
+    """The depths that meet the limits, the best of them, and the fastest that is as good."""
 
     offered: tuple[OfferedDepth, ...] = ()
     """Depths that meet the limits with a probability of `SURE`, by ascending depth."""
@@ -127,8 +127,8 @@ def choose_served(
 def _offered(
     served: Sequence[ServedDepth], chances: Array, losses: Array
 ) -> tuple[OfferedDepth, ...]:
-    """The depths that surely meet the limits. `chances` are those of meeting them, (depths,);
-    `losses` are draws, (draws, depths)."""
+    """The depths that surely meet the limits. `chances` are probabilities of meeting them,
+    (depths,); `losses` are draws, (draws, depths)."""
     places = np.flatnonzero(chances >= SURE).tolist()
     if not places:
         return ()

@@ -54,7 +54,7 @@ TRACKING_SECONDS = 240.0
 
 
 def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
-    """All findings about a search on this machine or its cluster, or about that of a study.
+    """All findings about a search on this machine or its cluster, or about the search of a study.
 
     Raises:
         ValueError: when the study itself can't be run anywhere.

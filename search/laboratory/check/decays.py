@@ -90,7 +90,8 @@ class DecayCheck:
 
     @property
     def learnt(self) -> bool:
-        """True if both shapes learnt more than a guess at some decay; else nothing is known."""
+        """True if both shapes learnt more than a guess at some decay; otherwise nothing can be
+        said."""
         return all(sweep.best.loss < self.guess for sweep in self.sweeps)
 
     @property

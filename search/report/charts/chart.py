@@ -185,7 +185,7 @@ def log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def spread_ticks(values: Sequence[int], low: float, high: float) -> tuple[int, ...]:
-    """Returns those of the tested depths whose labels fit beside each other on a log scale."""
+    """Returns the tested depths whose labels fit beside each other on a log scale."""
     room = math.log(high / low) / 12
     kept: list[int] = []
     for value in sorted(set(values)):

@@ -160,8 +160,8 @@ def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
 def _names(
     records: Sequence[TrialRecord], x: chart.Axis, y: chart.Axis, best: int | None
 ) -> chart.Labels:
-    """Returns the depth of each colour beside the end of its furthest and best curve; that of the
-    answer has a star."""
+    """Returns the depth of each colour beside the end of its furthest and best curve; the answer's
+    depth has a star."""
     ends: dict[str, LineEnd] = {}
     for depth in legend_depths(records):
         of_these = [r for r in records if r.spec.shape.depth == depth and last_loss(r) < math.inf]

@@ -58,7 +58,7 @@ class BudgetLatency:
 
     @property
     def is_current(self) -> bool:
-        """True if the times are those of the best shapes of all depths that have finished."""
+        """True if the times are of the best shapes of all depths that have finished."""
         return [times.shape for times in self.latency.times] == self.losses.shapes
 
 

@@ -183,7 +183,8 @@ def span(value: float, interval: Interval, form: str) -> str:
 
 
 def papers_values(papers: PaperFindings) -> dict[str, Any]:
-    """Returns the values of these sections for the page; `papers_sections` has those to show."""
+    """Returns the values of the paper sections for the page; `papers_sections` are the sections to
+    show."""
     values = {
         "crossings": _crossings(papers.crossings) if papers.crossings else None,
         "needed": [_needed(required) for required in papers.required_depths],

@@ -175,7 +175,8 @@ class DepthSampler(BaseSampler):
         return [ladder[place] for place in golden_order(self._offset, number)]
 
     def _spread(self, index: int, low: float, high: float) -> float:
-        """The value of a trial between two ends, which all trials fill evenly in log."""
+        """The value of a trial between two ends; the values of all trials are spread evenly in
+        log."""
         value = math.exp(self._place(index, math.log(low), math.log(high)))
         return min(max(value, low), high)
 

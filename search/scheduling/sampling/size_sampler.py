@@ -27,9 +27,9 @@ class SizeSampler:
         self._shapes, self._seed, self.at_once = list(shapes), seed, min(SPREAD, trials // 2)
 
     def draw(self, index: int, visible: Sequence[TrialRecord]) -> Shape:
-        """The shape of exploring trial `index`, from 0; `visible` has those before it, in their
-        order, as far as they may be known: it is that of the lowest cell of one draw of the surface
-        through them (Thompson sampling, 1933)."""
+        """The shape of exploring trial `index`, from 0. `visible` has the trials before it, in
+        their order, as far as their results may be used. The shape is the lowest cell of one draw
+        of the surface through them (Thompson sampling, 1933)."""
         if index < self.at_once:
             return self.spread[index]
         generator = np.random.default_rng([self._seed, index])

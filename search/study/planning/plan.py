@@ -178,7 +178,7 @@ def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
     """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does.
-    Step times are those that the run has measured, or else follow from the machine's speed."""
+    Step times are the run's own measurements, or follow from the machine's speed."""
     timed = budget.step_times and budget.step_times.source is TimeSource.MEASURED
     if budget.spend.coin.timed and not timed:
         estimate = estimated_times(shapes, budget.tokens_per_step, machine.speed)

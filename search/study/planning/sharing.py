@@ -122,7 +122,7 @@ def _best(
 def _plans(
     config: StudyConfig, sizes: Sequence[Size], gpu: str | None, trials: int, at_a_time: int | str
 ) -> tuple[list[BudgetPlan], Machine] | None:
-    """The plans with so many trials on each GPU; None if a step does not fit its part of it."""
+    """The plans with so many trials on each GPU; None if a step does not fit its share of a GPU."""
     study = changed(config, {GPUS: 1 / trials})
     if not isinstance(at_a_time, str):
         study = changed(study, {"resources.max_concurrent_trials": trials * at_a_time})

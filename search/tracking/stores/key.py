@@ -35,7 +35,7 @@ class Key:
 
     @property
     def query(self) -> str:
-        """The key as the end of an address, that of the entrance."""
+        """The key as a query at the end of an address, by which the entrance page is opened."""
         return f"?key={self.secret}"
 
     @property

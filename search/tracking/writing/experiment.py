@@ -145,7 +145,8 @@ def _runs(client: MlflowClient, experiment_id: str) -> Iterator[Run]:
 def _history(
     client: MlflowClient, run: Run, params: Collection[str], loss: str, histories: list[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yields a row for each step at which a run has a loss; one without a history of it."""
+    """Yields a row for each step at which a run has a loss; a single row for a run without a
+    history."""
     # A parent run may have metrics of the names that are parameters of its children.
     numbers = {name: value for name, value in run.data.metrics.items() if name not in params}
     plain = {RUN: run.info.run_id, STEP: 0} | numbers | run.data.params

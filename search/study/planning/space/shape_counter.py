@@ -71,8 +71,8 @@ def recipe_of(model: ModelConfig) -> Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _WidthCounts:
-    """Counts of the shapes of a width: those of its smallest shape, of each further layer there,
-    and of each further unit of d_ff in a layer."""
+    """Counts of the shapes of a width: of its smallest shape, of each further layer there, and of
+    each further unit of d_ff in a layer."""
 
     corner: Shape
     first: tuple[int, ...]
