@@ -115,7 +115,7 @@ def _by_index(file: Path, index: Path, size: int) -> Segment | None:
         kind = np.dtype(MEGATRON_TYPES[code])
         if index.stat().st_size < MEGATRON_HEAD + 12 * count:
             raise ObjectiveError(
-                f"{index} must have {count:,} sequences, as it says, and was cut short; restore it"
+                f"{index} must have the {count:,} sequences it counts, but is cut short; restore it"
             )
         end = 0
         if count:

@@ -239,4 +239,4 @@ def _check_predict(ladder: "list[Path] | None", **options: object) -> None:
             "predict sizes.csv --doubling 0.02"
         )
     if not ladder and options["params"] is None and options["tokens"] is not None:
-        raise ConfigError("`--params` must be the size that --tokens are of; for example 1B")
+        raise ConfigError("`--tokens` needs `--params`, the size of the model; for example 1B")

@@ -10,8 +10,8 @@ checkpoint. Two things differ from the usual halving, which is unfair to deep sh
 - The value at a rung is a median of evaluations, recorded once, exactly at the rung's tokens. A
   diverged trial has none, since a comparison with NaN is always false.
 
-The scheduler, the audit and the replays of learning curves all ask this module:
-`python -m benchmarks.answers.stopping_tables` says what it keeps, and for how many tokens.
+The scheduler, the audit and the replays of learning curves all ask this module: `python -m
+benchmarks.answers.stopping_tables` measures which trials it keeps, and for how many tokens.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -53,7 +53,7 @@ def read_fingerprint(folder: RunFolder) -> Fingerprint | None:
     """The fingerprint in a run folder; None before the first start, and if it is lost.
 
     Raises:
-        DamagedFileError: when the file is none that Fathom wrote.
+        DamagedFileError: when the file is not one that Fathom wrote.
     """
     path = folder.fingerprint
     if is_lost(path):

@@ -198,7 +198,8 @@ def _columns(line: tsv.TsvLine, label: str | None) -> tuple[int, int, int]:
 
 
 def _refuse_header(texts: list[Text]) -> list[Text]:
-    """The texts; raises `ObjectiveError` if the first alone has its label, as a header has."""
+    """The texts; raises `ObjectiveError` if only the first has its label, so that it must be a
+    header."""
     labels = Counter(text.label for text in texts)
     first = texts[0]
     if labels[first.label] == 1 and min(list(labels.values())[1:], default=1) > 1:

@@ -391,8 +391,8 @@ def best_size_of(
 def optimum_of(
     records: Sequence[TrialRecord], estimates: DepthEstimates, posterior: Posterior
 ) -> Optimum:
-    """Returns the optimum by a posterior from elsewhere, such as a model of many settings, with
-    its estimates of the depths; `records` has one trial for each of these, of one budget."""
+    """Returns the optimum of one budget by a posterior from elsewhere, such as a model of many
+    settings, with its estimates of the depths; `records` has one trial for each estimate."""
     points = posterior.points
     if len(points.depths) < ENOUGH_DEPTHS:
         return _not_located(records, estimates)

@@ -25,7 +25,7 @@ class Form(StrEnum):
     """Four decimals."""
 
     def text(self, value: float) -> str:
-        """Returns the value in this form; `page.js` writes the values of lines alike."""
+        """Returns the value in this form; `page.js` formats the values of lines in the same way."""
         match self:
             case Form.COUNT:
                 return rounded_count(value)

@@ -150,8 +150,8 @@ class DepthSampler(BaseSampler):
         return math.exp(math.log(generator.choice(posterior.lowest)))
 
     def _shape(self, study: Study, trial: FrozenTrial, depth: float) -> Shape:
-        """The shape of a trial of about this depth, among those not tried yet; of the tried depths,
-        since a new depth at another ratio can't be compared with them."""
+        """The shape for a trial near this depth: one not tried yet, at a tried depth if any is
+        left, since a new depth at another ratio cannot be compared with those tried."""
         first = self._first_shapes[trial.number : trial.number + 1]
         if first and first[0].depth == depth:
             return first[0]

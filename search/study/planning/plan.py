@@ -194,7 +194,7 @@ def plan_budget(
     evaluated, speed = config.objective.evaluation_tokens, machine.speed
 
     def share(shape: Shape) -> float:
-        """The tokens of a training of this shape, as a share of those of the budget."""
+        """The tokens of a training of this shape, divided by the tokens of the budget."""
         return budget.of_shape(shape).steps / budget.steps
 
     def seconds(shape: Shape) -> float:

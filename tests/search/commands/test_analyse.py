@@ -185,7 +185,7 @@ def test_a_journal_without_ends_of_lines_is_not_read_as_a_whole(tmp_path: Path) 
         file.truncate(1 << 40)
     status, _, error = said(f"optuna:{path}")
     assert status == 2
-    assert "must be a database or a journal of Optuna's, got a line of 16,777,216" in error
+    assert "must be a database or a journal of Optuna's, got a line of over 16,777,216" in error
 
 
 def test_the_flags_of_settings_are_heard(tmp_path: Path) -> None:
