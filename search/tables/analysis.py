@@ -120,7 +120,7 @@ class TableQuestion:
 
     @property
     def said(self) -> bool:
-        """True if the question says what is done about settings or which horizon is asked for."""
+        """True if the question states how to treat settings or which horizon to use."""
         return bool(self.best_of or self.by or self.horizons)
 
     @property
@@ -143,13 +143,13 @@ class TableFindings(Findings):
 
     @property
     def horizon_text(self) -> str:
-        """The horizon that was asked for, or that of the first answer."""
+        """The horizon that was asked for, or the horizon of the first answer."""
         ratio = self.horizon is not None and self.horizon.per_parameter
         return self.horizon.text if self.horizon and ratio else super().horizon_text
 
     @property
     def title(self) -> str:
-        """The table, as a message calls it."""
+        """The name of the table in messages."""
         return ", ".join((self.table, *(part for part in [self.part_text] if part)))
 
     @property
@@ -413,7 +413,7 @@ _Answers = tuple[tuple[TableFindings, ...], tuple[str, ...]]
 def find_answers(
     runs: Runs, question: TableQuestion, count: Count, label: str
 ) -> tuple[TableFindings, ...]:
-    """Answers of runs at each horizon of a question, or at that which they have in common.
+    """Answers of runs at each horizon of a question, or at the horizon that they share.
 
     Raises:
         TableError: when they have nothing of what is asked.
@@ -452,7 +452,7 @@ def _answers(asked: _Asked) -> _Answers:
 
 
 def _coin_held(asked: _Asked) -> Coin | None:
-    """The coin of which models of any size have spent as much; None for models of one size."""
+    """The coin that models of any size spent equally; None for models of one size."""
     question = asked.question
     if question.at or question.budgets or question.horizons:
         return question.at
@@ -460,7 +460,8 @@ def _coin_held(asked: _Asked) -> Coin | None:
 
 
 def _answers_at(coin: Coin, asked: _Asked) -> _Answers:
-    """The best size, and the best depth if it is shown apart from it, at each amount of a coin."""
+    """The best size at each amount of a coin, and the best depth if it can be told apart from the
+    size."""
     held = Held(
         runs=asked.runs.runs, coin=coin, count=asked.count, unit=asked.unit, noise=asked.noise,
         seeded=asked.runs.seeded, label=asked.label,
@@ -483,7 +484,7 @@ def _answers_at(coin: Coin, asked: _Asked) -> _Answers:
 
 
 def _outside(asked: _Asked, classes: Mapping[int, Sequence[Run]]) -> Iterator[str]:
-    """Yields how many runs are of none of the sizes that have an answer."""
+    """Yields how many runs belong to none of the sizes that have an answer."""
     runs = len(asked.runs.runs)
     inside = len({id(run) for near in classes.values() for run in near})
     if inside < runs and not asked.question.budgets:
