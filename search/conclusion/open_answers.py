@@ -16,8 +16,8 @@ from fathom.search.study.planning.plan_change import EVERY_DEPTH, planned_sizes
 
 
 def shapes_of_plan(config: StudyConfig, records: Sequence[TrialRecord]) -> tuple[Shape, ...]:
-    """The shapes of a budget of a study; of a user's own model, which is not built for it, those
-    that were tried."""
+    """The shapes of a study's budget; for a user's own model, which is not built to list them, the
+    shapes that were tried."""
     spec = records[0].spec
     planned = planned_sizes(config, spec.budget, spec.shape)
     return planned.shapes if planned else tuple({record.spec.shape: None for record in records})
