@@ -1,4 +1,4 @@
-"""Bytes and operations of a model that answers: weights, cache, prefill and decoding.
+"""Bytes and operations of inference: weights, cache, prefill and decoding.
 
 Prefill reads a prompt, and decoding adds a token at a time. Standard library only, as `shape.py`
 is.
@@ -13,9 +13,10 @@ def weight_bytes(shape: Shape, number: int) -> int:
 
 
 def cache_bytes(shape: Shape, *, sequences: int, tokens: int, number: int) -> int:
-    """Bytes of the keys and values of so many tokens of each sequence, in all layers.
+    """Bytes of the cached keys and values of `tokens` tokens in each of `sequences` sequences, in
+    all layers.
 
-    A layer with smeared keys has the last token's own key as well. Keys and values of an encoder's
+    A layer with smeared keys also keeps the last token's own key. Keys and values of an encoder's
     output are not counted. `number` is the bytes of a number.
     """
     in_layer = 2 * tokens + (1 if shape.smeared_keys else 0)
@@ -23,21 +24,22 @@ def cache_bytes(shape: Shape, *, sequences: int, tokens: int, number: int) -> in
 
 
 def prompt_products(shape: Shape) -> int:
-    """Weights in the matrix products of every token: those of all layers, counted once for each
-    pass of a loop, and of an embedding's second factor."""
+    """Number of weights that multiply every token: those of all layers, once for each pass of a
+    loop, and those of an embedding's second factor."""
     factor = (shape.embedding_rank or 0) * shape.d_model
     return shape.depth // shape.blocks * shape.size(Count.MATRICES) + factor
 
 
 def head_products(shape: Shape) -> int:
-    """Weights of the matrix products that give the logits of a token."""
+    """Number of weights in the matrix products that give the logits of a token."""
     if shape.embedding_rank is None:
         return shape.vocab_size * shape.d_model
     return (shape.vocab_size + shape.d_model) * shape.embedding_rank
 
 
 def prefill_flops(shape: Shape, *, sequences: int, prompt: int) -> int:
-    """Operations that read a prompt of so many tokens in each sequence and predict the next one."""
+    """Operations to read `prompt` tokens in each of `sequences` sequences and predict the next
+    token."""
     attention = 2 * shape.decoder_depth * shape.d_attention * prompt * (prompt + 1)
     products = 2 * (prompt * prompt_products(shape) + head_products(shape))
     return sequences * (products + attention)

@@ -107,8 +107,8 @@ def step_memory(
 
 
 def _own_memory(shape: Shape, counted: OwnCounts, sequences: int, pieces: int) -> StepMemory:
-    """Estimated memory of a step of a user's own model, as in float32 and without chunks of the
-    loss."""
+    """Estimated memory, in bytes, of a step of a user's own model in float32, with all logits at
+    once."""
     tokens = sequences * shape.context
     return StepMemory(
         weights=WEIGHT * counted.total,
@@ -152,7 +152,8 @@ def is_fused(shape: Shape, how: Execution) -> bool:
 
 
 def _norm(shape: Shape, how: Execution, *, fused: bool = False) -> int:
-    """A norm's input, what it keeps of it, and its output as the next product reads it."""
+    """Bytes of a token for a norm: its input, its statistics, and its output as the next product
+    reads it."""
     rms = shape.norm is Normalization.RMS
     kept = WEIGHT * shape.d_model + STATISTIC * (1 if rms else 2)
     if rms and not (fused or how.gpu):
@@ -161,7 +162,8 @@ def _norm(shape: Shape, how: Execution, *, fused: bool = False) -> int:
 
 
 def _attention(shape: Shape, how: Execution) -> int:
-    """Queries, keys and values, the output, and the logarithm of each head's sum."""
+    """Bytes of a token for attention: queries, keys, values, the output, and each head's
+    log-sum."""
     rotated, keys = shape.d_attention + shape.d_kv, shape.d_kv
     widths, heads = rotated + keys + shape.d_attention, shape.n_heads
     kept = 0
@@ -195,13 +197,14 @@ def _memory(shape: Shape, how: Execution) -> int:
 
 
 def _feed_forward(shape: Shape, how: Execution) -> int:
-    """The hidden layer before and after its activation; gated, also the gate after it."""
+    """Bytes of a token for the hidden layer before and after its activation, and after a gate if it
+    has one."""
     return how.number * shape.d_ff * (4 if shape.gated else 2)
 
 
 def _experts(shape: Shape, how: Execution) -> int:
-    """Bytes of a token for its experts beside those of one feed-forward network: scores, the
-    inputs and outputs of each in order, and their weights."""
+    """Bytes of a token that experts take beyond one feed-forward network: scores, the inputs and
+    outputs of each expert in order, and their weights."""
     if shape.experts is None:
         return 0
     each = how.number * 2 * shape.d_model + 3 * INDEX + 2 * STATISTIC
@@ -211,7 +214,8 @@ def _experts(shape: Shape, how: Execution) -> int:
 
 
 def _layer(shape: Shape, tokens: int, how: Execution) -> int:
-    """Bytes that a layer keeps, with the rotations in bfloat16 that each makes for itself."""
+    """Bytes that a layer keeps, with the rotations in bfloat16, which each layer makes for
+    itself."""
     rotary = shape.positions is Positions.ROTARY and how.bfloat16
     turns = 2 * shape.context * (shape.d_attention + shape.d_kv) * rotary
     return tokens * sum(saved_by_a_layer(shape, how).values()) + turns
@@ -250,7 +254,7 @@ def _matrices(shape: Shape) -> int:
 
 
 def _orthogonalised(shape: Shape, how: Execution) -> int:
-    """Bytes of what Muon computes at once for matrices of one size: the momentum a step ahead, that
+    """Bytes that Muon needs at once for matrices of one size: the momentum a step ahead, the same
     divided by its norm, the next iterate, and two small products."""
     if not how.muon:
         return 0
@@ -268,8 +272,8 @@ def _orthogonalised(shape: Shape, how: Execution) -> int:
 
 
 def _gathered(shape: Shape, how: Execution) -> int:
-    """Bytes of the whole weights and gradients that a sharded model gathers: those of the embedding
-    and the head for the whole step, and those of two blocks at a time with one copy.
+    """Bytes of the whole weights and gradients that a sharded model gathers: embedding and head
+    during the whole step, and two blocks at a time with one copy.
 
     Measured with two processes of a CPU, from 7 % below a step's peak to 20 % above it.
     """
@@ -287,8 +291,8 @@ def _vocabulary(shape: Shape) -> int:
 
 
 def _loss(shape: Shape, tokens: int, how: Execution) -> int:
-    """Bytes of the logits in float32 and of their logarithms: of all tokens, beside the logits as
-    the product gives them; or of a chunk, after which come the gradients of logits and head."""
+    """Bytes of the logits and their log-softmax in float32. If all tokens fit, also of the logits
+    in the product's type; else of one chunk, with the gradients of logits and head."""
     logits = min(tokens, how.logit_tokens) * shape.vocab_size
     rounded = how.number * logits * how.bfloat16
     casts = _casts_of_blocks(shape, how) * how.recomputes  # which autocast keeps all the same
@@ -300,7 +304,8 @@ def _loss(shape: Shape, tokens: int, how: Execution) -> int:
 
 
 def _kept_of_loss(shape: Shape, tokens: int, how: Execution) -> int:
-    """Gradients of the head's weights and input, which exist before those of any layer."""
+    """Bytes of the gradients of the head's weights and input, which exist before those of any
+    layer."""
     width = shape.embedding_rank or shape.d_model
     return _vocabulary(shape) + WEIGHT * width * tokens * (tokens > how.logit_tokens)
 

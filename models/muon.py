@@ -47,7 +47,7 @@ def orthogonal(
 ) -> Tensor:
     """A nearly orthogonal matrix for each of W matrices, (W, M, N), by Newton-Schulz iterations.
 
-    `coefficients` are those of the quintic polynomial of an `iterations`; norms are at least `eps`.
+    `coefficients` are those of the quintic polynomial of each iteration; norms are at least `eps`.
     """
     a, b, c = coefficients
     tall = x_WMN.shape[1] > x_WMN.shape[2]

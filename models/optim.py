@@ -18,9 +18,9 @@ from fathom.models.shape import Shape
 class ClippedAdamW(torch.optim.AdamW):
     """Fused AdamW that clips gradients while it reads them and lists its tensors only once.
 
-    PyTorch's own lists them anew at each step and clips in a pass of its own: 1 to 2 % of a step of
-    a small model on a CPU. And it imports the compiler at the first call of any of its methods, so
-    as to say that this one is not to be compiled: two seconds of every worker's start.
+    PyTorch's own lists them again at each step and clips in a pass of its own: 1 to 2 % of a step
+    of a small model on a CPU. It also imports the compiler at the first call of any of its methods,
+    to exempt that method from compiling: two seconds of every worker's start.
     """
 
     add_param_group = torch.optim.AdamW.add_param_group.__wrapped__  # type: ignore[attr-defined]
@@ -54,11 +54,12 @@ class ClippedAdamW(torch.optim.AdamW):
         self.scaled_step((torch.linalg.vector_norm(self.norms_P) / limit).clamp_(min=1.0))
 
     def own(self, tensors: list[Tensor]) -> list[Tensor]:
-        """The parts of `tensors`, of any shapes, that this process has: all of each."""
+        """This process's share of each tensor, of any shape: the whole tensor, since none is
+        sharded."""
         return tensors
 
     def norms(self, gradients: list[Tensor]) -> Tensor:
-        """Norms (P,) of the whole gradients, given the part of each that this process has."""
+        """Norms (P,) of the whole gradients, from this process's share of each."""
         return torch.stack(torch._foreach_norm(gradients))
 
     def scaled_step(self, excess: Tensor) -> None:
@@ -111,11 +112,11 @@ class ShardedAdamW(ClippedAdamW):
     """ClippedAdamW in each of several processes that have a part of every weight (FSDP)."""
 
     def own(self, tensors: list[Any]) -> list[Tensor]:
-        """The parts of `tensors`, of any shapes, that this process has."""
+        """This process's share of each tensor, of any shape."""
         return [tensor.to_local() for tensor in tensors]
 
     def norms(self, gradients: list[Tensor]) -> Tensor:
-        """Norms (P,) of the whole gradients, given the part of each that this process has."""
+        """Norms (P,) of the whole gradients, from this process's share of each."""
         squares_P = super().norms(gradients).square()
         torch.distributed.all_reduce(squares_P)
         return squares_P.sqrt()
@@ -145,7 +146,7 @@ class ShardedAdamW(ClippedAdamW):
 
 
 def _parted_like(weight: Any, part: Tensor) -> Tensor:
-    """The distributed tensor, sharded as `weight` is, of which this process has `part`."""
+    """The distributed tensor, sharded like `weight`, of which `part` is this process's share."""
     whole: Tensor = weight.from_local(
         part,
         weight.device_mesh,
@@ -179,7 +180,7 @@ class MuonAdamW:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The groups of both, with their settings."""
+        """The parameter groups of Muon and of AdamW, with their settings."""
         return [*self._adamw.param_groups, *self._muon.param_groups]
 
     @property
@@ -205,11 +206,11 @@ class MuonAdamW:
                 part.grad = None
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of both."""
+        """The states of Muon and of AdamW."""
         return {"adamw": self._adamw.state_dict(), "muon": self._muon.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads the states of both."""
+        """Loads the states of Muon and of AdamW."""
         self._adamw.load_state_dict(state_dict["adamw"])
         self._muon.load_state_dict(state_dict["muon"])
 

@@ -60,10 +60,10 @@ def option_key(name: str) -> str:
 
 
 class OptionError(ValueError):
-    """The value of an option breaks a rule, which the message tells after the option's name."""
+    """An option whose value breaks a rule; the message is the option's name, then the rule."""
 
     def __init__(self, key: str, rule: str, *, value: str = "") -> None:
-        """`key` is the option as a study names it, in its group; `value` is named with it if the
+        """`key` is the option as a study names it, in its group; the message quotes `value` if the
         rule concerns that value alone."""
         self.key = key
         self.rest = f"{f': {value}' if value else ''}` {rule}"
@@ -97,8 +97,8 @@ WITHOUT_EXPERTS: Mapping[str, bool] = {"looped": False, "biases": False}
 
 
 def check_without(part: str, needed: Mapping[str, bool], options: Mapping[str, object]) -> None:
-    """Raises `ValueError` if one of `options` of a shape, by name, is not as `needed` with a part
-    of the model, such as an encoder."""
+    """Raises `ValueError` if a shape's `options`, by name, differ from the values that are `needed`
+    with a part of the model, such as an encoder."""
     for name, value in needed.items():
         if options[name] != value:
             raise OptionError(

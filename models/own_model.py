@@ -129,7 +129,7 @@ def _check_module(module: Any, place: str) -> None:
 
 @contextmanager
 def _own_code(rule: str) -> Iterator[None]:
-    """Context in which a user's code runs: whatever it raises, or its exit, becomes one line."""
+    """Context for a user's code, in which any exception or exit becomes an error of one line."""
     try:
         yield
     except OwnModelError:
@@ -222,7 +222,8 @@ def try_out(recipe: OwnRecipe, shape: Shape, *, causal: bool) -> None:
 
 @torch.no_grad()
 def _drawn_alike(model: OwnModel, other: OwnModel) -> bool:
-    """True if two models have the same weights, and not because each tensor has a single value."""
+    """True if two models have equal weights, and not merely because each tensor has a single
+    value."""
     pairs = list(zip(model.parameters(), other.parameters(), strict=True))
     alike = all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs)
     return alike and any(weight.numel() > 1 and bool(weight.std() > 0) for weight, _ in pairs)
@@ -241,15 +242,15 @@ def _check_causal(model: OwnModel, ids: Tensor, place: str) -> None:
 
 
 def _tried(model: OwnModel, ids: Tensor) -> Tensor:
-    """Logits of some tokens; an exception of the user's code becomes a line."""
+    """Logits of `ids`; an exception of the user's code becomes an error of one line."""
     with _own_code(f"the model of {model._recipe.place} must map ids {list(ids.shape)} to logits"):
         logits: Tensor = model(ids)
     return logits
 
 
 def _saved_bytes(module: nn.Module, shape: Shape) -> int:
-    """Bytes that autograd keeps of a sequence in float32; a usual block's where the module can't
-    be called on the meta device."""
+    """Bytes that autograd keeps of a sequence in float32; an estimate for a usual block if the
+    module can't be called on the meta device."""
     kept: dict[int, Any] = {}
 
     def keep(tensor: Tensor) -> Tensor:

@@ -115,7 +115,7 @@ class ForwardScales:
 def forward_scales(
     parametrization: Parametrization, shape: Shape, *, read_by: int = 0
 ) -> ForwardScales:
-    """The multipliers of the forward pass; those of the decoder for a shape with an encoder.
+    """The multipliers of the forward pass; for a shape with an encoder, the decoder's.
 
     muP divides attention logits by head_dim, not by its root; the root of the base head dimension
     makes both agree there. `read_by` is the number of decoder layers that read the stack, if the

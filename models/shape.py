@@ -165,7 +165,7 @@ class Shape:
         self._check_stacks()
 
     def _check_stacks(self) -> None:
-        """Raises `ValueError` for an encoder that can't be."""
+        """Raises `ValueError` for an encoder with impossible sizes."""
         if not 0 <= self.encoder_depth < self.depth:
             raise ValueError(
                 f"`encoder_depth` must be at least 0 and below `depth`, got {self.encoder_depth} "
@@ -397,7 +397,8 @@ class Shape:
 
     @property
     def params_non_embedding(self) -> int:
-        """All but token embedding, learned positions and unembedding (Kaplan et al. 2020)."""
+        """Name -> number of parameters, as answers list them; active ones only of a shape with
+        experts."""
         if self.own_counts:
             return self.own_counts.non_embedding
         groups = self.parameter_groups
@@ -426,11 +427,11 @@ class Shape:
     def forward_flops_per_token(self) -> float:
         """Floating-point operations to predict one token, averaged over a full context.
 
-        Two for every weight of a matrix product as often as it is applied (the unembedding is one,
-        tied or not; looking up an embedding is none, but its second factor is one; of experts those
-        that a token is routed to), and in each layer two products with every position that is seen:
-        all of them, or with causal attention (context + 1) / 2 on average. A user's own model is
-        taken to have the unembedding and two for every other parameter, an estimate. With an
+        Two for every weight of a matrix product, each time it is applied. The unembedding is such a
+        product, tied or not; looking up an embedding is none, but its second factor is one. Of
+        experts, those that a token is routed to count. Each layer adds two products with every
+        position that is seen: all of them or, with causal attention, (context + 1) / 2 on average.
+        A user's own model is estimated: the unembedding, and two for every other parameter. With an
         encoder, each token of the target comes with one of the source, and both sides have the
         context's length.
         """

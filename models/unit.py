@@ -38,7 +38,8 @@ class Unit:
         return self.difference(low), self.difference(high)
 
     def per_token(self, tokens: float) -> "Unit":
-        """The unit where a byte, or a character, is so many tokens: its nats are those a token."""
+        """The unit of a loss per token, where this one is per byte or character of `tokens`
+        tokens."""
         return replace(self, nats=self.nats / tokens)
 
 

@@ -96,7 +96,8 @@ class Sequences:
 
 
 def batch_width(longest: int, context: int) -> int:
-    """Width of a batch with a longest row, one of `BATCH_WIDTHS` values: each is compiled once."""
+    """Width of a batch whose longest row has `longest` tokens: one of `BATCH_WIDTHS` widths, as
+    each is compiled once."""
     step = math.ceil(context / BATCH_WIDTHS)
     return min(context, step * math.ceil(longest / step))
 

@@ -1,4 +1,5 @@
-"""Groups of keys in a study file, numbers as people write them, and the keys of any objective."""
+"""Groups of keys in a study file, numbers as people write them, and keys that all objectives
+have."""
 
 import re
 from abc import ABC, abstractmethod
@@ -146,10 +147,10 @@ class Group(BaseModel):
 
 
 class RuleError(ValueError):
-    """The value of a key breaks a rule, which the message tells after the key's name."""
+    """A key whose value breaks a rule; the message is the key's name, then the rule."""
 
     def __init__(self, key: str, rule: str, *, value: str = "") -> None:
-        """`key` is relative to its group, such as `model.build`; `value` is said with it if the
+        """`key` is relative to its group, such as `model.build`; the message quotes `value` if the
         rule is about that value alone."""
         self.key = key
         self.rest = f"{f': {value}' if value else ''}` {rule}"
@@ -208,8 +209,8 @@ class ObjectiveConfig(Group, ABC):
         return self.train_tokens()
 
     def epochs_at_least(self, tokens: int) -> float | None:
-        """Epochs that so many tokens take of the data, by the most tokens that these may have; None
-        where that is not known.
+        """Least number of epochs that `tokens` tokens take, by the upper bound on the data's
+        tokens; None if there is no bound.
 
         Raises:
             ObjectiveError: when the data can't be read.

@@ -43,7 +43,7 @@ class TextInFiles:
         return ids_BN.pin_memory() if self.device.type == "cuda" else ids_BN
 
     def read_ahead(self, key: Hashable, step: int, read: Callable[[int], Tensor]) -> Tensor:
-        """The windows that `read` returns for a step; those of the next step are begun meanwhile.
+        """The windows that `read` returns for a step; begins to read the windows of the next step.
 
         The key names all but the step that `read` depends on.
         """

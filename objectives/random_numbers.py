@@ -110,7 +110,7 @@ def _order(count: int, seed: int, epoch: int) -> NDArray[np.uint32]:
 
 
 def held_out_draws(number: int) -> torch.Generator:
-    """Random generator of one part of an evaluation, unlike that of any training step."""
+    """Random generator of one part of an evaluation, independent of those of training steps."""
     sequence = np.random.SeedSequence(number, spawn_key=(HELD_OUT,))
     return torch.Generator().manual_seed(_state(sequence))
 

@@ -42,7 +42,8 @@ def profile(model: Transformer, *tokens: Tensor) -> list[float]:
 def _see(
     omegas: list[float], skip_D: Tensor, _: nn.Module, inputs: tuple[Any, ...], branch_ND: Tensor
 ) -> None:
-    """Forward hook that sets the omega of a skip connection and appends that of the next one."""
+    """Forward hook that sets a skip connection's omega and appends the next one's omega to
+    `omegas`."""
     omega = omegas[-1]
     skip_D.fill_(omega)
     x_ND = inputs[0]

@@ -221,7 +221,7 @@ class Study:
             return found[parse_count(budget)]
         except (ValueError, KeyError) as error:
             known = ", ".join(map(format_count, found)) or "none"
-            raise ConfigError(f"no best shape for budget {budget}; there are {known}") from error
+            raise ConfigError(f"no best shape for budget {budget}, only for {known}") from error
 
     def _frame(self, name: str) -> pd.DataFrame:
         return self.tables.get(name, pd.DataFrame())
@@ -261,7 +261,7 @@ def run(
     """
     config = _config(study)
     if config.horizons:
-        raise ConfigError(f"`run_horizons` searches {config.study}, which has `horizons`")
+        raise ConfigError(f"{config.study} has `horizons`; call `run_horizons` for it")
     [found] = _run(config, study, Path(runs), trust=trust)
     return found
 
@@ -282,7 +282,7 @@ def run_horizons(
     """
     config = _config(study)
     if not config.horizons:
-        raise ConfigError(f"`run` searches {config.study}, which has no `horizons`")
+        raise ConfigError(f"{config.study} has no `horizons`; call `run` for it")
     found = _run(config, study, Path(runs), trust=trust)
     return {str(horizon_name(each.config)): each for each in found}
 
@@ -329,8 +329,8 @@ def analyse(
 
 
 def _grid_rows(results: Iterable[Any]) -> list[dict[str, Any]]:
-    """A row for each report of each trial of Ray's; one that ended with an error has those from
-    before it."""
+    """A row for each report of each of Ray's trials; of a trial that failed, the reports before its
+    error."""
     rows = []
     for number, result in enumerate(results):
         frame = result.metrics_dataframe

@@ -1,7 +1,6 @@
 """The command line: the program, its commands, and its exit status.
 
-The commands are in `search/commands/`. Imports stand inside functions there and here, and nowhere
-else.
+The commands are in `search/commands/`. Only there and here are imports inside functions.
 """
 
 import errno
@@ -62,8 +61,8 @@ BOXES_WIDTH = 72
 
 
 class Command(TyperCommand):
-    """A command whose help has no type of a flag, and plain lines on a narrow terminal, on which
-    boxes would cut options off."""
+    """A command whose help shows no type for flags, and on a narrow terminal shows plain lines
+    instead of boxes, which would cut options off."""
 
     def get_params(self, ctx: Any) -> Any:
         """Returns the arguments and options; flags have no type to show."""

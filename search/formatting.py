@@ -85,7 +85,7 @@ def visible(text: str) -> str:
 
 
 def shell_command(*words: object) -> str:
-    """A command to be typed into a shell, which takes each word as it is, whatever is in it."""
+    """The words as a command for a shell, quoted so that each is taken literally."""
     return " ".join(map(_quoted, map(str, words)))
 
 

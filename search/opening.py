@@ -58,7 +58,7 @@ class OpenRun:
 
     @property
     def spaces(self) -> dict[Budget, tuple[Shape, ...]]:
-        """The shapes of each budget, those of its plan."""
+        """The shapes of each budget, as its plan has them."""
         return {plan.budget: plan.shapes for plan in self.plans}
 
     def timed(self, steps: MeasuredSteps) -> "OpenRun":

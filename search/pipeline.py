@@ -83,7 +83,8 @@ def run_study(
 
 
 def _limited(ready: ReadyStudy) -> Iterator[ReadyRun]:
-    """Yields each run when its turn comes, with what the others have left of the limits of all."""
+    """Yields each run when its turn comes, with what earlier runs have left of the shared
+    limits."""
     for run in ready.runs:
         others = [other.folder for other in ready.runs if other is not run]
         hours = ready.max_hours and ready.max_hours - sum(map(taken_seconds, others)) / 3600
@@ -145,7 +146,7 @@ def _with_steps_measured(run: OpenRun, objective: Objective, steps: Steps) -> Op
 
 
 def _write_down(run: OpenRun) -> None:
-    """Writes into the run folder what a run that continues this one compares itself with."""
+    """Writes what a later run that continues this one compares itself with into the run folder."""
     run_folder.write_atomically(run.folder.config, run.tracked.config_text)
     write_fingerprint(run.folder, run.fingerprint)
     if run.step_times:
@@ -186,7 +187,7 @@ def _check_device(scheduler: Scheduler, run: OpenRun, objective: Objective, step
 
 @contextmanager
 def _ends_when_deleted(folder: run_folder.RunFolder) -> Iterator[None]:
-    """Context that a run folder's deletion ends with one error, whichever of its files is missed
+    """Context in which the deletion of a run folder raises one error, whichever file is missed
     first."""
     try:
         yield
@@ -259,8 +260,8 @@ def _resources(scheduler: Scheduler, progress: Progress, sharing: GpuSharing) ->
 def _answer(
     scheduler: Scheduler, tracker: Tracker, resources: ResourcesConfig, began: float
 ) -> Conclusion:
-    """Returns the conclusion of a search after publishing it; deletes checkpoints that no trial
-    needs any more, and keeps the speeds of the trials since the Unix time `began`, which had these
+    """Returns the conclusion of a search after publishing it. Deletes checkpoints that no trial
+    needs, and keeps the speeds of the trials since the Unix time `began`, which had these
     resources."""
     folder, records, ended = scheduler.folder, scheduler.records, time.monotonic()
     conclusion = conclude_run(folder, scheduler.config, read_run(folder, scheduler.config))

@@ -95,7 +95,7 @@ class TrialSpec:
 
     @property
     def shared_horizon(self) -> int:
-        """Tokens that stand for a whole training where trials of a budget are compared."""
+        """Tokens of a whole training, on the scale on which trials of a budget are compared."""
         return self.shared_tokens or self.horizon_tokens
 
     @property
@@ -198,12 +198,12 @@ class TrialRecord:
 
     @property
     def shared_tokens(self) -> float:
-        """The tokens of the last evaluation where trials of a budget are compared."""
+        """Tokens of the last evaluation, on the scale on which trials of a budget are compared."""
         return self.shared(self.curve[-1]) if self.curve else 0.0
 
     def shared(self, point: CurvePoint) -> float:
-        """Tokens that stand for an evaluation where trials of a budget are compared: the same after
-        equal shares of each training.
+        """Tokens of an evaluation, on the scale on which trials of a budget are compared: equal
+        after equal shares of each training.
 
         A shape may have no step at just the share of a rung; the last one before it stands for it.
         """
@@ -252,8 +252,8 @@ def by_budget(records: Iterable[TrialRecord]) -> dict[int, list[TrialRecord]]:
 
 
 def in_order_of_names(records: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """Returns the trials in the order of their names, which is that in which a search chose them,
-    whatever the order in which they ended."""
+    """Returns the trials in the order of their names: the order in which a search chose them, not
+    that in which they ended."""
     return sorted(records, key=lambda record: (len(record.spec.trial), record.spec.trial))
 
 

@@ -117,7 +117,7 @@ class RunFolder:
 
     @property
     def is_run(self) -> bool:
-        """True if a `fathom run` has used the folder, which may thus hold those of horizons."""
+        """True if a `fathom run` has used the folder; it may hold the folders of horizons."""
         return self.config.exists() and self.state.exists()
 
     @property
@@ -172,8 +172,8 @@ class RunFolder:
         Through a link, files elsewhere would be written or deleted; reading a pipe would never end.
 
         Raises:
-            RunFolderError: names the first that is a link, a pipe or of the other kind, or locks
-                that are one file.
+            RunFolderError: names the first that is a link, a pipe, or a folder in place of a file
+                or the reverse, or the locks that are one file.
         """
         paths = {
             value.__get__(self, RunFolder)
@@ -189,14 +189,14 @@ class RunFolder:
             kind, is_kind = ("folder", path.is_dir) if path in folders else ("file", path.is_file)
             if os.path.lexists(path) and (path.is_symlink() or not is_kind()):
                 raise RunFolderError(
-                    f"{path} must be a plain {kind} of the run itself, and is a link or something "
+                    f"{path} must be a plain {kind} of the run itself, but is a link or something "
                     "else; move it away (the run folder as a whole may be a link)"
                 )
         if all(lock.exists() for lock in locks) and locks[0].samefile(locks[1]):
             lock, report = locks
             raise RunFolderError(
-                f"{lock} and {report} must be two files, and are two names of one file, so that a "
-                f"report would wait for ever; delete {report}"
+                f"{lock} and {report} must be two files, but are two names of one file, so that "
+                f"a report would wait for ever; delete {report}"
             )
 
     def create(self) -> None:

@@ -238,7 +238,7 @@ def test_a_fingerprint_that_a_power_cut_took_is_made_anew_from_records_and_data(
     monkeypatch.setattr("fathom.search.opening.data_digest_of", lambda _: "another text")
     answer = fathom(monkeypatch, "run", "study.yaml")
     assert (answer.status, answer.fault) == (2, "")
-    assert "fingerprint.json is lost, and the trials of runs/simulated have" in answer.complaint
+    assert "fingerprint.json is lost. The trials of runs/simulated have" in answer.complaint
 
 
 @pytest.mark.parametrize("left", [None, b"", bytes(300)], ids=["lost", "empty", "zeros"])

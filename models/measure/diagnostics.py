@@ -32,11 +32,11 @@ def layers_on_text(model: Transformer, tokens_BT: Tensor, *sources_BU: Tensor) -
     """Metrics (L,) of the layers by name: differences between tokens, and patterns of
     self-attention. With sources, layers of the encoder come first.
 
-    `rank_ratio`: norm of the stream without its mean over tokens, of the whole stream's; 0 when all
-    tokens have become equal (Dong et al. 2021, with their composite norm).
+    `rank_ratio`: norm of the stream without its mean over tokens, divided by the norm of the whole
+    stream; 0 when all tokens have become equal (Dong et al. 2021, with their composite norm).
     `attention_entropy`: nats, mean over heads and queries. `mass_self`, `mass_previous`: attention
     to a token itself and to the one before it, mean over heads (Clark et al. 2019).
-    `previous_token`: the latter of the best head.
+    `previous_token`: attention to the token before, of the best head.
     """
 
     def of_heads(weights_BHTT: Tensor) -> Measures:
@@ -115,7 +115,8 @@ def layers_on_repeats(model: Transformer, seed: int) -> dict[str, Tensor]:
 
 
 def prefix_matching(weights_BHTT: Tensor, period: int) -> Tensor:
-    """Attention of repeated tokens to those right after earlier copies, each head's mean, (H,).
+    """Mean attention of each head, (H,), from repeated tokens to those right after their earlier
+    copies.
 
     A block of `period` tokens is repeated to the end.
     """
@@ -148,7 +149,8 @@ def gradient_layers(model: Transformer, optimizer: Optimizer) -> Tensor:
 
 
 def block_norms(model: Transformer, optimizer: Optimizer, norms_XP: Tensor) -> Tensor:
-    """Norms (..., L) of blocks from those of parameters (..., P), in the order of `optimizer`."""
+    """Norms (..., L) of blocks, from the norms of parameters (..., P) in the order of
+    `optimizer`."""
     blocks = [
         [place for place, name in enumerate(optimizer.names_P) if name.startswith(f"{block}.")]
         for block, _ in model.named_blocks()

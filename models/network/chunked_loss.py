@@ -104,7 +104,8 @@ def _gradient(
     log_p_CW: Tensor, targets_C1: Tensor, weights_C1: Tensor, V: int, smoothing: float,
     dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
-    """Gradient of the logits of a chunk, in the memory of their logarithms as far as it can be."""
+    """Gradient of the logits of a chunk, computed in the memory of `log_p_CW` if that has the type
+    `dtype`."""
     p_CW = log_p_CW.exp_()
     p_CW.scatter_add_(1, targets_C1, p_CW.new_full(targets_C1.shape, smoothing - 1.0))
     if smoothing:
@@ -117,8 +118,8 @@ def _compiled_gradient(
     log_p_CW: Tensor, targets_C1: Tensor, weights_C1: Tensor, V: int, smoothing: float,
     dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
-    """The same for a compiler, which makes one pass of it: it has nothing that is written to places
-    that values choose."""
+    """Gradient of the logits of a chunk, as `_gradient` has it, without indexed writes, so that a
+    compiler makes one pass of it."""
     rows_W = torch.arange(log_p_CW.shape[1], device=log_p_CW.device)
     d_CW = log_p_CW.exp() - (1.0 - smoothing) * (rows_W == targets_C1)
     if smoothing:

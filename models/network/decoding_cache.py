@@ -70,7 +70,7 @@ class DecodingCache:
     """Number of tokens for which memory is taken at once; more take a copy with each new token."""
 
     def of_layers(self, number: int) -> list[LayerCache]:
-        """The cache of each of so many layers, made when it is first asked for."""
+        """The caches of `number` layers, made at the first call."""
         if not self.layers:
             self.layers = [LayerCache(self.room) for _ in range(number)]
         return self.layers

@@ -58,9 +58,9 @@ class MixtureOfExperts(nn.Module):
         return y_ND if self.shared is None else y_ND + self.shared(x_ND)
 
     def routed(self, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The weights (N, K) of each token's experts, their numbers (N, K), and the load (E,): the
-        choices that fall on each expert. In training it also sees to the balance, once the gradient
-        of the scores is there."""
+        """The weights (N, K) of each token's experts, their indices (N, K), and the load (E,): the
+        number of choices that fall on each expert. In training it also balances the experts, once
+        the gradient of the scores is there."""
         logits_NE = self.router(x_ND).float()
         scores_NE = logits_NE.softmax(-1) if self.bias is None else logits_NE.sigmoid()
         ranked_NE = scores_NE if self.bias is None else scores_NE + self.bias
@@ -76,9 +76,10 @@ class MixtureOfExperts(nn.Module):
         return weights_NK, chosen_NK, load_E
 
     def _balance(self, scores_NE: Tensor, load_E: Tensor) -> None:
-        """Adds the gradient of the balance loss to that of the scores: the number of experts times
-        the sum over experts of the choices of a token that fall on one, times its mean score. Or
-        moves the biases. Both wait for the backward pass, as a layer may be computed twice."""
+        """Adds the gradient of the balance loss to that of the scores, or moves the biases. The
+        loss is the number of experts times a sum over them: the choices per token that fall on an
+        expert, times its mean score. Both wait for the backward pass, as a layer may be computed
+        twice."""
         N, E = scores_NE.shape
 
         def add_loss(grad_NE: Tensor) -> Tensor:

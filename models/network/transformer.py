@@ -121,8 +121,8 @@ class Transformer(nn.Module):
         return DecodingCache(room=room)
 
     def decode(self, tokens_BT: Tensor, cache: DecodingCache, *, last: bool = False) -> Tensor:
-        """Logits (B, T, V) of the tokens that follow those in the cache, which then has their keys
-        and values as well; with `last` those of the last token alone, (B, 1, V).
+        """Logits (B, T, V) of the tokens that follow the cached ones, whose keys and values are
+        added to the cache; with `last` only the logits of the last token, (B, 1, V).
 
         Raises:
             ValueError: when the model attends in both directions.
@@ -212,7 +212,7 @@ class Transformer(nn.Module):
         return x_BTD.flatten(0, 1)
 
     def _before_head(self, x_ND: Tensor) -> tuple[Tensor, Tensor]:
-        """From the last block's stream (N, D) the two factors of the logits, (N, R) and (V, R)."""
+        """The two factors of the logits, (N, R) and (V, R), from the last block's stream (N, D)."""
         if self.final_norm is not None:
             x_ND = self.final_norm(x_ND, self.scales.logits)
         elif self.scales.logits != 1.0:
@@ -261,7 +261,7 @@ class Transformer(nn.Module):
                 values.mul_(deepnorm_gain(self.shape, self.read_by))
 
     def _own_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """The weights that the rules of this stack hold for, with their names."""
+        """Yields the weights to which this stack's rules apply, with their names."""
         return self.named_parameters()
 
     def _rules(self) -> dict[Role, Rule]:
@@ -269,7 +269,8 @@ class Transformer(nn.Module):
 
 
 def _projection(shape: Shape) -> nn.Parameter | None:
-    """The factor of an embedding that leads from its rank to the stream, (R, D)."""
+    """The factor (R, D) of an embedding that maps its rank to the stream's width; None without
+    one."""
     if shape.embedding_rank is None:
         return None
     return nn.Parameter(torch.empty(shape.embedding_rank, shape.d_model))

@@ -1,4 +1,4 @@
-"""Splits in files: the same file in both, or content of one that the other has as well."""
+"""Checks of splits in files: a file that is in both, or content of one that the other has too."""
 
 import os
 from collections.abc import Iterable
@@ -41,13 +41,13 @@ def contained_error(found: Overlap, held_out_key: str, unit: str, remedy: str) -
 
 
 def overlap_note(train: TokenFiles, held_out: TokenFiles) -> str:
-    """A line on what two splits share; empty if that is not worth a line."""
+    """A line on the content that two splits share; empty if it is too little to mention."""
     found = file_overlap(train, held_out)
     return found.note() if found else ""
 
 
 def file_overlap(train: TokenFiles, held_out: TokenFiles, window: int = WINDOW) -> Overlap | None:
-    """The overlap of two splits in files; kept for as long as the files have their times."""
+    """The overlap of two splits in files; cached until a file's size or time changes."""
     times = times_of(segment.path for split in (train, held_out) for segment in split.segments)
     return _overlap(train, held_out, window, times)
 
@@ -60,7 +60,7 @@ def _overlap(
 
 
 def times_of(paths: Iterable[str]) -> tuple[tuple[int, int], ...]:
-    """Size and time of each file."""
+    """Size and modification time of each file."""
     found = map(os.stat, dict.fromkeys(paths))
     return tuple((status.st_size, status.st_mtime_ns) for status in found)
 

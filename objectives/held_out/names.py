@@ -1,4 +1,4 @@
-"""The split that a file or folder is of, by the usual words in its name."""
+"""The split to which a file or folder belongs, by the usual words in its name."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def by_split(paths: Iterable[Path]) -> Mapping[str | None, list[Path]]:
 
 
 def named_apart(paths: Iterable[Path]) -> bool:
-    """True if some of these are to be trained on, and some held out, by their names."""
+    """True if the names say that some of these are to be trained on, and some held out."""
     return {TRAIN, VALIDATION} <= by_split(paths).keys()
 
 

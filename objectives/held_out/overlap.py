@@ -73,7 +73,7 @@ class Overlap:
         return self.share >= (CONTAINED if self.read == 1 else CONTAINED_IN_A_SAMPLE)
 
     def note(self, unit: str = "tokens") -> str:
-        """A line that tells a share worth telling, with how it was found; else empty."""
+        """A line on the share and how it was found; empty if it is too small to mention."""
         if self.share < TOLD:
             return ""
         smaller, larger = self.names

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def shared(rows: Iterable[Hashable], others: Iterable[Hashable]) -> float:
-    """Share of the different rows that are among the others, too."""
+    """Share of the distinct `rows` that are among `others` as well."""
     different = set(rows)
     return len(different & set(others)) / max(1, len(different))
 
@@ -36,7 +36,7 @@ def check_apart(
         else f"{in_held_out:.0%} of the training rows are among its rows"
     )
     raise ObjectiveError(
-        f"`{key}` must not be trained on, got {place}, and {found} as well; name other rows, or "
+        f"`{key}` must not be trained on, got {place}, but {found}; name other rows, or "
         f"leave `{key}` out"
     )
 

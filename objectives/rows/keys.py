@@ -42,7 +42,7 @@ class RowsConfig(ObjectiveConfig):
         return self.eval_examples * self.context
 
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
-        """The keys with as many rows in an evaluation as `eval_tokens` tokens are, at least one;
+        """The keys with as many rows in an evaluation as `eval_tokens` tokens hold, at least one;
         rows stay as long."""
         fewer = min(self.eval_examples, max(1, eval_tokens // self.context))
         return self.model_copy(update={"eval_examples": fewer})

@@ -68,17 +68,17 @@ def _refuse_binary(content: bytes, name: str) -> None:
     """Raises `ObjectiveError` for an archive, for UTF-16 and for text with NUL characters."""
     for first, kind in ARCHIVES.items():
         if content.startswith(first):
-            raise ObjectiveError(f"{name} must be text, and is a {kind} file; unpack it first")
+            raise ObjectiveError(f"{name} must be text, but is a {kind} file; unpack it first")
     if content[TAR_AT : TAR_AT + len(TAR)] == TAR:
-        raise ObjectiveError(f"{name} must be text, and is a tar archive; unpack it first")
+        raise ObjectiveError(f"{name} must be text, but is a tar archive; unpack it first")
     if content.startswith(UTF16):
         raise ObjectiveError(
-            f"{name} must be UTF-8 text, and is UTF-16; {_converted('UTF-16', name)} converts it"
+            f"{name} must be UTF-8 text, but is UTF-16; {_converted('UTF-16', name)} converts it"
         )
     if (place := content.find(b"\0")) >= 0:
         if content.count(b"\0") > MOST_NULS * len(content):
             raise ObjectiveError(
-                f"{name} must be UTF-8 text, and is a binary file, or UTF-16, which "
+                f"{name} must be UTF-8 text, but is a binary file, or UTF-16, which "
                 f"{_converted('UTF-16', name)} converts; name a file of text"
             )
         line = content.count(b"\n", 0, place) + 1
@@ -130,7 +130,7 @@ def not_empty(rows: Iterable[Row], place: Place) -> list[Row]:
 
 
 def check_names(further: Iterable[str], *reserved: str) -> None:
-    """Raises `ObjectiveError` for a further split with the name of another."""
+    """Raises `ObjectiveError` if a further split has the name of another."""
     for name in set(reserved).intersection(further):
         raise ObjectiveError(
             f"a further split must not be called {name!r}, which is another split; rename it"
@@ -138,7 +138,7 @@ def check_names(further: Iterable[str], *reserved: str) -> None:
 
 
 def parts_of(splits: Mapping[str, Iterable[object]], *fields: str) -> Iterator[str]:
-    """Yields the name of each split, then these fields of its rows, for a digest of the data."""
+    """Yields the name of each split, then the fields of its rows, for a digest of the data."""
     for name, rows in splits.items():
         yield name
         for row in rows:

@@ -57,7 +57,7 @@ class Corpus:
 
     @property
     def digest(self) -> str:
-        """Digest of all of the text, as it is split."""
+        """UTF-8 text in a part to train on and a held-out part, which do not overlap."""
         return digest_of((self.train, self.validation))
 
 

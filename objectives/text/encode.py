@@ -84,8 +84,8 @@ def learned_bpe(
     pieces: Iterator[str], vocab_size: int, special: Sequence[str] = (), *,
     source: str = "training split", more: str = "a larger corpus",
 ) -> Tokenizer:  # fmt: skip
-    """Byte-level pairs of the pieces, special tokens included; `source` and `more` are the words of
-    the error.
+    """A byte-level BPE tokenizer learned on the pieces, with exactly `vocab_size` ids, special
+    tokens included; `source` and `more` are words of the error's message.
 
     Raises:
         ObjectiveError: when the pieces support fewer ids.
@@ -101,7 +101,8 @@ def learned_bpe(
 
 
 def train_bpe(pieces: Iterator[str], vocab_size: int, special: Sequence[str] = ()) -> Tokenizer:
-    """Byte-level pairs of the pieces, with at most so many ids, special tokens included."""
+    """A byte-level BPE tokenizer learned on the pieces, with at most so many ids, special tokens
+    included."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()

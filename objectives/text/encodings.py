@@ -39,8 +39,8 @@ DAMAGE = 100
 
 
 def utf8_text(content: bytes, *, whole: bool = True) -> bytes | None:
-    """The text as UTF-8 without a mark, or, unless `whole`, the part of it before the last, torn
-    character; None for what is no text, or has another encoding."""
+    """The text as UTF-8 without a byte order mark; unless `whole`, without a torn last character.
+    None for anything that is no text, or has another encoding."""
     encoding = next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(content, final=whole)
@@ -55,7 +55,7 @@ def is_recoded(content: bytes) -> bool:
 
 
 def defect_of(file: Path, content: bytes) -> str:
-    """The reason why a file is not read as text, and the command that makes it so."""
+    """The reason why a file is not read as text, and the command that converts it."""
     if kind := next((kind for first, kind in ARCHIVES.items() if content.startswith(first)), ""):
         return f"is a {kind} file; {_unpacked(file, kind)}"
     at = content.find(0)

@@ -26,7 +26,7 @@ NO_TEXT = frozenset({".git", ".svn", ".hg", ".cache", ".ipynb_checkpoints", ".ve
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The files of a corpus by what is read of them."""
+    """Files of a corpus that are not read, or are converted first."""
 
     unread: frozenset[Path]
     """Files that are not text, or of another encoding."""
@@ -40,7 +40,7 @@ class Survey:
 
 
 def survey(corpus: str) -> Survey:
-    """Returns what is not read of a corpus; nothing of one that is known by its name.
+    """Returns what is not read of a corpus; nothing for a corpus that Fathom knows by name.
 
     Raises:
         ObjectiveError: when a file can't be read.
@@ -116,7 +116,7 @@ def _content(file: Path, *, whole: bool) -> bytes:
 
 
 def passed_over(corpus: str, files: tuple[Path, ...]) -> list[str]:
-    """Files and folders near those of a corpus that it does not take, each with the reason."""
+    """Files and folders near those of a corpus that are no part of it, each with the reason."""
     path = os.path.expanduser(corpus)
     suffixes, read = {file.suffix for file in files if file.suffix}, {*files}
     found = [

@@ -1,8 +1,7 @@
-"""Files of token ids that are read as something else than they are: signs of it in what they hold.
+"""Signs in a file's content that its token ids are read with the wrong type, or are no ids.
 
 Ids of 4 bytes read as ids of 2 are twice as many, every second one is 0, and all of them lie inside
-the vocabulary. So the types are told apart by how the bytes of ids differ, which they do by place:
-the upper ones take few values.
+the vocabulary. So types are told apart by the bytes of the ids: the upper bytes take few values.
 """
 
 import os
@@ -47,7 +46,7 @@ WORDS = {
 
 
 class TypeDoubtError(ObjectiveError):
-    """Ids of a raw file are of a type that nothing says, probably of `dtype`."""
+    """A raw file has ids whose type is stated nowhere, probably `dtype`."""
 
     def __init__(self, message: str, file: Path, dtype: str) -> None:
         super().__init__(message)
@@ -84,11 +83,12 @@ def refuse_form(file: Path, dtype: str | None) -> None:
         )
     if words:
         words = words.format(file=quote(str(file)), stem=quote(str(file.with_suffix(""))))
-        raise ObjectiveError(f"{file} must hold raw token ids, and is {words}")
+        raise ObjectiveError(f"{file} must hold raw token ids, but is {words}")
 
 
 def refuse_type(file: Path, size: int, dtype: str | None) -> None:
-    """Refuses a file whose ids are, by their look, not of 2 bytes, though nothing says their type.
+    """Refuses a file whose ids do not look like ids of 2 bytes, though their type is stated
+    nowhere.
 
     Raises:
         TypeDoubtError: with the type.
@@ -99,7 +99,7 @@ def refuse_type(file: Path, size: int, dtype: str | None) -> None:
         out = str(file.with_suffix(".u4.bin"))
         command = f'python -c "import numpy as np; {WHOLE}"'
         raise ObjectiveError(
-            f"{file} must hold whole numbers, and holds {np.dtype(kind).name}; write ids as whole "
+            f"{file} must hold whole numbers, but holds {np.dtype(kind).name}; write ids as whole "
             f"numbers: {command.format(file=str(file), kind=kind, out=out)}, and read that file "
             "with `dtype: uint32`"
         )
@@ -108,9 +108,9 @@ def refuse_type(file: Path, size: int, dtype: str | None) -> None:
         width = np.dtype(likely).itemsize
         torn = f", once `truncate -s {size - size % width} {file}` has dropped its torn last id"
         raise TypeDoubtError(
-            f"{file} must be ids of 2 bytes where nothing says their type, but {WORDS[likely]}; "
-            f"`dtype: {shown(likely)}` reads them{torn if size % width else ''} (`dtype: uint16` "
-            "if they are meant so)",
+            f"{file} must hold ids of 2 bytes, as no type is stated, but {WORDS[likely]}; set "
+            f"`dtype: {shown(likely)}`{torn if size % width else ''} (or `dtype: uint16` if they "
+            "are ids of 2 bytes)",
             file,
             likely,
         )
@@ -158,7 +158,7 @@ def fractions(content: bytes) -> str:
 
 
 def fitting_types(file: Path, vocabulary: int) -> list[str]:
-    """Types by which all ids of a sample of a raw file are of the vocabulary."""
+    """Types with which all ids in a sample of a raw file lie inside the vocabulary."""
     content, found = sample_of(file), []
     for name in TYPES:
         kind = np.dtype(name) if name.startswith(">") else np.dtype(name).newbyteorder("<")
@@ -176,14 +176,15 @@ def _columns(content: bytes, kind: str, width: int) -> NDArray[np.generic]:
 
 
 def _is_upper(high: NDArray[np.generic], low: NDArray[np.generic]) -> bool:
-    """True if some parts of numbers are, by their values, the upper ones, and the others vary."""
+    """True if `high` looks like the upper part of numbers, since it has few values, and `low`
+    varies."""
     if np.count_nonzero(low) < FEWEST // 2:
         return False
     return not high.any() or 8 * len(np.unique(high)) <= len(np.unique(low))
 
 
 def _entropy(values: NDArray[np.generic]) -> float:
-    """Bits of information in a byte of these."""
+    """Entropy of the values, in bits."""
     share = np.bincount(values.astype(np.int64)) / len(values)
     return float(-(share[share > 0] * np.log2(share[share > 0])).sum())
 

@@ -90,7 +90,7 @@ def _refuse_mixture(files: Sequence[Path], doubt: TypeDoubtError) -> None:
             f"raw files must have ids of one type, got {doubt.dtype} in {doubt.file} by their look "
             f'and another in {other}; write the former with its type, python -c "import numpy as '
             f'np; np.save({new!r}, np.fromfile({str(doubt.file)!r}, {doubt.dtype!r}))", and leave '
-            "it out"
+            "the old file out"
         )
 
 
@@ -220,7 +220,7 @@ def _segments(file: Path, column: str | None, dtype: str | None) -> list[Segment
         if file.suffix == NUMPY and dtype is None:
             kind = likely_type(sample_of(file)) or "uint16"
             raise TypeDoubtError(
-                f"{file} must be a .npy file, and has no header of one; raw ids, as OLMo writes "
+                f"{file} must be a .npy file, but has no header of one; raw ids, as OLMo writes "
                 f"them, are read with their `dtype`, most likely `dtype: {shown(kind)}`",
                 file,
                 kind,

@@ -157,8 +157,8 @@ class TokensConfig(NextTokenConfig):
             largest = largest_id(TokenFiles(data[0].segments, 0))
             raise ObjectiveError(
                 f"`tokenizer` must name the tokenizer.json that cut {self.train}, or `vocabulary` "
-                "the number of its token ids, which the files do not say: the largest id seen is "
-                f"{largest}, so `vocabulary: {largest + 1}` if those are all"
+                "the number of its token ids, which the files do not say; the largest id seen is "
+                f"{largest}: set `vocabulary: {largest + 1}` if there is no larger one"
             )
         if known is not None and size < known:
             raise ObjectiveError(

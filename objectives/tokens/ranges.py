@@ -32,7 +32,7 @@ FAR = 2
 
 
 def check_ids(split: TokenFiles) -> None:
-    """Checks that ids are of the vocabulary: all of them, of a large split those of a sample.
+    """Checks that ids lie inside the vocabulary: all ids, or a sample of a large split.
 
     Raises:
         ObjectiveError: with the type that suits them, or the vocabulary that they need.
@@ -54,7 +54,7 @@ def check_ids(split: TokenFiles) -> None:
 
 
 def largest_id(split: TokenFiles) -> int:
-    """The largest id of a split; of a large one, that of a sample."""
+    """The largest id of a split; of a large split, the largest id of a sample."""
     return _range(split)[1]
 
 
@@ -75,7 +75,7 @@ def proposed_keys(place: str) -> dict[str, object]:
 
 
 def type_note(split: TokenFiles, dtype: str) -> str:
-    """A line on a `dtype` beside ids that look like another one; empty if none does."""
+    """A line on ids that look like another type than `dtype`; empty if they do not."""
     for segment in split.segments[:SAMPLES]:
         content = sample_of(Path(segment.path)) if segment.offset == 0 else b""
         likely = likely_type(content)
@@ -109,8 +109,8 @@ def _differs(segment: Segment, likely: str) -> bool:
 
 
 def _range(split: TokenFiles) -> tuple[int, int, Segment]:
-    """The smallest and the largest id, and the file of the first one that is not of the vocabulary,
-    or else the first file."""
+    """The smallest and the largest id, and the file of the first id outside the vocabulary, or the
+    first file if there is none."""
     return _cached(split, times_of(segment.path for segment in split.segments))
 
 
@@ -128,7 +128,7 @@ def _cached(split: TokenFiles, _times: tuple[tuple[int, int], ...]) -> tuple[int
 
 
 def _windows(tokens: int) -> Iterator[tuple[int, int]]:
-    """Starts and lengths of what is looked at."""
+    """Yields start and length of each window that is read."""
     if tokens <= WHOLE_TOKENS:
         for start in range(0, tokens, BLOCK):
             yield start, min(BLOCK, tokens - start)

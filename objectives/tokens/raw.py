@@ -105,7 +105,7 @@ def _by_index(file: Path, index: Path, size: int) -> Segment | None:
         if not head.startswith(MEGATRON):
             return None
         if len(head) < MEGATRON_HEAD:
-            raise ObjectiveError(f"{index} ends in its head, after {len(head)} bytes; restore it")
+            raise ObjectiveError(f"{index} ends within its header, at byte {len(head)}; restore it")
         version, code, count = unpack_from("<QBQ", head, len(MEGATRON))
         if version != 1 or code not in MEGATRON_TYPES:
             raise ObjectiveError(
@@ -115,7 +115,7 @@ def _by_index(file: Path, index: Path, size: int) -> Segment | None:
         kind = np.dtype(MEGATRON_TYPES[code])
         if index.stat().st_size < MEGATRON_HEAD + 12 * count:
             raise ObjectiveError(
-                f"{index} must have {count:,} sequences, as it says, and was cut short; restore it"
+                f"{index} must have the {count:,} sequences it counts, but is cut short; restore it"
             )
         end = 0
         if count:

@@ -45,7 +45,7 @@ class Split(Group):
 
     @property
     def open_tokens(self) -> int:
-        """Tokens beyond those of its shards: of the shard that is being written."""
+        """Tokens of the shard that is still being written."""
         return self.tokens - sum(shard.tokens for shard in self.shards)
 
 

@@ -157,7 +157,7 @@ class TokenReader:
 
 
 def not_seen(files: Mapping[str, int]) -> dict[str, str]:
-    """Path -> the reason for each of these files that is missing here, or has fewer bytes."""
+    """Path -> the reason, for each of these files that is missing here or has fewer bytes."""
     reasons = {}
     for path, least in files.items():
         try:

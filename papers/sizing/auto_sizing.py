@@ -59,7 +59,7 @@ class AutoSizing:
     def __init__(
         self, model: Transformer, optimizer: Optimizer, penalty: GroupPenalty, *, steps: int
     ) -> None:
-        """`steps` are those of the whole training."""
+        """`steps` is the number of steps of the whole training."""
         self._model = model
         scales: dict[Tensor, float] = {
             weight: group["lr_scale"]

@@ -11,7 +11,7 @@ from fathom.models.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class LayerSizes:
-    """Sizes of a layer."""
+    """Heads and feed-forward neurons of one layer."""
 
     n_heads: int
     """Heads; 0 where attention adds nothing and is gone."""
@@ -22,7 +22,7 @@ class LayerSizes:
 
     @property
     def branches(self) -> int:
-        """Residual branches."""
+        """Number of residual branches."""
         return bool(self.n_heads) + bool(self.d_ff) + bool(self.cross_heads)
 
 

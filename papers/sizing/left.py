@@ -52,7 +52,7 @@ def counts_left(model: Transformer) -> dict[str, float]:
 
 @torch.no_grad()
 def neurons_left(module: FeedForward) -> Tensor:
-    """Indices, (f,), of the neurons that add to the stream; that of one if only a bias does."""
+    """Indices, (f,), of the neurons that add to the stream; one index if only a bias adds to it."""
     is_read = module.out.weight.any(0)
     is_fed = [neurons(module, weight).any(-1) for weight in module.into.parameters()]
     return _indices(torch.stack(is_fed).any(0).all(-1) & is_read, module.out.bias)
@@ -60,7 +60,8 @@ def neurons_left(module: FeedForward) -> Tensor:
 
 @torch.no_grad()
 def heads_left(module: AnyAttention) -> Tensor:
-    """Indices, (s,), of heads of keys that add to the stream; that of one if only a bias does."""
+    """Indices, (s,), of the heads of keys that add to the stream; one index if only a bias adds to
+    it."""
     is_read = _by_head(module).any(-1).any(0)
     values = [views[-1] for _, views in heads(module) if len(views) > 1]
     has_values = torch.stack([view.any(-1) for view in values]).any(0)

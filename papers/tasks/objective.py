@@ -81,8 +81,8 @@ class SyntheticObjective(ABC):
 
     @abstractmethod
     def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
-        """Sequences of a difficulty, or as in training if it is None, and the mask (B, T) of the
-        targets whose errors count; the others count for the loss alone."""
+        """Sequences of a difficulty, or as in training if it is None; and the mask (B, T) of the
+        targets whose errors count, while the others count for the loss alone."""
 
     def to(self, device: torch.device) -> Self:
         """The objective, with its batches on the device."""
@@ -136,8 +136,8 @@ class SyntheticObjective(ABC):
 
 
 def solved(errors: Mapping[int, float]) -> float:
-    """Largest difficulty for which it and all smaller ones, but for 0, are solved; 0 if none is.
-    `errors` ascends in difficulty."""
+    """Largest difficulty that is solved with all smaller ones, except 0; 0 if none is. `errors`
+    ascends in difficulty."""
     last = 0
     for difficulty, error in errors.items():
         if difficulty and error > SOLVED_ERROR:

@@ -52,7 +52,7 @@ def _events(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
         logs = ", or read its logs with --line" if found.logs else ""
         raise ConfigError(
             f"{found.label} has event files of TensorBoard, whose reader is not installed; "
-            f'`pip install "fathom-depth[tensorboard]"` comes first{logs}'
+            f'run `pip install "fathom-depth[tensorboard]"` first{logs}'
         )
     from fathom.search.tables.folders.events import read_events
 
@@ -60,7 +60,7 @@ def _events(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
 
 
 def _yaml_parser() -> Parse | None:
-    """Parses YAML where PyYAML is installed, without which tables are answered too."""
+    """PyYAML's parser; None where PyYAML is not installed, since tables need none."""
     if find_spec("yaml") is None:
         return None
     from fathom.search.study.file.safe_yaml import parse_yaml

@@ -18,7 +18,7 @@ DEFAULT_SEEDS = 4
 
 @dataclass(frozen=True, slots=True)
 class OpenStudy:
-    """Keys of a study, and why it has them."""
+    """Keys of a study, with the reasons for them."""
 
     size: str
     keys: Mapping[str, object]
@@ -55,7 +55,7 @@ def open_study(analysis: Analysis) -> OpenStudy:
 
 
 def _depths(optimum: Optimum) -> list[int]:
-    """The shallowest and the deepest of a study about the depths in question."""
+    """The shallowest and the deepest depth of a study that is to settle a size."""
     remedy = optimum.verdict.remedy
     if isinstance(remedy, v.Depths):
         return [remedy.shallowest, remedy.deepest]

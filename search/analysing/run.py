@@ -21,7 +21,7 @@ def answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Anal
     if any(of_tables):
         raise ConfigError(
             "`--map`, `--count`, `--params`, `--horizon`, `--horizons`, `--best-of`, `--where` and "
-            f"`--by` are for tables, and {path} is a run folder, whose study says them; drop them, "
+            f"`--by` are for tables, and {path} is a run folder, whose study sets them; drop them, "
             f"or analyse {path / 'tables/trials.csv'}"
         )
     findings = tuple(_conclude(run, question.noise) for run in runs_of(path) if run.began)

@@ -54,7 +54,7 @@ def question_of(
     maximise: bool = False,
     at: str | None = None,
 ) -> TableQuestion:
-    """The question of the options.
+    """The `TableQuestion` that these options of `fathom analyse` ask.
 
     Raises:
         ConfigError: when one is out of its range.
@@ -90,7 +90,8 @@ def question_of(
 
 
 def _coin(at: str | None, chosen: bool) -> Coin | None:
-    """The coin of `--at`, which goes with neither sizes nor horizons of the question."""
+    """The coin that `--at` names, or None without it; `chosen` is True if sizes or horizons are
+    given too."""
     coins = {str(coin).lower(): coin for coin in (Coin.FLOPS, Coin.SECONDS, Coin.TOKENS)}
     if chosen:
         raise ConfigError(
@@ -148,7 +149,7 @@ def answer_source(
         from fathom.search.tracking.writing.experiment import experiments_at
 
         raise ConfigError(
-            "`--experiment` must say which experiment is meant of "
+            "`--experiment` must name one of the experiments of "
             f"{printable(without_credentials(source))}, which has {experiments_at(source)}"
         )
     if path.is_dir():
@@ -189,7 +190,7 @@ def _is_run_folder(path: Path) -> bool:
 
 
 def _check_logs(source: str, experiment: str | None) -> None:
-    """Refuses `--line` for what has no lines to read."""
+    """Refuses `--line` for a source that has no lines to read."""
     path = Path(source)
     if experiment is not None or is_optuna(source) or is_wandb(source) or _is_run_folder(path):
         raise ConfigError(
@@ -214,7 +215,7 @@ def _answer_project(
     if find_spec("wandb") is None:
         raise ConfigError(
             f"{printable(source)} is read by W&B's own package, which is not installed; "
-            "`pip install wandb` comes first"
+            "run `pip install wandb` first"
         )
     from fathom.search.tables.folders.wandb_project import read_project
 
@@ -241,12 +242,12 @@ def write_report_of(analysis: Analysis, folder: Path) -> Path:
         raise ConfigError(f"`--report` is for tables; use `{again}`")
     if not analysis.optima:
         raise ConfigError(
-            "`--report` is of depths, and here none is shown apart from size; drop it"
+            "`--report` shows best depths, but these runs show none apart from the size; drop it"
         )
     if len(analysis.findings) > 1:
         raise ConfigError(
-            f"`--report` must be of one answer for each size, got {len(analysis.findings)}; name "
-            "one horizon with --horizon, and one part with --where"
+            f"`--report` shows one answer for each size, got {len(analysis.findings)}; name one "
+            "horizon with --horizon, and one part with --where"
         )
     if os.path.lexists(folder) and not _is_ours(folder):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""GPUs of a trial under `gpus_per_trial: auto`: those of the devices that train a search sooner."""
+"""GPUs of a trial under `gpus_per_trial: auto`: cores or GPUs, whichever train a search sooner."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -35,10 +35,10 @@ def settled_resources(
 ) -> ResourcesConfig:
     """Returns the resources of a search with the GPUs of each trial; Ray has started.
 
-    What `auto` took is kept in the run folder, and a search that is resumed takes it again, unless
-    it took GPUs and there are none, or shared them and CUDA's MPS does not start. On this machine
-    alone `sharing` starts that service where trials share a GPU. `sizes` are the study's budgets
-    with their shapes; `say` gets the choice, where there was one, as a line.
+    The choice of `auto` is kept in the run folder. A resumed search takes it again, unless it was
+    GPUs and there are none, or a shared GPU and CUDA's MPS does not start. On this machine alone
+    `sharing` starts that service where trials share a GPU. `sizes` are the study's budgets with
+    their shapes; `say` gets the choice, where there was one, as a line.
     """
     here = cluster_address() is None
     share = config.resources.gpus_per_trial
@@ -56,7 +56,8 @@ def _of_auto(
     sharing: GpuSharing | None,
     say: Callable[[str], None],
 ) -> float:
-    """Returns what `auto` takes, and keeps it; without `sharing` each trial has a whole GPU."""
+    """Returns the GPUs of a trial that `auto` chooses, and keeps the choice; without `sharing` each
+    trial has a whole GPU."""
     has_gpus, kept = ray.cluster_resources().get("GPU", 0) >= 1, _kept(folder)
     if kept is None:
         kept = _chosen(config, sizes, sharing, say) if has_gpus else 0
@@ -72,7 +73,8 @@ def _of_auto(
 
 
 def _kept(folder: RunFolder) -> float | None:
-    """Returns what `auto` took before; None if it was never asked."""
+    """Returns the GPUs of a trial that `auto` chose in an earlier run; None if it was never
+    asked."""
     with suppress(FileNotFoundError, ValueError):
         share = float(folder.auto_gpus.read_text(encoding="utf-8", errors="replace"))
         return share if share in SHARES else None

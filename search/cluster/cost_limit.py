@@ -25,8 +25,8 @@ KEEP_SECONDS = 10.0
 
 class CostLimit:
     """Counts the hours of the devices that trials hold in the run folder, and asks the search to
-    end before they cost more than the cap; without a cap it only counts. `resources` are those of
-    each trial."""
+    end before they cost more than the cap; without a cap it only counts. `resources` are for one
+    trial."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class CostLimit:
             write_atomically(self._folder.device_seconds, f"{self._taken + ahead:.1f}\n")
 
     def _would_pass(self) -> bool:
-        """True if the cost so far, and that of saving as many trials as may run, would reach the
-        cap."""
+        """True if the cost so far, plus the cost of saving as many trials as may run, would reach
+        the cap."""
         if self._cap is None or self._scheduler.done:
             return False
         each, _ = _devices(self._resources)
@@ -101,8 +101,8 @@ class CostLimit:
 
 
 def _devices(resources: ResourcesConfig) -> tuple[float, float]:
-    """Devices that each trial holds, and those of the cluster: GPUs where trials have any, else
-    cores."""
+    """Devices that each trial holds, and devices of the cluster: GPUs where trials have any,
+    otherwise cores."""
     there = ray.cluster_resources()
     if of_trial := gpus_per_trial(resources):
         return of_trial, there.get("GPU", 0.0)

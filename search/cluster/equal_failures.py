@@ -1,4 +1,5 @@
-"""Failures in a row for one reason, with losses before them, after which no trial would finish."""
+"""Failures in a row for one reason, after losses were reported, which show that no trial would
+finish."""
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ class _Failure:
 
 
 class EqualFailures:
-    """The failures since a trial finished, as long as they have one reason but for numbers.
+    """The failures since a trial finished, as long as their reasons differ in numbers alone.
 
-    Those of one shape may have it as their cause, and those of one host out of several the host;
-    the search goes on after these.
+    Failures of one shape may be due to it, and those of one host among several to the host; the
+    search goes on after these.
     """
 
     def __init__(self, hosts: Callable[[], Set[str]]) -> None:

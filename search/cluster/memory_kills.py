@@ -1,5 +1,5 @@
-"""Tells what the kernel has killed for lack of memory, and ends a search in which nothing can train
-any more."""
+"""Reports processes that the kernel killed for lack of memory, and ends a search in which nothing
+can train any more."""
 
 import errno
 import time
@@ -68,7 +68,7 @@ class MemoryKills:
 
 
 def processes_here() -> dict[int, str]:
-    """The number of each process that this one has started, and those it has, and what it is."""
+    """Process number -> description of each process that this one has started, directly or not."""
     found = {}
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has just ended

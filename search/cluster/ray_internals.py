@@ -120,7 +120,7 @@ def draining_nodes() -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class ActorDeath:
-    """Reason of an actor's death, by the note of Ray's head; its error has it as text alone."""
+    """Reason of an actor's death, as Ray's head noted it; the error itself has it only as text."""
 
     reason: str = ""
     """Ray's sentence."""
@@ -131,7 +131,7 @@ class ActorDeath:
 
 
 def death_of_actor(error: BaseException) -> ActorDeath:
-    """Returns the death that an error tells of; an empty one if the error is of no dead actor."""
+    """Returns the death that an error reports; an empty one if the error is not of a dead actor."""
     actor = getattr(error, "actor_id", None)
     cause = ray._private.state.actors(actor).get("DeathCause") if actor else None
     if cause is None:

@@ -163,7 +163,8 @@ def _timers(config: StudyConfig, objective: Objective, trials: int) -> list[Any]
 
 
 def _devices(timers: Sequence[Any]) -> dict[Any, str]:
-    """Actor -> its device, of those that are ready: the first, and others in some time."""
+    """Actor -> its device, for those that are ready: the first one, and others that follow in
+    time."""
     asked = {timer.ready.remote(): timer for timer in timers}
     ray.wait(list(asked))  # for a free worker, as trials wait
     ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=LATE_SECONDS)

@@ -97,7 +97,7 @@ class SearcherAdapter(Adapter, Searcher):
     def __init__(
         self, *given: Any, resources: ResourcesConfig | None = None, pipes: Path | None = None
     ) -> None:
-        """`resources` are those of each trial, by default the study's; `pipes` is the folder of
+        """`resources` are those of one trial, by default the study's; `pipes` is the folder of
         CUDA's MPS, by which trials share a GPU."""
         super().__init__(*given)
         config = self._scheduler.config
@@ -216,8 +216,8 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
             scheduler.end(name, *end)
 
     def _fits(self, name: str) -> bool:
-        """True if a trial would fit the memory here, so that others had taken what it lacked; true
-        for one whose tensors are on a GPU."""
+        """True if a trial would fit this machine's memory, so that others had taken what it lacked;
+        always true for a trial whose tensors are on a GPU."""
         config, shape = self._scheduler.config, self._scheduler.live[name].spec.shape
         return self._failures.on_gpu or fits_machine(shape, config.train, config.resources)
 

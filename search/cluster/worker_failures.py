@@ -127,7 +127,8 @@ class WorkerFailures:
         return outcome, f"its worker died {MAX_DEATHS} times: {reason}"
 
     def _may_be_a_neighbours(self, trial: str, error: BaseException) -> bool:
-        """True if the GPU that this trial shares has failed, which may be due to another."""
+        """True if the GPU that this trial shares has failed, which another trial may have
+        caused."""
         shares = 0 < self._needs.get("GPU", 0) < 1 and trial not in self.alone
         if not (shares and isinstance(_cause(error), GpuFaultError)):
             return False
@@ -281,8 +282,8 @@ class SharedFailures:
         return True
 
     def released(self) -> Mapping[str, Report]:
-        """Returns the kept failures by trial once another trial has shown that they are not
-        everyone's."""
+        """Returns the kept failures by trial, once another trial has shown that not all trials fail
+        so."""
         if not self._over:
             return {}
         released, self._reports = self._reports, {}

@@ -1,4 +1,4 @@
-"""The machine that a cluster of Ray is for a study, and the speed of one of its workers."""
+"""The Ray cluster as the machine of a study, and the speed of one of its workers."""
 
 import math
 from collections.abc import Mapping

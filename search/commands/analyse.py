@@ -38,19 +38,19 @@ Width = Annotated[
 ]
 Horizons = Annotated[
     list[str] | None,
-    typer.Option("--horizon", help="Tokens; by default those that the runs have in common."),
+    typer.Option("--horizon", help="Training tokens; by default those the runs share."),
 ]
 Several = Annotated[
     str | None,
     typer.Option(
         "--horizons",
         metavar="LIST",
-        help="Such as 20,40,160 tokens a parameter, or 2B,8B: with a law over both.",
+        help="Several: 20,40,160 tokens a parameter, or 2B,8B. Adds a law over both.",
     ),
 ]
 Noise = Annotated[
     float | None,
-    typer.Option(help="Noise between seeds, where the table has one seed and you know it."),
+    typer.Option(help="Noise between seeds, if you know it and the table has one seed."),
 ]
 LossUnit = Annotated[
     str | None,
@@ -62,24 +62,22 @@ TokensPerByte = Annotated[
     float | None,
     typer.Option(help="Tokens for each byte or character of the loss; without it, 0.25 a byte."),
 ]
-Maximise = Annotated[bool, typer.Option("--maximise", help="More is better, as of an accuracy.")]
+Maximise = Annotated[bool, typer.Option("--maximise", help="Higher is better, as for accuracy.")]
 At = Annotated[
     str | None,
-    typer.Option(
-        metavar="COIN", help="Models of any size, at equal flops, seconds or tokens: best size too."
-    ),
+    typer.Option(metavar="COIN", help="Find the best size too, at equal flops, seconds or tokens."),
 ]
 BestOf = Annotated[
     list[str] | None,
-    typer.Option("--best-of", metavar="COLUMN", help="The best value for each shape counts."),
+    typer.Option("--best-of", metavar="COLUMN", help="Use its best value for each shape."),
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="COLUMN=VALUE", help="Rows with this value alone."),
+    typer.Option("--where", metavar="COLUMN=VALUE", help="Use only the rows with this value."),
 ]
 By = Annotated[
     list[str] | None,
-    typer.Option("--by", metavar="COLUMN", help="Answers of their own for each value."),
+    typer.Option("--by", metavar="COLUMN", help="Answer separately for each value."),
 ]
 Experiment = Annotated[
     str | None, typer.Option(help="Name or id of an experiment of MLflow, or a study of Optuna.")
@@ -89,7 +87,7 @@ Lines = Annotated[
     typer.Option(
         "--line",
         metavar="PATTERN",
-        help="How a line of a log has its numbers: 'step (?P<step>\\d+).* loss (?P<loss>\\S+)'.",
+        help="Pattern of the numbers in a log line: 'step (?P<step>\\d+).* loss (?P<loss>\\S+)'.",
     ),
 ]
 ReportFolder = Annotated[

@@ -32,10 +32,10 @@ def export(
     ] = "yaml",
     out: Annotated[Path | None, typer.Option(help="File (yaml) or folder to write.")] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Folder of `fathom train` whose weights to take along.")
+        Path | None, typer.Option(help="Folder of `fathom train` with weights to export.")
     ] = None,
     nearest: Annotated[
-        bool, typer.Option("--nearest", help="RMSNorm where the framework has no such layer norm.")
+        bool, typer.Option("--nearest", help="Use RMSNorm if the framework lacks the layer norm.")
     ] = False,
 ) -> None:
     """Print the best shape as YAML, ready for `fathom train`, or write it for another framework."""
@@ -64,9 +64,9 @@ def train(
     budget: BudgetOption = None,
     horizon: HorizonOption = None,
     depth: DepthOption = None,
-    tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
+    tokens: Annotated[str | None, typer.Option(help="Training tokens, if not the study's.")] = None,
     data: Annotated[
-        str | None, typer.Option(help="Other text than the study's, tokenized alike.")
+        str | None, typer.Option(help="Text instead of the study's, tokenized alike.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for checkpoint and weights.")] = Path("trained"),
     register: Annotated[
@@ -170,7 +170,7 @@ def predict(
         str | None, typer.Option(help="Model size, for example 10M; without it, a table.")
     ] = None,
     tokens: Annotated[
-        str | None, typer.Option(help="Training tokens, by a law over several horizons.")
+        str | None, typer.Option(help="Training tokens, for a law over several horizons.")
     ] = None,
     law: Annotated[
         str,
@@ -225,7 +225,7 @@ def predict(
 
 
 def _check_predict(ladder: "list[Path] | None", **options: object) -> None:
-    """Raises `ConfigError` if options do not go with models, or with their absence."""
+    """Raises `ConfigError` for options that do not go with models, or that need models."""
     from fathom.search.study.file.errors import ConfigError
 
     if ladder and (options["params"] or options["tokens"]):
@@ -239,4 +239,4 @@ def _check_predict(ladder: "list[Path] | None", **options: object) -> None:
             "predict sizes.csv --doubling 0.02"
         )
     if not ladder and options["params"] is None and options["tokens"] is not None:
-        raise ConfigError("`--params` must be the size that --tokens are of; for example 1B")
+        raise ConfigError("`--tokens` needs `--params`, the size of the model; for example 1B")

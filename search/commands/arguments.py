@@ -29,11 +29,11 @@ Runs = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 ExitVerdict = Annotated[
     bool,
-    typer.Option("--exit-verdict", help="Exit status by verdict, from 10 on, as docs list."),
+    typer.Option("--exit-verdict", help="Exit with a status for the verdict, from 10 on."),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Another value, such as train.batch_size=8."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a key, such as train.batch_size=8."),
 ]
 Trust = Annotated[
     bool,
@@ -43,7 +43,7 @@ HorizonOption = Annotated[
     str | None, typer.Option(help="Which horizon, if there are several: 20, or 10M.")
 ]
 DepthOption = Annotated[
-    int | None, typer.Option("--depth", help="Another trained depth than the answer, at its cost.")
+    int | None, typer.Option("--depth", help="A trained depth other than the answer, at its cost.")
 ]
 BudgetOption = Annotated[
     str | None, typer.Option("--params", help="Which size, as the study counts it: 10M.")

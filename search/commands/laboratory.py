@@ -48,22 +48,22 @@ def latency(
         int | None, typer.Option(help="Tokens of a prompt; by default half the context.")
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(help="Tokens of an answer; by default the rest of it.")
+        int | None, typer.Option(help="Tokens of an answer; by default the rest of the context.")
     ] = None,
     gpu: Annotated[
-        str | None, typer.Option(help="Estimate for a type of GPU, such as H100, instead.")
+        str | None, typer.Option(help="Only estimate, for a GPU type such as H100.")
     ] = None,
     max_token_ms: Annotated[
         float, typer.Option(min=LEAST_LIMIT, help="Leave out depths that take longer for a token.")
     ] = NO_LIMIT,
     max_prefill_ms: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Or that take longer to read a prompt.")
+        float, typer.Option(min=LEAST_LIMIT, help="Limit on the time to read a prompt.")
     ] = NO_LIMIT,
     max_weight_mb: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Or whose weights take more memory.")
+        float, typer.Option(min=LEAST_LIMIT, help="Limit on the memory of the weights.")
     ] = NO_LIMIT,
     max_cache_mb: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Or whose keys and values do.")
+        float, typer.Option(min=LEAST_LIMIT, help="Limit on the memory of keys and values.")
     ] = NO_LIMIT,
     as_json: Json = False,
 ) -> None:
@@ -116,9 +116,9 @@ def ask(
     params: Annotated[str | None, typer.Option(help="Model size, for example 1B.")] = None,
     hours: Annotated[float | None, typer.Option(help="Time that the search may take.")] = None,
     flops: Annotated[
-        str | None, typer.Option(help="FLOPs of a training: size, tokens and depth, by --law.")
+        str | None, typer.Option(help="FLOPs of a training: find size, tokens and depth by --law.")
     ] = None,
-    gpu_hours: Annotated[float | None, typer.Option(help="The same in hours of one --gpu.")] = None,
+    gpu_hours: Annotated[float | None, typer.Option(help="FLOPs as hours of one --gpu.")] = None,
     law: Annotated[
         str | None,
         typer.Option(help="Run folder, JSON of `fathom analyse --horizons`, or table of runs."),
@@ -129,7 +129,7 @@ def ask(
     ] = None,
     data: Annotated[str, typer.Option(help="Text (path, glob, known name) or tokens.")] = "stdlib",
     tokens: Annotated[
-        str | None, typer.Option(help="Its training tokens; by default 20 a parameter.")
+        str | None, typer.Option(help="Training tokens of the model; by default 20 a parameter.")
     ] = None,
     tokenizer: Annotated[str, typer.Option(help="bytes, chars, bpe:N or a file.")] = "bytes",
     gpus: Annotated[int, typer.Option(min=0, help="Trials at a time, one on each GPU.")] = 0,
@@ -236,7 +236,8 @@ def _ask_compute(
 
 
 def _refuse_beside(question: str, options: Mapping[str, object]) -> None:
-    """Refuses every option that was given, and so is not None, beside that of another question."""
+    """Raises `ConfigError` if any of `options` is given, and so is not None, beside the option of
+    another question."""
     from fathom.search.study.file.errors import ConfigError
 
     for option, value in options.items():
@@ -283,7 +284,7 @@ def check(
     overrides: Overrides = None,
     trust: Trust = False,
     steps: Annotated[
-        int, typer.Option(min=8, max=100_000, help="Length of each short training.")
+        int, typer.Option(min=8, max=100_000, help="Steps of each short training.")
     ] = 250,
     runs: Runs = Path("runs"),
     as_json: Json = False,

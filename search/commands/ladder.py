@@ -1,4 +1,4 @@
-"""A ladder of models beside a law: which rung is off because of its shape, and by how much."""
+"""A ladder of models beside a law: which model is off because of its shape, and by how much."""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -40,7 +40,7 @@ def check_ladder(
     """
     if doubling is not None and not (isfinite(doubling) and doubling > 0):
         raise ConfigError(
-            f"`--doubling` must be what twice the best depth costs, nats above 0, got {doubling:g}"
+            f"`--doubling` must be the cost of twice the best depth, nats above 0, got {doubling:g}"
         )
     found = law_at(law)
     if found.count not in SIZES:
@@ -119,7 +119,7 @@ def sentences(ladder: StatedLadder) -> list[str]:
     """Sentences: which models are off, by how much, and how far a line through all bends."""
     lines = [_off_text(each) for each in ladder.rungs if each.is_off]
     if not lines:
-        lines = ["No rung is off by this law."]
+        lines = ["No model is off by this law."]
     bent, largest = ladder.bend, ladder.rungs[-1].rung.params
     if bent is not None:
         high = "high" if bent > 0 else "low"

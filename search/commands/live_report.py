@@ -51,8 +51,8 @@ StudyPage = Callable[[str], str]
 def serve(
     runs: Path, uri: str, *, port: int, trust: bool, say: Callable[[str], None] = print
 ) -> None:
-    """Serves the reports and MLflow's page until Ctrl-C, SIGTERM or SIGHUP, saying where they are;
-    without `trust` the page of no store that was not made here.
+    """Serves the reports and MLflow's page until Ctrl-C, SIGTERM or SIGHUP, and says where they
+    are; without `trust`, only stores that were made here have a page.
 
     Raises:
         TrackingError: when MLflow's page can't be served.
@@ -178,7 +178,7 @@ def _listed(name: str, folder: RunFolder) -> ListedRun:
 
 
 def _under_way(conclusion: Conclusion) -> Conclusion:
-    """The conclusion of a search that runs: nothing in it asks to resume the search."""
+    """The conclusion of a search that runs, without advice to resume it."""
     optima = tuple(
         replace(optimum, verdict=replace(optimum.verdict, remedy=None))
         if optimum.budget in conclusion.unfinished
@@ -189,7 +189,8 @@ def _under_way(conclusion: Conclusion) -> Conclusion:
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves so many browsers at a time, and waits for none that sends or reads too slowly."""
+    """Serves a limited number of browsers at a time, and waits for none that sends or reads too
+    slowly."""
 
     daemon_threads = True
     request_queue_size = MOST_CONNECTIONS
@@ -201,7 +202,8 @@ class _Server(ThreadingHTTPServer):
         super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a thread, once there is one; else ends the longest wait for a request."""
+        """Answers in a new thread; if none is free, first ends the connection that has waited
+        longest for its request."""
         if not self._free.acquire(blocking=False):
             self._end(next(iter(self.waiting), request))
             if not self._free.acquire(timeout=1):
@@ -220,13 +222,13 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def service_actions(self) -> None:
-        """Ends what has waited too long for its request; called twice a second."""
+        """Ends connections that have waited too long for their request; called twice a second."""
         begun = time.monotonic() - REQUEST_SECONDS
         for request in [request for request, since in [*self.waiting.items()] if since < begun]:
             self._end(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Passes over a browser that is gone."""
+        """Ignores a browser that is gone."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 

@@ -14,14 +14,15 @@ def print_reply(reply: "Reply") -> None:
 
 
 def exit_by_verdict(reply: "Reply") -> None:
-    """Exits with the status of the answer that is known least, for `--exit-verdict`."""
+    """Exits with the status of the least certain answer, for `--exit-verdict`."""
     from fathom.search.contract.exit_status import exit_status
 
     sys.exit(exit_status(reply.answers))
 
 
 def command_again(without: str = "--extend") -> str:
-    """The command that was typed, without passwords and without an option that was for once."""
+    """The command that was typed, without passwords and without an option that is for one call
+    only."""
     from fathom.search.formatting import shell_command
     from fathom.search.study.store_uri import without_credentials
 

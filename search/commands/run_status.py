@@ -80,14 +80,14 @@ class RunStatus:
 
     @property
     def idle_seconds(self) -> float | None:
-        """Seconds since anything was written of a trial; None before the search has begun."""
+        """Seconds since anything was written about a trial; None before the search has begun."""
         files = (self.folder.records, self.folder.journal, self.folder.config)
         written = [file.stat().st_mtime for file in files if file.exists()]
         return max(0.0, time.time() - max(written)) if written else None
 
     @property
     def idle_text(self) -> str:
-        """Time since anything was written of a trial, such as `3 min ago`."""
+        """Time since anything was written about a trial, such as `3 min ago`."""
         return "never" if self.idle_seconds is None else f"{format_seconds(self.idle_seconds)} ago"
 
 

@@ -115,7 +115,7 @@ def _no_trial_finished(run: "RunResult") -> str:
 
 
 def _cap(cost: float | None, price: float | None) -> "Cap | None":
-    """The cap of what trials may cost; both numbers are given, or neither."""
+    """The cap on what trials may cost, or None; both numbers must be given, or neither."""
     from fathom.search.study.file.errors import ConfigError
     from fathom.search.study.preflight import Cap
 
@@ -180,7 +180,7 @@ def _print_together(result: "StudyResult", console: "Console") -> None:
 def _read(
     study: Path, overrides: list[str] | None, console: "Console", *, trust: bool
 ) -> "StudyConfig":
-    """The study of a file, which may be run."""
+    """Reads the study of a file, and checks that it may be run."""
     from fathom.search.report.terminal.steps import Steps
 
     with Steps(console) as steps:
@@ -252,7 +252,7 @@ def report(
     card: Annotated[
         bool, typer.Option("--card", help="Print the answer as a page of Markdown, nothing else.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder of --card; by default RUN.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for --card; by default RUN.")] = None,
     horizon: HorizonOption = None,
     as_json: Json = False,
     exit_verdict: ExitVerdict = False,
@@ -286,8 +286,8 @@ def report(
 
 
 def _print_report(result: "StudyResult", console: "Console") -> None:
-    """Prints the answer of each run of a study, those of several beside each other, and what to
-    type next."""
+    """Prints the answer of each run of a study, several answers beside each other, and what to type
+    next."""
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.scheduling.extend import warnings
@@ -302,7 +302,7 @@ def _print_report(result: "StudyResult", console: "Console") -> None:
 
 
 def _check_card(out: Path | None, *, card: bool, with_others: bool) -> None:
-    """Raises `ConfigError` if options do not go with `--card`, or with its absence."""
+    """Raises `ConfigError` for options that do not go with `--card`, or that need it."""
     from fathom.search.study.file.errors import ConfigError
 
     if card and with_others:

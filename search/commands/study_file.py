@@ -26,7 +26,7 @@ def init(
     hours: Annotated[float, typer.Option(min=0, help="Time that the search may take.")] = 1,
     runs: Annotated[
         str | None,
-        typer.Option("--from", metavar="RUNS", help="Runs, as of `analyse`: what they leave open."),
+        typer.Option("--from", metavar="RUNS", help="Search what these runs leave open."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
@@ -187,7 +187,7 @@ def tokenize(
 def schema(
     out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
     answer: Annotated[
-        bool, typer.Option("--answer", help="That of what --json prints, for programs.")
+        bool, typer.Option("--answer", help="Print the schema of --json output instead.")
     ] = False,
 ) -> None:
     """Print the JSON Schema of study files, for editors that complete and check them."""

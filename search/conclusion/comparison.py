@@ -173,7 +173,7 @@ def _study(run: StudyRun, confidence: float) -> ComparedStudy:
 
 
 def _named(studies: Sequence[ComparedStudy], paths: Sequence[Path]) -> list[ComparedStudy]:
-    """The studies with names that differ: those that share one are called by their folders."""
+    """The studies under distinct names: those that share one are called by their folders."""
     names = [study.name for study in studies]
     shared = {name for name in names if names.count(name) > 1}
     return [
@@ -218,7 +218,7 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _no_losses(differing: Mapping[str, object]) -> str:
-    """Reason why best losses do not compare: they are of other data."""
+    """Reason why best losses do not compare: they are of other data; empty where they do."""
     reasons = [name for name in differing if name == "data" or name.startswith("objective.")]
     return f"the studies differ in {reasons[0]}" if reasons else ""
 

@@ -53,9 +53,9 @@ class Conclusion(Findings):
         return self.config.seed
 
     def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
-        """Next trainings of a budget's search, or those that it would do without limits on depths
-        and seeds, where it has ended on an open answer; none while it explores, as trials are then
-        drawn one by one."""
+        """The next trainings of a budget's search; none while it explores, as trials are then drawn
+        one by one. Where the search has ended on an open answer, those that it would do without
+        limits on depths and seeds."""
         config, records = self.config, self.records_of(optimum.budget)
         if optimum.kind is not Kind.UNFINISHED:
             if not may_gain(optimum):
@@ -100,8 +100,8 @@ def conclude(
 ) -> Conclusion:
     """Decides the best depth of each budget from the records; `noise` is measured unless stated.
 
-    What the search of an `unfinished` budget lacks, only the command `resume` can add; it trains
-    what is left of the last of the `batches` first.
+    The remedy of an `unfinished` budget is the command `resume`, which trains what is left of the
+    last of the `batches` first.
     """
     trials = by_budget(records)
     optima = [

@@ -164,7 +164,8 @@ class Findings(ABC):
         return study_reason(optimum.verdict)
 
     def remedy(self, optimum: Optimum) -> str:
-        """Returns what to change for a settled answer; empty where nothing has to."""
+        """Returns what to change although the answer is settled; empty where nothing needs to
+        change."""
         return study_remedy(optimum.verdict)
 
     def settled(self, budget: int) -> Located | None:

@@ -1,4 +1,4 @@
-"""The law that a person names: the published one, that of a run folder, or that of an analysis."""
+"""The law that a person names: the published one, or the law of a run folder or of an analysis."""
 
 from pathlib import Path
 
@@ -19,8 +19,9 @@ from fathom.search.study.own_records import read_records
 
 
 def law_at(law: str, *, needs_tokens: str = "") -> NamedLaw:
-    """The law that `levine2020`, a run folder, its best.yaml, or the JSON of an analysis of several
-    horizons has; an option that `needs_tokens` takes a law over parameters and tokens.
+    """The law by its name: `levine2020`, or the law in a run folder, its best.yaml, or the JSON of
+    an analysis of several horizons. `needs_tokens` is an option that needs a law over parameters
+    and tokens.
 
     Raises:
         ConfigError: when there is none, or it is not over tokens though an option needs that.

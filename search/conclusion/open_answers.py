@@ -16,8 +16,8 @@ from fathom.search.study.planning.plan_change import EVERY_DEPTH, planned_sizes
 
 
 def shapes_of_plan(config: StudyConfig, records: Sequence[TrialRecord]) -> tuple[Shape, ...]:
-    """The shapes of a budget of a study; of a user's own model, which is not built for it, those
-    that were tried."""
+    """The shapes of a study's budget; for a user's own model, which is not built to list them, the
+    shapes that were tried."""
     spec = records[0].spec
     planned = planned_sizes(config, spec.budget, spec.shape)
     return planned.shapes if planned else tuple({record.spec.shape: None for record in records})
@@ -26,7 +26,7 @@ def shapes_of_plan(config: StudyConfig, records: Sequence[TrialRecord]) -> tuple
 def wider_limits(
     config: StudyConfig, optimum: Optimum, records: Sequence[TrialRecord]
 ) -> TrainingLimits:
-    """Limits of the study without a limit on depths and seeds, and with shapes to twice its
+    """Limits of the study without a limit on depths and seeds, and with shapes up to twice its
     deepest; if such a search would end too, the depths that the verdict asks for."""
     tried = [record.spec.shape for record in records]
     deepest = max([*config.space.depths, *(shape.depth for shape in tried)])

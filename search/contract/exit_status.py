@@ -18,6 +18,6 @@ STATUS = {
 
 
 def exit_status(answers: Sequence[StatedAnswer]) -> int:
-    """The status of the answer that is known least; that of no answer without any."""
+    """The status of the least certain answer; `no_answer`'s if there are none."""
     kinds = [answer.verdict.kind for answer in answers] or [Kind.NO_ANSWER]
     return max(STATUS[kind] for kind in kinds)

@@ -8,8 +8,8 @@ from fathom.search.study.keys.config import StudyConfig
 
 
 def asked_horizon(spend: Spend, name: str | None = None) -> AskedHorizon | None:
-    """Horizon of models that spend this, None where that is not known; `name` if a study has
-    several horizons."""
+    """The horizon of models with this spend; None where that is not known. `name` is the horizon's
+    if a study has several."""
     if not spend.coin:
         return None
     return AskedHorizon(amount=spend.amount, unit=spend.coin.value, name=name)

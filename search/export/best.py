@@ -177,7 +177,7 @@ def kept_answers(path: Path) -> list[tuple[str, int, str]]:
 
 def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
     """A best shape with the study that trains it. If its steps are timed, the study gets the
-    shape's `tokens` instead: step times are those of the search's device alone."""
+    shape's `tokens` instead, since step times hold for the search's device alone."""
     if config.coin.timed:
         config = changed(config, {config.coin.key: None, "tokens": tokens})
     return BestShape(config, budget, shape)
@@ -230,7 +230,7 @@ def _content(source: Path) -> dict[str, Any]:
         )
     if not parts["best"]:
         raise ConfigError(
-            f"{source} holds no best shape, since no budget has an answer yet; `fathom run` goes on"
+            f"{source} holds no best shape, as no budget has an answer yet; go on with `fathom run`"
         )
     try:
         check_controls(parts)
@@ -246,7 +246,7 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def _at_horizon(content: Mapping[str, Any], horizon: str | None, source: Path) -> list[Any]:
-    """The entries of a horizon; all of a study that was searched at one."""
+    """The entries of a horizon; all entries if the study has only one."""
     study, entries = content["study"], list(content["best"])
     known = [entry[HORIZON] for entry in entries if isinstance(entry, dict) and HORIZON in entry]
     labels = list(dict.fromkeys(map(str, known)))

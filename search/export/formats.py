@@ -82,8 +82,8 @@ def taking_weights(best: BestShape) -> list[str]:
 
 
 def next_step(best: BestShape, source: Path, weights: Path, **chosen: str | int | None) -> str:
-    """Returns the command that exports a trained shape, `chosen` by options, or says that no format
-    takes it."""
+    """Returns the command that exports a trained shape, or says that no format takes it; the
+    options `chosen` select the shape."""
     named = [(f"--{name}", str(value)) for name, value in chosen.items() if value]
     which = [word for option in named for word in option]
     ways = taking_weights(best)

@@ -317,7 +317,7 @@ def _gpt2(model: ExportedModel) -> dict[str, Any]:
 
 
 def _experts(shape: Shape, experts: Experts) -> dict[str, Any]:
-    """Returns the keys of both models with experts, each of which passes over the other's."""
+    """Returns the keys of the two models with experts; each model ignores the other's keys."""
     coefficient = 0.0 if experts.balance == "bias" else experts.balance
     return {
         **dict.fromkeys(("num_local_experts", "num_experts"), experts.number),

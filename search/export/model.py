@@ -87,8 +87,8 @@ def fit(
         raise ConfigError(_refusal(name, architectures, best.shape))
     if weights and best.shape.tied:
         raise ConfigError(
-            f"`--format {name}` has no `model.norm: layer` without biases, and no weights can make "
-            "up for that with `model.tied: true`; leave `--weights` out, or search with "
+            f"`--format {name}` has no `model.norm: layer` without biases, and weights can't be "
+            "converted to RMSNorm with `model.tied: true`; leave `--weights` out, or search with "
             "`model.norm: rms`"
         )
     if not (weights or nearest):

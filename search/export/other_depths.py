@@ -70,7 +70,7 @@ def at_depth(entry: Mapping[str, Any], depth: int, where: str) -> tuple[dict[str
 
 
 def _instead(entry: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[dict[str, Any], Shape]:
-    """The entry with the depth of a row in the place of the answer."""
+    """The entry with the depth of `row` in place of the answer, and the shape of that depth."""
     shape = shape_from_json(entry["shape"] | row["shape"])
     cost = {name: row[name] for name in ("nats", "nats_interval", "speed") if name in row}
     chosen = {

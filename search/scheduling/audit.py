@@ -86,8 +86,7 @@ class RungAudit:
 
     @property
     def bias(self) -> tuple[str, float]:
-        """The larger of the biases by depth and by size, with the name of what it goes with; 0
-        where neither is known."""
+        """Name and value of the larger bias, by depth or by size; 0 where neither is known."""
         biases = (("depth", self.depth_bias or 0.0), ("size", self.size_bias or 0.0))
         return max(biases, key=lambda named: abs(named[1]))
 

@@ -24,7 +24,8 @@ from fathom.search.study.planning.virtual_time import VirtualJob, VirtualTime
 
 @dataclass(slots=True)
 class BudgetState:
-    """The trials of one budget: what they have reported, and what of it the schedule has taken.
+    """The trials of one budget: what they have reported, and which of their results virtual time
+    has taken.
 
     Its methods about a rung are those that `VirtualTime` asks, and see nothing but what is taken.
     """
@@ -96,7 +97,7 @@ class BudgetState:
         return self.live.get(trial) or self.results.get(trial)
 
     def has_come(self, job: VirtualJob) -> bool:
-        """True if the result of a job has been reported, which an early one may be long before."""
+        """True if the result of a job has been reported, even if it is not taken yet."""
         record = self.record_of(job.trial)
         return record is not None and record.has_come_to(job.to)
 
@@ -141,7 +142,8 @@ class BudgetState:
         self.explored = self.settled = False
 
     def exploring(self) -> list[TrialRecord]:
-        """The exploring trials that were assigned, in this order, as far as they are taken."""
+        """The exploring trials in the order in which they were assigned, as far as they are
+        taken."""
         return self._taken([name for name, s in self.specs.items() if s.stage is Stage.EXPLORE])
 
     def pauses(self, trial: str, rung: int) -> bool:

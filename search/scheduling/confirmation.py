@@ -78,9 +78,9 @@ def ladder_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
 
 
 def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
-    """The paused trials to resume: of the best depth so far and of those beside it, then of a depth
-    that is forecast to end below them, and in any case until as many depths as a curve needs have
-    finished."""
+    """The paused trials to resume: of the best depth so far and its neighbours, then of a depth
+    that is forecast to end below them. Trials are resumed in any case until as many depths as a
+    curve needs have finished."""
     comparable = _comparable(records)
     finished = finished_depths(comparable)
     paused = {

@@ -102,7 +102,7 @@ class RunningTrials:
         return self.records.get(trial)
 
     def starts_less_ends(self, trial: str) -> int:
-        """Number of starts of a trial in the lines so far, less that of its ends."""
+        """Number of starts of a trial in the lines so far, minus the number of its ends."""
         return self._attempts[trial]
 
 
@@ -201,7 +201,7 @@ class Past:
             raise ValueError(f"`records.jsonl` lacks an end of {lacking[0]} that came before it")
 
     def _has_come(self, budget: int, trial: str) -> bool:
-        """True if the result that the trial's last job leads to is known."""
+        """True if the result of the trial's last job is known."""
         assigned = (d for d in reversed(self.decisions.get(budget, ())) if isinstance(d, Assigned))
         job = next(assigned.job for assigned in assigned if assigned.job.trial == trial)
         known = (self.running.records.get(trial), self._ended.get(trial))

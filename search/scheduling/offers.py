@@ -1,4 +1,4 @@
-"""The one list of next trainings of a budget: the search does them, and programs can read them."""
+"""The one list of next trainings of a budget: the search runs them, and programs can read them."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -68,9 +68,9 @@ class Offer:
 
     @property
     def doubt_left(self) -> float | None:
-        """Share of the variance of what is in doubt that is expected to be left after it; None
-        without a curve, beyond its depths, at another rate or decay, and where the size is in doubt
-        as well."""
+        """Share of the variance in doubt that is expected to be left after this training; None
+        without a curve, outside its range of depths, at another rate or decay, and where the size
+        is in doubt as well."""
         (optimum, posterior), choice = self.trained.answer, self.training
         if posterior is None or choice.shape.depth not in posterior.depths or self._is_scaled:
             return None

@@ -82,7 +82,7 @@ class _Chooser:
 
     def most_promising(self, *, spread: bool) -> Iterator[Choice]:
         """Yields the paused trials by the expected loss of their cell, then shapes of new cells;
-        those of new depths and sizes first, if finished ones are to be `spread`."""
+        cells of new depths and sizes come first, if finished ones are to be `spread`."""
         surface, done = self._surface, list(self._finished)
         for_curve = spread * (
             np.isin(surface.depths, surface.depths[done]).astype(int)
@@ -95,8 +95,8 @@ class _Chooser:
         yield from (self._first(cell) for cell in by_cost if cell not in self._finished)
 
     def telling(self, tuned: JointAnswer, number: int) -> list[Choice]:
-        """The trainings that reduce what is in doubt of size and depth most, none where each is
-        settled or none tells much."""
+        """The trainings that most reduce what is in doubt about size and depth; none where both are
+        settled or no training tells much."""
         surface = tuned.surface
         doubts = [
             np.log(profile.posterior.lowest)
@@ -141,8 +141,8 @@ class _Chooser:
 
 
 def _worth(losses: Array, doubt: Array, noise: float, known: NDArray[np.int64]) -> Array:
-    """Share of the variance of a doubt, (draws,), that a training of each cell is expected to take
-    away, (cells,), by how its loss, (draws, cells), goes with the doubt."""
+    """Share of the variance of `doubt`, (draws,), that a training of each cell is expected to
+    remove, (cells,), from how its losses, (draws, cells), vary with the doubt."""
     off, doubt = losses - losses.mean(axis=0), doubt - doubt.mean()
     shared = (off * doubt[:, None]).mean(axis=0)
     variance = (off**2).mean(axis=0) + noise**2 * (1 + known)

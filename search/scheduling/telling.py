@@ -63,9 +63,9 @@ def is_wide(optimum: Located) -> bool:
 
 
 def doubt_of(posterior: Posterior, optimum: Located) -> Array:
-    """The quantity in doubt about an answer, (draws,): ln of the best depth, or where the interval
-    is narrow what the depth that is expected to cost least lies above the lowest of each draw,
-    nats."""
+    """The quantity in doubt about an answer, (draws,): ln of the best depth; or, where the interval
+    is narrow, by how much the loss of the depth that is expected to cost least exceeds the lowest
+    of each draw, nats."""
     if is_wide(optimum):
         spread: Array = np.log(posterior.lowest)
         return spread
@@ -84,8 +84,8 @@ def doubt_left(posterior: Posterior, doubt: Array, depth: int) -> float:
 
 
 def may_have_stalled(posterior: Posterior, depth: int, *, settled: bool) -> bool:
-    """True if the loss of a trained depth is unusually high by what the other depths say of it, and
-    it matters: the depth lies near the best, or may be the best where the answer is `settled`."""
+    """True if the loss of a trained depth is unusually high, given the other depths, and it
+    matters: the depth lies near the best, or may be the best where the answer is `settled`."""
     points = posterior.points
     others = points.at(np.flatnonzero(points.depths != depth))
     if len(others.depths) < FEWEST or not others.depths[0] < depth < others.depths[-1]:

@@ -264,8 +264,8 @@ class TrainedDepths:
         return [depth for depth in asked if depth in new][:1]
 
     def _least_repeated(self, optimum: Located, again: Sequence[int]) -> list[int]:
-        """The depth, of those that may be trained `again`, with the fewest trainings in and beside
-        the interval; of these the one with the lowest loss."""
+        """The depth with the fewest trainings in and beside the interval, of those that may be
+        trained `again`; of several, the one with the lowest loss."""
         low, high = optimum.interval
         below = max((depth for depth in self.losses if depth < low), default=low)
         above = min((depth for depth in self.losses if depth > high), default=high)
@@ -296,8 +296,8 @@ class TrainedDepths:
         return len(self.losses) < self._confirm.depths
 
     def _seeds(self, depth: int) -> int:
-        """Number of trainings of a depth at nearly the usual ratio, without the stalled ones; as
-        many of those as the study has seeds are replaced."""
+        """Number of trainings of a depth at nearly the usual ratio, less those that stalled and are
+        replaced: at most as many as the study has seeds."""
         shape = self._first(depth).shape
         trained = sum(record.spec.shape == shape for record in self._done)
         return max(self._counting(depth), trained - self._confirm.seeds)
@@ -349,9 +349,9 @@ def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
 
 
 def is_settled(optimum: Located, posterior: Posterior) -> bool:
-    """True where no training is worth it: no depth is worse than others, or on broad flat ground
-    the answer is expected to cost next to nothing, or the best depth is known closely and is not
-    likely to cost more than others."""
+    """True where no training is worth its cost: no depth is worse than others; on broad flat ground
+    the answer is expected to cost next to nothing; or the best depth is known closely and is
+    unlikely to cost more than others."""
     cause = optimum.verdict.cause
     if isinstance(cause, FlatRange):
         return True

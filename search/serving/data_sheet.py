@@ -37,8 +37,8 @@ def _duration(seconds: float) -> Duration:
 
 
 def _token_seconds(shape: Shape, request: Request, gpu: GpuType) -> float:
-    """All weights and the cache are read for a token: as fast as memory allows, but no faster than
-    the layers can be launched."""
+    """Seconds for a token: the time to read all weights and the cache from memory, or to launch the
+    layers, whichever is longer."""
     seen = request.prompt + request.tokens / 2
     cache = 2 * NUMBER * request.batch * shape.depth * shape.d_kv * seen
     weights = weight_bytes(shape, NUMBER) - NUMBER * head_products(shape) * (not shape.tied)

@@ -1,4 +1,5 @@
-"""The file latency.json of a run: what its shapes take to answer, as `fathom latency` found it.
+"""The file latency.json of a run: the inference times of its shapes, as `fathom latency` found
+them.
 
 Each budget has the request, the device and the times of the last command that asked for it.
 """

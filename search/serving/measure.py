@@ -38,12 +38,12 @@ class Bench:
 
     @property
     def counts_own_time(self) -> bool:
-        """True where the clock counts what the processor spends on this thread, which no other
-        process lengthens; else it is the time on the wall."""
+        """True if the clock counts the processor time of this thread, which no other process
+        lengthens; otherwise it is wall-clock time."""
         return self.device.type == "cpu" and self.threads == 1
 
     def now(self) -> float:
-        """Seconds of the clock, once everything that was asked of the device is done."""
+        """Seconds of the clock, after all work that was given to the device is done."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return time.thread_time() if self.counts_own_time else time.perf_counter()

@@ -46,7 +46,8 @@ class ShapeTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Times of the shapes of a budget, and where they are from."""
+    """Times of the shapes of a budget, and the device on which they were measured or for which they
+    are estimated."""
 
     budget: int
     request: Request

@@ -53,7 +53,7 @@ def read_fingerprint(folder: RunFolder) -> Fingerprint | None:
     """The fingerprint in a run folder; None before the first start, and if it is lost.
 
     Raises:
-        DamagedFileError: when the file is none that Fathom wrote.
+        DamagedFileError: when the file is not one that Fathom wrote.
     """
     path = folder.fingerprint
     if is_lost(path):
@@ -75,8 +75,8 @@ def write_fingerprint(folder: RunFolder, fingerprint: Fingerprint) -> None:
 def settled_fingerprint(
     folder: RunFolder, now: Fingerprint, place: str, content: Callable[[], str | None]
 ) -> Fingerprint:
-    """Returns the fingerprint in a run folder; before the first start, and if it is lost, that of
-    the study `now`.
+    """Returns the fingerprint in a run folder; if there is none yet, or it is lost, the study's own
+    fingerprint `now`.
 
     `place` names the data. `content` reads every byte of them, and is called only where their
     digest differs, since copies of files have other times.
@@ -115,8 +115,8 @@ def _made_anew(folder: RunFolder, now: Fingerprint, place: str) -> Fingerprint:
         return now
     if recorded != now.study:
         raise RunFolderError(
-            f"{folder.fingerprint} is lost, and the trials of {folder.path} have the fingerprint "
-            f"{str(recorded)[:12]} where the study and {place} now give {now.study[:12]}; restore "
+            f"{folder.fingerprint} is lost. The trials of {folder.path} have the fingerprint "
+            f"{str(recorded)[:12]}, but the study and {place} now give {now.study[:12]}; restore "
             "that file or the old data, or give the study another `study` name"
         )
     log.warning("%s is lost: it is written again from the records and the data", folder.fingerprint)

@@ -123,7 +123,7 @@ def _without_login(word: re.Match[str]) -> str:
 
 
 def to_keep(uri: str) -> str:
-    """Returns the address without its password, and that of a server without its user name, to be
+    """Returns the address without its password, and a server's address without its user name, to be
     written to a file.
 
     To use it again, set `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`, or `PGPASSWORD`.

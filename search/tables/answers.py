@@ -99,7 +99,7 @@ _Answers = tuple[tuple[TableFindings, ...], tuple[str, ...]]
 def find_answers(
     runs: Runs, question: TableQuestion, count: Count, label: str
 ) -> tuple[TableFindings, ...]:
-    """Answers of runs at each horizon of a question, or at that which they have in common.
+    """Answers of runs at each horizon of a question, or at the horizon that they share.
 
     Raises:
         TableError: when they have nothing of what is asked.
@@ -138,7 +138,7 @@ def answers_of(asked: AskedRuns) -> _Answers:
 
 
 def _coin_held(asked: AskedRuns) -> Coin | None:
-    """The coin of which models of any size have spent as much; None for models of one size."""
+    """The coin that models of any size spent equally; None for models of one size."""
     question = asked.question
     if question.at or question.budgets or question.horizons:
         return question.at
@@ -146,7 +146,8 @@ def _coin_held(asked: AskedRuns) -> Coin | None:
 
 
 def _answers_at(coin: Coin, asked: AskedRuns) -> _Answers:
-    """The best size, and the best depth if it is shown apart from it, at each amount of a coin."""
+    """The best size at each amount of a coin, and the best depth if it can be told apart from the
+    size."""
     held = Held(
         runs=asked.runs.runs, coin=coin, count=asked.count, unit=asked.unit, noise=asked.noise,
         seeded=asked.runs.seeded, label=asked.label,

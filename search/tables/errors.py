@@ -6,4 +6,4 @@ class TableError(ValueError):
 
 
 class NothingAsked(TableError):
-    """A table, or a part of it, that has nothing of what is asked."""
+    """A table, or a part of it, has nothing of what was asked."""

@@ -18,8 +18,8 @@ CONFIDENCE = 0.95
 
 
 def differences(parts: Sequence[Findings], width: float, noise: float | None) -> list[str]:
-    """Which parts have another best depth than which at a size, within `width`, or that none is
-    shown to, in words; nothing where no two parts have a best depth inside their ranges. `noise`
+    """In words, which parts differ in their best depth at a size, within `width`, or that no
+    difference is shown; empty where no two parts have a best depth inside their ranges. `noise`
     between seeds is in nats, if it was stated."""
     located = [
         (part, optimum, posterior)

@@ -53,7 +53,7 @@ class TableQuestion:
 
     @property
     def said(self) -> bool:
-        """True if the question says what is done about settings or which horizon is asked for."""
+        """True if the question states how to treat settings or which horizon to use."""
         return bool(self.best_of or self.by or self.horizons)
 
     @property
@@ -76,13 +76,13 @@ class TableFindings(Findings):
 
     @property
     def horizon_text(self) -> str:
-        """The horizon that was asked for, or that of the first answer."""
+        """The horizon that was asked for, or the horizon of the first answer."""
         ratio = self.horizon is not None and self.horizon.per_parameter
         return self.horizon.text if self.horizon and ratio else super().horizon_text
 
     @property
     def title(self) -> str:
-        """The table, as a message calls it."""
+        """The name of the table in messages."""
         return ", ".join((self.table, *(part for part in [self.part_text] if part)))
 
     @property

@@ -67,8 +67,8 @@ def measure_speeds(resources: ResourcesConfig) -> dict[str, float]:
 def measured_rate(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective, device: torch.device
 ) -> Rate:
-    """FLOPs of a layer in a training step, and FLOPs per second of the training, whose steps are
-    not compiled and are recorded where those of a trial are."""
+    """FLOPs of a layer in a training step, and FLOPs per second of the training. Its steps are not
+    compiled; they are recorded where a trial's steps are."""
     threads = torch.get_num_threads()
     torch.set_num_threads(config.resources.threads)
     try:
@@ -122,7 +122,7 @@ def _seconds_per_step(
 
 def _own_clock(device: torch.device) -> Callable[[], float]:
     """A clock of seconds that, as far as it can, does not count the time of other programs on the
-    device: on one CPU core that of this thread, which computes all of a step."""
+    device: on one CPU core this thread's own time, since it computes the whole step."""
     one_core = device.type == "cpu" and torch.get_num_threads() == 1
     return time.thread_time if one_core else time.perf_counter
 

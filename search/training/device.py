@@ -63,9 +63,10 @@ def keep_to_share(device: torch.device, resources: ResourcesConfig) -> None:
 
 
 def use_deterministic(wanted: bool) -> None:
-    """Has PyTorch use only kernels that give the same bits every time, or any kernel again.
+    """Makes PyTorch use only kernels that give the same bits every time, or any kernel again.
 
-    An operation that has none raises an error. cuBLAS reads its variable at the first product.
+    An operation without such a kernel raises an error. cuBLAS reads its variable at the first
+    product.
     """
     if wanted:
         os.environ.setdefault(CUBLAS_WORKSPACE, ":4096:8")

@@ -52,7 +52,8 @@ def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float]
 
 
 def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
-    """Metrics beside the held-out loss, with those of the end of a training, and layer metrics."""
+    """Metrics beside the held-out loss, among them the metrics of the end of a training, and layer
+    metrics."""
     model, plan, metrics, layers = training.model, training.plan, dict[str, float](), Layers()
     at_end = training.is_over
     if at_end:
@@ -72,7 +73,7 @@ def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str
 def divergence(
     loss: float, train_loss: float, objective: Objective, plan: TrainPlan, *, step: int
 ) -> str:
-    """Returns the reason if a training with these losses, in nats, has diverged; else ""."""
+    """Returns the reason if a training with these losses, in nats, has diverged; empty if not."""
     if not (math.isfinite(loss) and math.isfinite(train_loss)):
         return f"the loss is not finite (held out {loss}, training {train_loss})"
     warm = step > plan.pretraining_steps + plan.warmup_steps or step == plan.steps

@@ -66,7 +66,8 @@ def diagnose(model: Transformer, optimizer: Optimizer, objective: Objective) -> 
 
 
 def summary(layers: Layers) -> dict[str, float]:
-    """One number per metric for a trial's curve: its last or best layer, its mean or its norm."""
+    """One number per metric for a trial's curve: that of its last or best layer, its mean or its
+    norm."""
     summarised_by: dict[str, Callable[[tuple[float, ...]], float]] = {
         "rank_ratio": lambda values: values[-1],
         "previous_token": max,

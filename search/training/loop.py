@@ -173,7 +173,7 @@ def _take_step(training: Training, objective: Objective, batch: Batch, rate: flo
 
 
 def _until_now(seconds: float, began: float) -> tuple[float, float]:
-    """Seconds with those since `began` added, and the time of now."""
+    """Seconds with the time since `began` added, and the present time."""
     now = time.perf_counter()
     return seconds + now - began, now
 

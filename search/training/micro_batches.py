@@ -26,7 +26,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def is_of_machine(error: Exception) -> bool:
-    """True if the memory of the machine did not suffice, whatever that of a GPU."""
+    """True if it was the memory of the machine that did not suffice, not a GPU's."""
     named = isinstance(error, MemoryError)
     return named or MACHINE_OUT_OF_MEMORY.search(str(error)) is not None
 

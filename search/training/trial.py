@@ -180,8 +180,8 @@ class RunningTrial:
     def reports(self) -> Iterator[Report]:
         """Trains to the end; reports at rungs, every few seconds between them, and at the end.
 
-        An interrupt of the search also makes the trial save its state and report. So does every
-        rank, and all but the leader's reports are for nobody.
+        An interrupt of the search also makes the trial save its state and report. Every rank makes
+        these reports; only the leader's are used.
 
         Raises:
             DiskFullError: when the disk has no room for the state.

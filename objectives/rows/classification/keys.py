@@ -20,7 +20,7 @@ from fathom.objectives.rows.keys import SPLITS, FilePath, RowsConfig, SplitName,
 
 
 class ListOpsConfig(Group):
-    """Rules by which the trees of `data: listops` are drawn, those of the publication."""
+    """Rules by which the trees of `data: listops` are drawn; the defaults are the publication's."""
 
     max_depth: Whole = Field(20, ge=2, le=64)
     """Depth of the tree; operators nest one less deep."""
@@ -84,7 +84,8 @@ class ClassificationConfig(RowsConfig):
         return read_with_vocabulary(**self.model_dump(exclude={"name", "pooling", "eval_examples"}))
 
     def vocab_size(self) -> int:
-        """Number of special tokens, words or bytes, and classes; reads the texts, but draws few."""
+        """Number of special tokens, words or bytes, and classes; reads the texts, except generated
+        ones."""
         alone = self.data == GENERATED and not self.dev and not self.test
         if not (alone and self.tokenizer in GENERATED_TOKENIZERS):
             return self.read()[1].size

@@ -1,9 +1,9 @@
 """Texts with a label each, in splits, and their vocabulary of words or bytes.
 
 Texts are generated, published, from a TSV or from folders. A TSV has a header that names the
-columns, or two columns without one. A folder has a folder of .txt or .txt.gz files for each class,
-or `train/` and, where there are any, `dev/` (or `val/`) and `test/` of such (as the IMDb reviews).
-Needs neither torch nor numpy.
+columns, or two columns without one. A folder has a folder of .txt or .txt.gz files for each class;
+or it has such folders named `train` and, optionally, `dev` (or `val`) and `test`, as the IMDb
+reviews have. Needs neither torch nor numpy.
 
 Token ids: padding, words that training never saw, the words or bytes, then the classes.
 """
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text, its label and where it stands."""
+    """A text with its label and its place in the data."""
 
     text: str
     label: str
@@ -57,8 +57,8 @@ def read_texts(
     *, data: str, label: str | None, dev: str | None, test: Mapping[str, str],
     rules: Mapping[str, Any], context: int, validation_fraction: float,
 ) -> TextSplits:  # fmt: skip
-    """Split -> its texts: `train`, `dev` and others. Each is read or drawn once; `rules` are those
-    of generated expressions.
+    """Split -> its texts: `train`, `dev` and others. Each is read or drawn once; `rules` are for
+    generated expressions.
 
     Raises:
         ObjectiveError: when a file is missing or malformed or a label unknown.
@@ -77,7 +77,7 @@ def read_texts(
 
 
 def rows_of(texts: Iterable[Text]) -> list[tuple[str, str]]:
-    """Text and label of each row, without where it stands."""
+    """Text and label of each row, without its place in the data."""
     return [(text.text, text.label) for text in texts]
 
 
@@ -198,7 +198,8 @@ def _columns(line: tsv.TsvLine, label: str | None) -> tuple[int, int, int]:
 
 
 def _refuse_header(texts: list[Text]) -> list[Text]:
-    """The texts; raises `ObjectiveError` if the first alone has its label, as a header has."""
+    """The texts; raises `ObjectiveError` if only the first has its label, so that it must be a
+    header."""
     labels = Counter(text.label for text in texts)
     first = texts[0]
     if labels[first.label] == 1 and min(list(labels.values())[1:], default=1) > 1:

@@ -64,7 +64,7 @@ def expressions(
 
 
 def check_rules(*, max_depth: int, max_args: int, lengths: tuple[int, int]) -> None:
-    """Raises the error of `expressions` for rules that give next to none, in a moment."""
+    """Raises the error of `expressions`, without drawing any, if the rules give next to none."""
     expressions(FEWEST, max_depth=max_depth, max_args=max_args, lengths=lengths)
 
 

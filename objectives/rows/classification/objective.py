@@ -131,7 +131,7 @@ class Classification:
         return self.train.batch(rows, arrays.batch_width(longest, self.context))
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean nats per text, a scalar."""
+        """Batch of training texts, drawn on the host, which must know their lengths."""
         logits_BC, classes_B = self._pooled(model, batch)
         return F.cross_entropy(logits_BC, classes_B)
 

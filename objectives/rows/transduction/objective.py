@@ -167,9 +167,9 @@ class Transduction:
         )
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Training rows, each drawn from all; drawn on the host, which must know their lengths.
+        """Batch of training rows, drawn on the host, which must know their lengths.
 
-        While the pre-training lasts, windows of its text.
+        During the pre-training, windows of its text instead.
         """
         if self.pretraining:
             text = self.pretraining.batch(

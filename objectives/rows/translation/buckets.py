@@ -1,8 +1,8 @@
 """Batches of pairs of similar length, each pair once an epoch.
 
-A batch has the tokens of `batch_size` sequences of the whole context: pairs that need half of it
-are twice as many, and so on. It is padded to the same width every time, so that there are no more
-shapes of a batch than there are buckets.
+A batch has the tokens of `batch_size` sequences of the whole context: a batch of pairs that need
+half of the context has twice as many, and so on. It is padded to the same width every time, so that
+there are no more shapes of a batch than there are buckets.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from fathom.objectives.rows.translation.encoded import PARTS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buckets:
-    """The bucket of each pair, a place in `PARTS`."""
+    """The bucket of each pair, an index into `PARTS`."""
 
     bucket_R: NDArray[Any]
 

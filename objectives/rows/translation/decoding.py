@@ -93,6 +93,6 @@ def beam_search(
 
 
 def _of(written_BWT: Tensor, from_BX: Tensor) -> Tensor:
-    """The hypotheses at some places, (B, X, T)."""
+    """The hypotheses with the indices `from_BX`, (B, X, T)."""
     at_BXT = from_BX[:, :, None].expand(-1, -1, written_BWT.shape[2])
     return written_BWT.gather(1, at_BXT)

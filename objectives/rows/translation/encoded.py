@@ -96,14 +96,14 @@ class EncodedText:
 
     @property
     def epoch_tokens(self) -> int:
-        """Tokens of the horizon that an epoch takes: those of its batches, padding included,
-        without the empty rows of the last one."""
+        """Tokens of the horizon that an epoch takes: all of its batches with padding, but without
+        the empty rows of the last one."""
         parts = np.array(PARTS)[buckets_of(self.train.lengths, self.context)]
         return int(np.ceil(self.context * (1 / parts).sum()))
 
 
 def buckets_of(lengths: NDArray[np.int64], context: int) -> NDArray[Any]:
-    """Place in `PARTS`, (R,), of pairs with `lengths` (R,); shorter pairs have a later place."""
+    """Index into `PARTS`, (R,), for pairs with `lengths` (R,); shorter pairs have a later index."""
     widths = np.array([context // parts for parts in PARTS])
     buckets: NDArray[Any] = ((lengths[:, None] <= widths).sum(1) - 1).astype(np.uint8)
     return buckets

@@ -131,7 +131,7 @@ class TranslationConfig(RowsConfig):
         return _sizes(self)[1]
 
     def source_vocab_size(self) -> int:
-        """Number of token ids of the sources, if they are not those of the targets; else 0."""
+        """Number of token ids of the sources; 0 if they share the ids of the targets."""
         return 0 if self.is_joint else _sizes(self)[0]
 
     def train_tokens(self) -> int:
@@ -145,7 +145,7 @@ class TranslationConfig(RowsConfig):
 
 @lru_cache(maxsize=4)
 def _sizes(keys: TranslationConfig) -> tuple[int, int]:
-    """Number of token ids of sources and of targets; kept, as it is asked for each shape."""
+    """Number of token ids of sources and of targets; cached, since it is asked for each shape."""
     if keys.chosen_tokenizer != WORDS:
         size = int(keys.chosen_tokenizer.removeprefix(f"{BPE}:"))
         return size, size
@@ -155,7 +155,7 @@ def _sizes(keys: TranslationConfig) -> tuple[int, int]:
 
 @lru_cache(maxsize=4)
 def _survey(keys: TranslationConfig) -> tuple[int, str]:
-    """The tokens of an epoch and the note on the data; kept, as a plan asks several times."""
+    """The tokens of an epoch and the note on the data; cached, since a plan asks several times."""
     text = keys.read()
     encoded = keys.encode(text)
     padding = 1 - encoded.train.target_tokens / encoded.epoch_tokens

@@ -124,8 +124,8 @@ class Translation:
         )
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Training pairs of similar length, as many as have the tokens of `batch_size` sequences
-        of the context; each pair once an epoch."""
+        """Training pairs of similar length, as many as fill `batch_size` sequences of the context;
+        each pair once an epoch."""
         rows, parts = self.buckets.batch(seed=seed, step=step, batch_size=batch_size)
         return self.train.batch(rows, self.context // parts, count=batch_size * parts)
 

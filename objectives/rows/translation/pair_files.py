@@ -126,7 +126,7 @@ def _regular(rows: Sequence[tsv.TsvLine], needed: int) -> list[tsv.TsvLine]:
 
 
 def _check_sentences(rows: Sequence[tsv.TsvLine], column: int) -> None:
-    """Raises `ObjectiveError` for a column that is no language, in a table that has others."""
+    """Raises `ObjectiveError` if a column has no sentences, in a table of more than two columns."""
     count = len(rows[0].cells)
     if count > 2 and _is_dull(rows, column):
         others = [at for at in range(1, count + 1) if not _is_dull(rows, at)]

@@ -40,9 +40,9 @@ def read_parallel_text(
 ) -> ParallelText:  # fmt: skip
     """The pairs of all splits; `dev` and `test` that are not named are held out of `data`.
 
-    Pairs of which a side is in `dev` or `test` are not trained on. `train_pairs` keeps so many of
-    the others, at most. The choice depends on the sentences alone: fewer pairs are a part of more,
-    and the held-out ones stay the same.
+    Pairs of which a side is in `dev` or `test` are not trained on. `train_pairs` keeps at most so
+    many of the others. The choice depends on the sentences alone: a smaller choice is part of every
+    larger one, and the held-out pairs stay the same.
 
     Raises:
         ObjectiveError: when a file is missing or malformed, or there are too few pairs.
@@ -80,7 +80,8 @@ def _paths(files: Files) -> tuple[str, ...]:
 def _held_out(
     pairs: Sequence[SentencePair], names: Sequence[str], most: int
 ) -> dict[str, list[SentencePair]]:
-    """The named splits, each of the first pairs of some sources."""
+    """Split -> its held-out pairs, the first pair of each of its sources; raises `ObjectiveError`
+    if there are too few sources."""
     firsts: dict[str, SentencePair] = {}
     for pair in pairs:
         firsts.setdefault(pair.source, pair)
@@ -125,5 +126,5 @@ def _without_overlap(
 
 
 def _place_in_order(text: str) -> bytes:
-    """Place of a text in an order that looks random and depends on nothing else."""
+    """Sort key of a text, by a hash: an order that looks random and depends on the text alone."""
     return hashlib.sha256(text.encode()).digest()

@@ -40,8 +40,8 @@ def check_sacrebleu() -> None:
 
 
 def bleu_tokenizer(references: Sequence[str]) -> str:
-    """The tokenizer of BLEU in sacrebleu: `13a` cuts at blanks and punctuation; where most letters
-    are of a language that writes no blanks, `zh` for Chinese, else `char`."""
+    """sacrebleu's tokenizer for BLEU: `13a`, which cuts at blanks and punctuation; for languages
+    that write no blanks, by most letters, `zh` for Chinese and `char` for others."""
     text = "".join("".join(line.split()) for line in references)
     han, others = len(HAN.findall(text)), len(WITHOUT_BLANKS.findall(text))
     if 2 * (han + others) <= len(text):

@@ -49,8 +49,8 @@ class CutText:
 
 
 def cut_text(keys: LanguageConfig, folder: Path | None) -> CutText:
-    """Returns the tokens of the text that the keys name: read from the folder if they are there,
-    else made and kept there."""
+    """Returns the tokens of the text that the keys name: read from the folder if it has them,
+    otherwise made and kept there."""
     if folder is None:
         return _of_memory(*_cut(keys))
     entry = folder / _entry(keys)

@@ -20,8 +20,8 @@ class Language(NextToken):
 
     @classmethod
     def prepare(cls, keys: LanguageConfig, cache: Path | None = None) -> Self:
-        """The objective with its text read, split and encoded; with a folder for the tokens, only
-        if that was not done before."""
+        """The objective with its text read, split and encoded; tokens that the folder `cache` has
+        are reused."""
         context = keys.context
         if note := keys.data_note():
             logger.warning("%s", note)

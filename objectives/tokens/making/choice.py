@@ -36,7 +36,8 @@ class Chosen:
 
 
 def check_choice(name: str, vocabulary: int | None) -> None:
-    """Raises `ObjectiveError` for a `--tokenizer` that is none, or lacks the `--vocabulary`."""
+    """Raises `ObjectiveError` for an unknown `--tokenizer`, or one that lacks the `--vocabulary` it
+    needs."""
     if name == IDS and vocabulary is None:
         raise ObjectiveError("`--tokenizer ids` needs `--vocabulary`, the number of token ids")
     if name != IDS and vocabulary is not None:

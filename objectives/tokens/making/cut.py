@@ -171,7 +171,7 @@ class Cutter:
 
     def _joined(self, block: TextBlock, ids: list[NDArray[Any]], places: list[int]) -> NDArray[Any]:
         """The ids of a split in one array, with `end` between documents but not between
-        neighbouring pieces of one text; `places` are those of `ids` in the block."""
+        neighbouring pieces of one text; `places` are the indices of `ids` in the block."""
         end = self._settings.end
         between = np.array([] if end is None else [end], self._settings.dtype)
         parts: list[NDArray[Any]] = []

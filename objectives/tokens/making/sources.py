@@ -142,7 +142,7 @@ def read_blocks(files: Sequence[SourceFile], field: str) -> Iterator[TextBlock]:
             if LONG_WINDOW in str(reason):
                 place, plain = (shlex.quote(str(p)) for p in (file.path, file.path.with_suffix("")))
                 raise ObjectiveError(
-                    f"{file.path} must be packed with a window of up to 128 MiB, and has a longer "
+                    f"{file.path} must be packed with a window of up to 128 MiB, but has a longer "
                     f"one (zstd --long); unpack it: zstd -d --long=31 {place} -o {plain}"
                 ) from error
             raise ObjectiveError(

@@ -144,7 +144,8 @@ class ShardWriter:
 
 
 def read_progress(folder: Path, made_of: str) -> WritingProgress:
-    """The progress that an earlier writing left; refuses one that was made of something else."""
+    """The progress that an earlier writing left; refuses progress on tokens made of something
+    else."""
     path = folder / PROGRESS
     if not path.exists():
         return WritingProgress(made_of=made_of)

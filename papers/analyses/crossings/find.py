@@ -126,7 +126,7 @@ class _Sized:
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """Loss of the deeper one less that of the shallower one, by size."""
+    """Loss of the deeper depth minus the loss of the shallower one, by size."""
 
     log_params: Array
     """ln(parameters) of the sizes that both depths have, (sizes,), ascending."""
@@ -260,7 +260,7 @@ def _zeros(grid: Array, curves: Array) -> Array:
 
 
 def fit_crossing_law(depths: Array, log_params: Array, drawn: Array) -> CrossingLaw:
-    """The law through n crossings (n,), whose errors are those of their draws (n, draws)."""
+    """The law through n crossings (n,), whose errors are the spread of their draws (n, draws)."""
     count = len(depths)
     if count < FEWEST_CROSSINGS:
         reason = (

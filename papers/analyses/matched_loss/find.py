@@ -1,9 +1,8 @@
 """Comparisons of the generalisation of two depths at matched loss or matched training results.
 
 Petty et al. 2024 ask it twice: at equal validation loss, and at equal results on the training
-distribution. Along each trial's evaluations what it generalises is read off, by straight lines,
-where its yardstick first reached a level. Models are compared in the midst of training there: one
-may have cooled down when the other had not.
+distribution. The metric of each trial is interpolated where its yardstick first reached a level. So
+models are compared during training, when one may have cooled down and the other not.
 """
 
 import re
@@ -135,7 +134,8 @@ def _path(record: TrialRecord, metric: str, yardstick: str) -> _Path:
 def _levels(
     shallow: Sequence[_Path], deep: Sequence[_Path], *, falls: bool
 ) -> tuple[LossLevel, ...]:
-    """The comparisons from the furthest level of all trials back towards their beginnings."""
+    """The comparisons at levels of the yardstick, from the furthest that all trials reached back
+    towards the beginning."""
     both = [*shallow, *deep]
     last = min(float(path.far[-1]) for path in both)
     first = max(float(path.far[0]) for path in both)

@@ -189,8 +189,8 @@ def _usable(needs: Sequence[tuple[int, int | None]]) -> list[tuple[int, int]]:
 
 
 def _line(points: Sequence[tuple[int, int]], rule: DepthRule) -> tuple[float, float, float] | None:
-    """Returns layers for each unit by least squares, the sum of squared residuals, and the root of
-    that of x."""
+    """Returns the layers for each unit of difficulty by least squares, the sum of squared
+    residuals, and the root of the sum of squares of x."""
     if len(points) < FEWEST:
         return None
     x = np.array([rule.scaled(difficulty) for difficulty, _ in points])

@@ -33,7 +33,7 @@ class Blocks(SyntheticObjective):
 
     @property
     def difficulties(self) -> Sequence[int]:
-        """Numbers of the ranges of lengths, 0 for that of training."""
+        """Indices of the ranges of lengths; 0 is the range of training."""
         return range(len(self.keys.ranges))
 
     def evaluate(self, model: Model) -> dict[str, float]:
@@ -47,8 +47,8 @@ class Blocks(SyntheticObjective):
         )
 
     def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
-        """Strings (B, T) with uniform lengths in a range, that of training if `difficulty` is None,
-        and uniform places of the blocks; the mask (B, T) of their letters."""
+        """Strings (B, T) with uniform lengths in a range, the training range if `difficulty` is
+        None, and uniform places of the blocks; and the mask (B, T) of their letters."""
         low, high = self.keys.ranges[difficulty or 0]
         lengths_B1 = torch.randint(low, high + 1, (rows, 1), generator=draws)
         numbers_BN = block_numbers(lengths_B1, high, self.keys.blocks, draws)

@@ -58,8 +58,8 @@ class Connectivity(SyntheticObjective):
         return range(1, self.keys.diameter + 1)
 
     def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
-        """Graphs (B, T) of the diameter `difficulty`, uniform if that is None, with their
-        questions; the mask (B, T) of the vertices that are that far away."""
+        """Graphs (B, T) of the diameter `difficulty`, of a uniform one if that is None, with their
+        questions; and the mask (B, T) of the vertices at that distance."""
         if difficulty is None:
             edges_B = torch.randint(1, self.keys.diameter + 1, (rows,), generator=draws)
         else:

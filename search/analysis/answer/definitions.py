@@ -44,10 +44,10 @@ class DepthStanding:
 
 
 def not_ruled_out(optimum: Optimum) -> tuple[int, ...]:
-    """Returns the answer, and the depths that finished of the plateau and of those that may be the
-    best in the interval, ascending.
+    """Returns the depths that are not ruled out, ascending: the answer, and the finished depths
+    that are in the plateau or may be the best within the interval.
 
-    The posterior reads depths off a curve; one that never finished has no loss to show.
+    Depths that never finished are left out: they have no loss to show.
     """
     finished = {estimate.depth for estimate in optimum.depths}
     answer = {optimum.optimal_depth} if optimum.optimal_depth else set[int]()
@@ -62,14 +62,15 @@ def is_inside(depth: int, optimum: Optimum) -> bool:
 
 
 def cost_of(optimum: Optimum, depth: int) -> DepthCost | None:
-    """Returns what a depth costs instead of the answer by the posterior; None for the answer, and
-    outside the tested range."""
+    """Returns the cost of a depth compared with the answer, by the posterior; None for the answer
+    itself, and outside the tested range."""
     return next((cost for cost in optimum.costs if cost.depth == depth), None)
 
 
 def loss_of(optimum: Optimum, depth: int) -> float | None:
-    """Returns the expected loss of a depth, nats: that of the answer and what the depth costs. With
-    fewer than three finished depths it is the mean of its trials. None where it is not known."""
+    """Returns the expected loss of a depth, nats: the answer's loss plus the cost of the depth.
+    With fewer than three finished depths it is the mean of its trials. None where it is not
+    known."""
     if not isinstance(optimum, Located):
         return next((known.loss for known in optimum.depths if known.depth == depth), None)
     if depth == optimum.optimal_depth:

@@ -36,7 +36,7 @@ class DepthRatio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthDifference:
-    """Two studies of a size."""
+    """The difference between the best depths of two studies at one size."""
 
     ratio: DepthRatio
     first_in_other: DepthCost | None
@@ -58,7 +58,7 @@ def ln_ratios(first: Posterior, other: Posterior, generator: Generator) -> Array
 
 
 def depth_ratio(draws: Array, confidence: float) -> DepthRatio:
-    """The ratio of which there are draws of the ln, with the central interval."""
+    """The depth ratio with its central interval, from draws of its ln."""
     tail = (1 - confidence) / 2
     low, middle, high = np.exp(np.quantile(draws, [tail, 0.5, 1 - tail])).tolist()
     return DepthRatio(ratio=middle, low=low, high=high)

@@ -95,8 +95,8 @@ def find_with_posterior(
 
 
 def _below_measured(optimum: Located) -> BelowMeasured | None:
-    """The cause of a verdict that the expected loss lies further below the lowest measured one than
-    a curve through the depths has any right to; None if it does not."""
+    """The cause of a verdict that the expected loss lies implausibly far below the lowest measured
+    one; None if it does not."""
     losses = [estimate.loss for estimate in optimum.depths]
     fall, error = min(losses) - optimum.expected_loss, max(e.standard_error for e in optimum.depths)
     if fall <= max(MOST_FALL * (max(losses) - min(losses)), PLATEAU_WIDTH, 2 * error):

@@ -17,7 +17,7 @@ from fathom.search.records import TrialRecord
 
 @dataclass(frozen=True, kw_only=True)
 class JointAnswer:
-    """The answer of a budget whose size is free, and what it is read from."""
+    """The answer of a budget whose size is free, with the optima and the surface behind it."""
 
     optimum: Located
     """The best depth with the size tuned, and the best size."""
@@ -62,7 +62,7 @@ def _of_profile(
 
 
 def _standing(records: Sequence[TrialRecord], surface: SizeSurface) -> list[TrialRecord]:
-    """The records with the place of its size as the depth of each."""
+    """The records with the index of each shape's size in place of its depth."""
     shapes = {record.spec.shape: surface.place_of(record.spec.shape) for record in records}
     specs = [
         replace(r.spec, shape=replace(r.spec.shape, depth=shapes[r.spec.shape])) for r in records
@@ -73,7 +73,8 @@ def _standing(records: Sequence[TrialRecord], surface: SizeSurface) -> list[Tria
 def best_size_of(
     found: Optimum, spend: Spend, size_of: Callable[[float], int], sizes: tuple[int, int]
 ) -> BestSize:
-    """The answer on sizes of an optimum on places that stand for them."""
+    """The best size, from an optimum whose depths stand for sizes; `size_of` maps a depth to its
+    size."""
     ends = (found.interval, (found.plateau[0], found.plateau[-1])) if found.interval else None
     best = found.optimal_depth
     tried = [cost.depth for cost in found.costs]

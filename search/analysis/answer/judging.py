@@ -174,8 +174,8 @@ def too_few_depths(estimates: DepthEstimates) -> Verdict:
 
 
 def between_tested(depths: Sequence[int], tested: Sequence[int]) -> tuple[int, int]:
-    """The outermost tested depths of a range, beyond which little is known of it; the ends of the
-    range where none of it was tested."""
+    """The shallowest and the deepest tested depth of a range; its ends where none of it was
+    tested."""
     inside = [depth for depth in tested if depths[0] <= depth <= depths[-1]] or depths
     return inside[0], inside[-1]
 

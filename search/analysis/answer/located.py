@@ -29,8 +29,8 @@ MENTIONED = 0.01
 def optimum_of(
     records: Sequence[TrialRecord], estimates: DepthEstimates, posterior: Posterior
 ) -> Optimum:
-    """Returns the optimum by a posterior from elsewhere, such as a model of many settings, with
-    its estimates of the depths; `records` has one trial for each of these, of one budget."""
+    """Returns the optimum of one budget by a posterior from elsewhere, such as a model of many
+    settings, with its estimates of the depths; `records` has one trial for each estimate."""
     points = posterior.points
     if len(points.depths) < ENOUGH_DEPTHS:
         return not_located(records, estimates)

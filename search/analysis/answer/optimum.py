@@ -163,7 +163,8 @@ class Located(BudgetAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotLocated(BudgetAnswer):
-    """A budget with fewer than three finished depths, or whose curve falls out of the measured."""
+    """A budget with fewer than three finished depths, or whose curve falls far below the measured
+    losses."""
 
     lowest_depth: int | None
     """The tested depth with the lowest measured loss; None when no trial finished."""

@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
     @property
     def settled(self) -> bool:
-        """True if the best depth is answered, so that nothing has to be trained."""
+        """True if the verdict names the best depth or depths, so that no training is needed."""
         return self in (Kind.IDENTIFIED, Kind.PLATEAU)
 
     @property

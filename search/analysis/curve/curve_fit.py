@@ -156,9 +156,9 @@ def _whitening(covariance: Array, misfit: Array) -> Array:
 
 
 def _excess_misfit(points: DepthPoints, curve: PowerCurve, misfit: Array, certain: Flags) -> float:
-    """Standard deviation of depths near the best about the best curve, beyond what is expected.
+    """Standard deviation, nats, of losses near the best about the best curve, beyond their errors.
 
-    Near are the depths not clearly worse than the best; with three or fewer nothing can be said.
+    Near are the depths not clearly worse than the best; with three or fewer of them it is 0.
     """
     near = certain & (points.height(CLEAR) == 0)
     spare = int(near.sum()) - 3

@@ -85,8 +85,8 @@ def finished_depths(records: Sequence[TrialRecord]) -> set[int]:
 
 
 def _rate_variance(records: Sequence[TrialRecord]) -> float:
-    """Variance of the loss of an explored depth, squared nats, as a single rate and decay were
-    tried for it: from the gains of others where they were tried."""
+    """Variance, squared nats, that a single rate and decay leave in the loss of an explored depth,
+    from the gains at depths where others were tried."""
     gains = ([bracket.gain for bracket in brackets(records, factor)] for factor in Factor)
     return sum(float(np.mean(np.square(tried))) for tried in gains if tried)
 

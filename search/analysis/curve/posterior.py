@@ -72,7 +72,7 @@ class Posterior:
     """What repeats show of the noise between seeds."""
 
     def at(self, depths: "int | NDArray[np.int64]") -> Any:
-        """Place of depths of the range among all of it."""
+        """Index of each of these depths in the range."""
         return np.searchsorted(self.depths, depths)
 
     def in_steps(self, step: int) -> "Posterior":
@@ -133,7 +133,7 @@ class Posterior:
 
 
 def together(posteriors: Sequence[Posterior]) -> Posterior:
-    """The draws of posteriors of the same depths, each of which is as likely, as one posterior."""
+    """One posterior with the draws of several equally likely posteriors of the same depths."""
     return replace(
         posteriors[0],
         losses=np.concatenate([posterior.losses for posterior in posteriors]),
@@ -196,8 +196,8 @@ class _Setting:
         return found
 
     def before(self, generator: Generator, draws: int) -> tuple[Array, Array]:
-        """Draws before the measurements: deviations of the whole depths, (depths, draws), and
-        errors of the measured losses, (points, draws), nats."""
+        """Draws from the prior: deviations of the whole depths, (depths, draws), and errors of the
+        measured losses, (points, draws), nats."""
         deviations = self.deviations @ generator.standard_normal((len(self.whole), draws))
         return deviations, self.errors @ generator.standard_normal((len(self.at), draws))
 
@@ -238,8 +238,8 @@ def _settings(points: DepthPoints, repeats: Repeats) -> tuple[list[_Setting], Ar
 
 
 def _deviations(points: DepthPoints, rough: float, share: float) -> Array:
-    """A root of the covariance of the deviations of the whole depths, (depths, depths), nats: those
-    of a rough part, and of a smooth one that is a share of the height above the best."""
+    """A root of the covariance of the deviations of the whole depths, (depths, depths), nats: of a
+    rough part, and of a smooth part that is a share of the height above the best."""
     x = np.log(np.arange(points.depths[0], points.depths[-1] + 1))
     apart = np.abs(x - x[:, None])
     logs = np.interp(x, np.log(points.depths), np.log(points.height(1) + LOW))
@@ -275,8 +275,7 @@ def _draw(
     """Draws of the curve and of the losses of all whole depths, so many with each setting and pair
     of exponents.
 
-    By Matheron's rule: a draw of everything before the measurements is moved by what the
-    measurements differ from it.
+    By Matheron's rule: a draw from the prior is corrected by its difference from the measurements.
     """
     points, at, whole = settings[0].points, settings[0].at, settings[0].whole
     before = [s.before(generator, count) for s, count in zip(settings, counts, strict=True)]

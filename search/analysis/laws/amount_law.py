@@ -1,8 +1,8 @@
 """The laws of the best size, its tokens and its depth over what trainings spend, as powers of it.
 
-Hoffmann et al. 2022 find both exponents near 0.5 for size and tokens over compute. Each amount says
-its best size and depth within an interval, and counts by that; where they scatter more about the
-law than these intervals allow, the scatter widens those of the exponents.
+Hoffmann et al. 2022 find both exponents near 0.5 for size and tokens over compute. Each amount is
+weighted by the interval of its best size and depth. Where amounts scatter more about the law than
+these intervals allow, the scatter widens the intervals of the exponents.
 """
 
 from collections.abc import Sequence
@@ -89,7 +89,8 @@ def _power(name: str, spent: Array, values: Array, errors: Array) -> PowerOfAmou
     x = spent - spent.mean()
 
     def fitted(excess: float) -> tuple[float, float, float, Array]:
-        """The line with a variance added: level, slope, standard error of it, and all errors."""
+        """The line with the variance `excess` added: level, slope, the slope's standard error, and
+        the errors of all points."""
         whole = np.sqrt(errors**2 + excess)
         design = np.stack([np.ones_like(x), x], axis=1) / whole[:, None]
         covariance = np.linalg.inv(design.T @ design)

@@ -71,9 +71,9 @@ class ComputeLaw:
     def multiple_at(self, compute: float, cost: DepthCost) -> ComputeMultiple | None:
         """Cost of a depth as a multiple of compute, FLOPs.
 
-        With the loss of the depth the best one would have been content with `C / multiple`. None
-        where the ladder does not say how fast the loss falls there, or the loss lies far above that
-        of the smallest budget.
+        The best depth would reach the loss of this depth with `C / multiple`. None where the ladder
+        does not say how fast the loss falls there, or the loss lies far above that of the smallest
+        budget.
         """
         above = self.gains * (compute / self.middle) ** -self.exponents
         low, high = interval_of(above * self.exponents)

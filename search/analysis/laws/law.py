@@ -97,8 +97,8 @@ def price(depth: int, prediction: Prediction, curvature: float) -> DepthCost:
 
 
 def usual_curvature(budgets: Iterable[float | None]) -> float | None:
-    """The median of what a unit of ln depth costs by those budgets that say it, nats; None where
-    none does."""
+    """The median curvature of the budgets that have one, in nats for a unit of ln depth; None
+    without any."""
     rising = [curvature for curvature in budgets if curvature is not None]
     return median(rising) if rising else None
 
@@ -136,8 +136,8 @@ class Law:
         """The predicted depth and width for a number of parameters, whatever the `tokens`.
 
         The interval is for the true best depth of a new budget of this size: the error of the line
-        and the scatter about it. That another law may be true is not in it: `WeighedLaws.predict`
-        is what people are told.
+        and the scatter about it. It does not include the chance that another law is true; that of
+        `WeighedLaws.predict` does.
 
         Raises:
             ValueError: when the law has no depth of at least 1 there.

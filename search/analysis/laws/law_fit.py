@@ -68,7 +68,7 @@ class SizedDepths:
         return SizedDepths(*(column[kept] for column in columns))
 
     def left_out(self) -> "Iterator[tuple[SizedDepths, SizedDepths]]":
-        """Yields all points but those of one size, and these, for each size."""
+        """Yields, for each size, the points of all other sizes, and the points of that size."""
         sizes = self.params if self.params.ndim == 1 else self.params[:, 0]
         for size in np.unique(sizes):
             yield self.at(sizes != size), self.at(sizes == size)

@@ -101,7 +101,8 @@ def _lowest(optimum: Located) -> LowestLoss:
 
 
 def lowest_loss_error(optimum: Located) -> float:
-    """Standard error of the lowest loss, nats: that of the measured depth nearest to the best."""
+    """Standard error of the lowest loss, nats: the error of the measured depth nearest to the
+    best."""
     beside = min(optimum.depths, key=lambda known: abs(log(known.depth / optimum.expected_depth)))
     return beside.standard_error
 
@@ -158,7 +159,7 @@ def is_determined(interval: tuple[float, float]) -> bool:
 
 
 def interval_of(values: Array) -> tuple[float, float]:
-    """The central 95 % of draws."""
+    """Both ends of the central 95 % of the draws."""
     low, high = np.quantile(values, [0.025, 0.975]).tolist()
     return low, high
 

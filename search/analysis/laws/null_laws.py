@@ -132,7 +132,7 @@ def _parameters_by_width(optima: Sequence[Optimum]) -> tuple[float, float]:
 
 
 def _best_shape(optimum: Optimum) -> Shape | None:
-    """The best shape, which in a table is that of the depth with the lowest measured loss."""
+    """The best shape; in a table, the shape of the depth with the lowest measured loss."""
     lowest = (depth.shape for depth in optimum.depths if depth.depth == optimum.lowest_depth)
     return optimum.shape or next(lowest, None)
 
@@ -144,7 +144,7 @@ def _form(name: str, layer: float, embedding: float) -> Form:
 
 
 def _power_of_size(exponent: float, constant: Array, params: Array) -> tuple[Array, Array]:
-    """Depths `k N^exponent`, of ln k."""
+    """Depths `k N^exponent` for the constant ln k, and the slopes of their ln in it."""
     return np.exp(constant + exponent * np.log(params)), np.ones((len(params), 1))
 
 

@@ -3,7 +3,7 @@
 Fitted to the best depths of several budgets at several horizons as the laws over sizes are
 (`law_fit.py`). Best depths of one budget at several horizons may come from the same trainings, and
 how far their errors go together is not known: so the covariance is at least that of independent
-errors and at least that of errors which each budget has once.
+errors, and at least that of one error shared by all horizons of a budget.
 """
 
 from collections.abc import Sequence
@@ -169,7 +169,7 @@ def tells_apart(at: Array) -> bool:
 
 
 def _spread_beside(varied: Array, held: Array) -> float:
-    """Standard deviation of one about its line over the other."""
+    """Standard deviation of `varied` about its regression line over `held`."""
     design = np.column_stack([np.ones(len(held)), held])
     line = np.linalg.lstsq(design, varied, rcond=None)[0]
     return float(np.std(varied - design @ line))

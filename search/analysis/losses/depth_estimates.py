@@ -142,18 +142,19 @@ def combine_shapes(shapes: Sequence[ShapeLoss], repeats: Repeats = UNKNOWN) -> D
 
 
 def seed_noise(records: Sequence[TrialRecord]) -> Repeats:
-    """Returns what the finished trials that repeat a shape at a rate and decay with other seeds
-    show of the noise, at least what the decimals of the losses hide."""
+    """Returns the noise between seeds, by finished trials of a shape at one rate and decay that
+    differ in the seed; it is at least the rounding error of the losses."""
     return _noise_among(without_stalled(records))
 
 
 def trials_noise(kept: Sequence[TrialRecord], noise: float | None) -> Repeats:
-    """The noise by the repeats among trials, none of which stalled, or as it is stated, nats."""
+    """The noise, nats: as it is stated, or by the repeats among the `kept` trials, none of which
+    stalled."""
     return _noise_among(kept) if noise is None else Repeats(noise, STATED_NOISE)
 
 
 def _noise_among(kept: Sequence[TrialRecord]) -> Repeats:
-    """The noise by repeats, none of which stalled."""
+    """The noise by repeats among trials that did not stall."""
     losses: dict[tuple[Shape, Scale], list[float]] = defaultdict(list)
     for record in kept:
         if record.loss is not None:
@@ -169,7 +170,8 @@ def shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shape
     """Yields the mean loss of each shape with a finished trial, at its best rate and decay, by
     depth.
 
-    A shape without a bracket of them is granted the gain of the bracketed depths around it.
+    A shape without a bracket of rates or decays is granted the gain of the bracketed depths around
+    it.
     """
     seeds = losses_by_seed(records)
     finished = [record for record in records if record.loss is not None]
@@ -252,9 +254,9 @@ class _Regression:
         return (covariance @ rows.T @ values)[-3:], covariance[-3:, -3:]
 
     def _fit_levels(self, noise: Array, besides: Array) -> tuple[Array, Array, Array]:
-        """Returns the mean loss of each group, corrected for size and ratio, the covariance of
-        these means, and the part of it that is due to the noise, (shapes,), of the losses; they
-        have the variances `besides`, (shapes,), too."""
+        """Returns the mean loss of each group, corrected for size and ratio; the covariance of
+        these means; and the part of the covariance that is due to `noise`, (shapes,). The losses
+        have the further variances `besides`, (shapes,)."""
         between = besides + self.between
         covariates, variance = self._design[:, -3:], noise + between
         # A shape far from the common ratio says less about its depth than one that is near.
@@ -284,12 +286,14 @@ class _Regression:
 
 
 def excess_variance(misses: Callable[[float], tuple[Array, Array] | None], spare: int) -> float:
-    """The variance, at least 0, by which residuals of a fit exceed their errors (Paule & Mandel):
-    once added to the squared errors, the sum of squared residuals in these is `spare`.
+    """The variance, at least 0, by which squared residuals of a fit exceed their squared errors
+    (Paule & Mandel). Added to the squared errors, it makes the sum of squared residuals, in units
+    of these errors, equal `spare`.
 
-    `misses` fits with a variance added and returns the residuals in standard errors, and these
-    errors; None where no fit is found. By Newton's method: the sum falls ever more slowly as the
-    variance grows, so no step from 0 goes too far, and at a least-squares fit it is level.
+    `misses` fits with a given added variance; it returns the residuals in standard errors, and the
+    standard errors, or None where no fit is found. Solved by Newton's method: the sum falls ever
+    more slowly as the variance grows, so no step from 0 goes too far, and at a least-squares fit it
+    is level.
     """
     variance = 0.0
     while spare > 0 and (found := misses(variance)):
@@ -328,9 +332,10 @@ class LossDifference:
 def best_loss(estimates: DepthEstimates, *, confidence: float = 0.95) -> BestLoss | None:
     """The best loss of a budget; None without a whole training.
 
-    The best of several depths is the luckiest of them too. So the interval holds for the lowest of
-    the true losses: each depth has its own, wide enough for all of them to hold together
-    (Bonferroni), and the lowest of their ends are the interval's.
+    The best of several depths is also the luckiest of them. So the interval holds for the lowest of
+    the true losses: each depth has an interval of its own, wide enough for all of them to hold
+    together (Bonferroni). The result reaches from the lowest of their lower ends to the lowest of
+    their upper ends.
     """
     depths = estimates.depths
     if not depths:

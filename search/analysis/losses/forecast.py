@@ -165,12 +165,13 @@ class _Trial:
         return None if end is None else self.loss_at(tokens) - end
 
     def end(self, line: "_Line") -> tuple[float, float]:
-        """The trial's loss at the horizon and its standard error, beside the noise of its seed."""
+        """The trial's loss at the horizon and its standard error, not counting the noise of its
+        seed."""
         loss = self.record.loss
         return (loss, 0.0) if loss is not None else self.expected(line)
 
     def expected(self, line: "_Line") -> tuple[float, float]:
-        """Forecast of the final loss and its standard error, beside the noise of its seed."""
+        """Forecast of the final loss and its standard error, not counting the noise of its seed."""
         coming, error = line.still_to_come(self.x)
         return self.loss_at(self.tokens) - coming, error
 
@@ -219,7 +220,8 @@ class _Line:
         return self.scale * float(at @ self._found), self.scale * sqrt(variance)
 
     def difference_error(self, x: X, other: X) -> float:
-        """Standard error of the difference of two decreases still to come, at two places."""
+        """Standard error of the difference between the decreases still to come at `x` and at
+        `other`."""
         apart = np.array(x) - np.array(other)
         slopes = float(np.einsum("i,j,ij", apart, apart, self._covariance[2:, 2:]))
         return self.scale * sqrt(slopes + 2 * SCATTER**2)

@@ -65,8 +65,8 @@ def brackets(records: Sequence[TrialRecord], factor: Factor) -> list[Bracket]:
 
 
 def _along(factor: Factor, losses: Mapping[Scale, float]) -> dict[float, float]:
-    """Returns multiple of the factor -> loss, of the trials that have the study's own value of the
-    other factor."""
+    """Returns multiple of the factor -> loss, for trials with the study's own value of the other
+    factor."""
     multiples = ((float(getattr(scale, factor)), scale) for scale in losses)
     return {
         multiple: losses[scale] for multiple, scale in multiples if factor.scale(multiple) == scale
@@ -84,10 +84,10 @@ def _bracket_of(depth: int, losses: Mapping[float, float]) -> Bracket:
 
 
 def granted_gain(x: float, known: Sequence[Bracket]) -> tuple[float, float]:
-    """The gain at ln depth `x` between the depths of the brackets of a factor, nats, and its
-    variance in variances between seeds.
+    """The gain at ln depth `x` between the depths of a factor's brackets, nats, and its variance in
+    units of the variance between seeds.
 
-    The ln of the best multiple is linear in ln depth between two brackets, and the gain goes with
+    The ln of the best multiple is linear in ln depth between two brackets, and the gain grows with
     its square. Beyond the outermost bracket the gain is that of the outermost.
     """
     at = [log(bracket.depth) for bracket in known]
@@ -104,7 +104,8 @@ def mean_at_best(
     """Returns the mean loss of a shape over seeds at its best rate and decay, and the sum of the
     squared weights; `seeds` has multiples -> loss for each seed.
 
-    A factor that no seed brackets gains as the `known` brackets of the depths around say.
+    For a factor that no seed brackets, the gain is that of the `known` brackets at the nearest
+    depths.
     """
     loss, weight = _mean_over_seeds(seeds)
     for factor, around in known.items():
@@ -157,10 +158,10 @@ def _change_to_best(losses: Mapping[float, float]) -> dict[float, float]:
 
 
 def best_multiple(losses: Mapping[float, float]) -> float:
-    """The multiple with the lowest loss of a bracket, multiple -> loss.
+    """The best multiple of a bracket, given multiple -> loss.
 
-    With three stable ones or more that is the lowest point of a parabola in its ln, not beyond
-    them; with fewer, the one of the lowest loss.
+    With three stable multiples or more it is the lowest point of a parabola in their ln, not beyond
+    them; with fewer, the multiple with the lowest loss.
     """
     lowest = min(losses, key=lambda multiple: losses[multiple])
     stable = _stable(losses)
@@ -187,7 +188,8 @@ def best_weights(losses: Mapping[float, float]) -> dict[float, float]:
 
 
 def _is_bracket(losses: Mapping[float, float]) -> bool:
-    """True if several multiples were tried, and the study's own is stable."""
+    """True if losses of several multiples of a factor are given, among them a finite one for the
+    study's own."""
     return len(losses) > 1 and 1.0 in _stable(losses)
 
 

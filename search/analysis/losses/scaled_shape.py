@@ -76,8 +76,8 @@ def _of_size(shape: Shape, params: float, count: Count) -> Shape:
 
 
 def flops_per_token(template: Shape | None, count: Count) -> Callable[[float, float], float]:
-    """FLOPs to train a size at a depth on a token: those of its shape, or six for each counted
-    parameter where no shape is known."""
+    """FLOPs to train a size at a depth on a token: by its shape, or six for each counted parameter
+    where no shape is known."""
     if template is None:
         return lambda params, _: FLOPS_OF_A_PARAMETER * params
     return partial(_of_shape, template, count)

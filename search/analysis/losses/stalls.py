@@ -73,12 +73,12 @@ def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
     """Returns the finished trials that stalled.
 
     A seed stalled if it lies `FAR_ABOVE` noises above the lowest one of its shape, rate and decay.
-    The noise is that between the lower half of the seeds of a shape, the lower median over the
-    shapes that have several, averaged in ln with the shape's own: depths may differ in noise. With
-    two seeds only, far apart by the median alone, either may be the unusual one, and the shape is
-    in doubt. A seed that lies as far below all others is the wrong one if the curve through the
-    other depths says so. In a bracket of rates or decays, a training stalled that lies `HUMP`
-    noises above both its neighbours.
+    The noise of a shape is the spread of the lower half of its seeds, averaged in ln with the lower
+    median of these spreads over the shapes: depths may differ in noise. With two seeds only, far
+    apart by the median alone, either may be the unusual one, and the shape is in doubt. A seed that
+    lies as far below all others is the wrong one if the curve through the other depths says so. In
+    a bracket of rates or decays, a training stalled that lies `HUMP` noises above both its
+    neighbours.
     """
     humps = set(_humps(records, HUMP * _noise(_spreads(_seeds(records)))))
     shapes = _seeds([record for record in records if record.spec.trial not in humps])
@@ -153,9 +153,9 @@ def _seeds(records: Sequence[TrialRecord]) -> dict[Shape, list[_Seed]]:
 
 
 def _spreads(shapes: Mapping[Shape, Sequence[_Seed]]) -> dict[Shape, float]:
-    """Standard deviation between the seeds of each shape that has several, nats, by the lowest one
-    and the one in the middle, or the second: what stalled lies above them. Normal order statistics
-    after Blom (1958)."""
+    """Standard deviation between the seeds of each shape that has several, nats, from the lowest
+    seed and the middle one or the second, since what stalled lies above them. Normal order
+    statistics after Blom (1958)."""
     spreads = {}
     for shape, seeds in shapes.items():
         if len(seeds) < 2:
@@ -167,7 +167,8 @@ def _spreads(shapes: Mapping[Shape, Sequence[_Seed]]) -> dict[Shape, float]:
 
 
 def _is_apart(lowest: _Seed, others: Sequence[_Seed], noise: float) -> bool:
-    """True if the lowest seed of a shape lies far below all others, by how these differ too."""
+    """True if the lowest seed of a shape lies far below all others, also by how far these
+    differ."""
     own = max(noise, float(np.std([seed.loss for seed in others])))
     return others[0].loss - lowest.loss > FAR_ABOVE * sqrt(noise * own)
 

@@ -1,9 +1,9 @@
 """Size, tokens and depth together for an amount of compute, by a law of loss and a law of depth.
 
-Of all sizes that the compute can train, the one whose law of the lowest loss is lowest, at the best
-depth that the law over parameters and tokens has there. FLOPs are those of shapes: the caller says
-how many a token costs. What a wrong choice costs is said as a multiple of compute: how many times
-less, spent well, reaches the same loss.
+The size is the one with the lowest predicted loss of all that the compute can train; its depth is
+the best by the law over parameters and tokens. FLOPs are those of shapes: the caller says how many
+a token costs. The cost of a wrong choice is a multiple of compute: how many times less, spent well,
+reaches the same loss.
 """
 
 from collections.abc import Callable, Sequence
@@ -162,7 +162,8 @@ def _multiples(losses: LossLaw, of_draws: Array, chosen: Array) -> Array:
 def _depth_multiple(
     losses: LossLaw, of_law: Array, depth: float, ends: tuple[float, float]
 ) -> float | None:
-    """The multiple of the farther end of an interval of depths, by the usual curvature."""
+    """The multiple of compute that the farther end of an interval of depths costs, by the usual
+    curvature; None where that is not known."""
     curvature = usual_curvature(known.curvature for known in losses.losses)
     if curvature is None:
         return None
@@ -192,7 +193,8 @@ def _rules(losses: LossLaw, sizes: _Sizes, flops: float, of_draws: Array) -> lis
 
 
 def _beyond(flops: float, spent: Sequence[float]) -> str:
-    """Reason why the compute is too far from that of the ladder's trainings; empty if it is not."""
+    """Reason why the compute is too far from the compute of the ladder's trainings; empty if
+    not."""
     if flops < min(spent):
         return (
             f"it is less than the {min(spent):.3g} FLOPs of the ladder's smallest training; so "

@@ -45,7 +45,7 @@ class CheckedRung:
 
     @property
     def factor(self) -> float | None:
-        """Depth of the rung over the law's."""
+        """Depth of the rung divided by the law's depth; None where the law has none."""
         return self.rung.depth / self.prediction.depth if self.prediction else None
 
     @property

@@ -22,7 +22,7 @@ SURE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedDepth:
-    """Time and memory of answers by a depth."""
+    """Time and memory that a model of one depth takes to answer."""
 
     depth: int
     token_seconds: float
@@ -44,7 +44,7 @@ class Limits:
     cache_bytes: float = inf
 
     def chance(self, served: ServedDepth) -> float:
-        """Probability that a depth takes no more than these; its bytes are exact."""
+        """Probability that a depth meets these limits; its bytes are exact."""
         if served.weight_bytes > self.weight_bytes or served.cache_bytes > self.cache_bytes:
             return 0.0
         token = _chance(served.token_seconds, served.token_error, self.token_seconds)
@@ -53,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDepth:
-    """A depth that surely meets the limits, with what it costs against the best of these."""
+    """A depth that surely meets the limits, with what it costs against the best such depth."""
 
     served: ServedDepth
     cost: float
@@ -73,13 +73,14 @@ class OfferedDepth:
 
     @property
     def is_surely_as_good(self) -> bool:
-        """True if the depth may be named."""
+        """True if the depth is as good as the best that meets the limits, so that it may be
+        named."""
         return self.as_good >= SURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingChoice:
-    """The depths that meet the limits, and the two that are named."""
+    """The depths that meet the limits, the best of them, and the fastest that is as good."""
 
     offered: tuple[OfferedDepth, ...] = ()
     """Depths that meet the limits with a probability of `SURE`, by ascending depth."""
@@ -126,8 +127,8 @@ def choose_served(
 def _offered(
     served: Sequence[ServedDepth], chances: Array, losses: Array
 ) -> tuple[OfferedDepth, ...]:
-    """The depths that surely meet the limits. `chances` are those of meeting them, (depths,);
-    `losses` are draws, (draws, depths)."""
+    """The depths that surely meet the limits. `chances` are probabilities of meeting them,
+    (depths,); `losses` are draws, (draws, depths)."""
     places = np.flatnonzero(chances >= SURE).tolist()
     if not places:
         return ()

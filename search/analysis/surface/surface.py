@@ -156,8 +156,8 @@ class SizeSurface:
         return np.unique(self.places)
 
     def ends_of(self, places: tuple[int, int]) -> tuple[int, int]:
-        """The smallest and the largest size that a range of places stands for: to halfway to the
-        places beyond it."""
+        """The smallest and the largest size of a range of size indices: it reaches halfway to the
+        neighbouring indices."""
         step = (self._grid[-1] / self._grid[0]) ** (0.5 / (len(self._grid) - 1))
         return self.size_at(places[0] / step), self.size_at(places[1] * step)
 
@@ -278,7 +278,7 @@ class _Points:
         self.besides += LEVEL**2 * np.outer(forecast, forecast)
 
     def _fit(self, variances: Array) -> None:
-        """Fits the parabola, and the height of each loss above its lowest point among them."""
+        """Fits the parabola, and sets each loss's height above the lowest point among them."""
         design = np.vstack([self.terms(self.u, self.v) / np.sqrt(variances)[:, None],
                             np.diag(1 / np.array(FREE))])  # fmt: skip
         values = np.concatenate([(self.losses - self.lift) / np.sqrt(variances), np.zeros(6)])
@@ -359,7 +359,7 @@ def _draw(
 
 
 def _flat(points: _Points, u: Array, v: Array) -> Array:
-    """Prior covariance of the parabola and of what the ratio does, at points and then cells."""
+    """Prior covariance of the parabola and of the ratio's effect, at points and then cells."""
     terms = points.terms(u, v) * np.array(FREE)
     ratios = np.zeros((len(u), 2))
     ratios[: len(points.u), 0] = points.ratios * RATIO_SLOPE[1]
@@ -369,7 +369,8 @@ def _flat(points: _Points, u: Array, v: Array) -> Array:
 
 
 def _apart(u: Array, v: Array) -> Array:
-    """Distances of places by ln size and ln depth; a size goes with its square root."""
+    """Distances of places by ln size and ln depth; the distance in size counts by its square
+    root."""
     found: Array = np.hypot(v - v[:, None], (u - u[:, None]) / 2)
     return found
 

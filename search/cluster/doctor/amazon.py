@@ -1,5 +1,5 @@
-"""Asks AWS what a cluster file needs of an account: `python -P -m`, with what the file asks for as
-JSON in its argument.
+"""Asks AWS whether an account has what a cluster file needs. Run as `python -P -m`, with the file's
+needs as JSON in the argument.
 
 A process of its own, since only it needs boto3, and the network may let it wait.
 """
@@ -43,7 +43,7 @@ Question = Callable[[str, CloudFile, Session], Finding]
 
 
 def ask_amazon(asked: CloudFile, session: Session) -> tuple[Finding, ...]:
-    """A finding each about images, role and quota, and one alone where nobody may ask."""
+    """A finding each about images, role and quota; a single finding if the caller may not ask."""
     try:
         known = session.get_credentials() is not None
     except BotoCoreError:  # a profile that is named and not there
@@ -58,7 +58,7 @@ def ask_amazon(asked: CloudFile, session: Session) -> tuple[Finding, ...]:
 
 
 def _answer(subject: str, ask: Question, asked: CloudFile, session: Session) -> Finding:
-    """The finding of a question, or that it could not be asked."""
+    """The finding that `ask` returns, or a finding that AWS could not be asked."""
     try:
         return ask(subject, asked, session)
     except (BotoCoreError, ClientError) as error:
@@ -71,8 +71,8 @@ def _answer(subject: str, ask: Question, asked: CloudFile, session: Session) -> 
 
 
 def _images(subject: str, asked: CloudFile, session: Session) -> Finding:
-    """Returns a failure if a parameter that names an image is not in the region, or on the head if
-    its role may not read it, without which no worker starts."""
+    """Returns a failure if a parameter that names an image is missing in the region or, on the
+    head, can't be read by its role: then no worker starts."""
     if not asked.images:
         return ok(subject, "each is named by its own number")
     try:
@@ -174,7 +174,7 @@ def _attach(role: str) -> str:
 
 
 def main() -> None:
-    """Asks what the argument says, and prints the findings as JSON."""
+    """Asks AWS about the needs in the argument, and prints the findings as JSON."""
     found = ask_amazon(from_values(CloudFile, json.loads(sys.argv[1])), Session())
     print(json.dumps([to_values(finding) for finding in found]))
 

@@ -125,7 +125,7 @@ def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
     elif given < asked:
         text = f"the study asks for {asked:g} a trial, the nodes have {given:g}"
         if cluster.grows:
-            findings.append(warning("GPUs", f"{text} so far", "see that workers will have it"))
+            findings.append(warning("GPUs", f"{text} so far", "check that workers get them"))
         else:
             remedy = "set `resources.gpus_per_trial: 0`, or add a GPU node"
             findings.append(failure("GPUs", text, remedy))
@@ -208,7 +208,7 @@ def _memory(node: Node, needs: Needs, *, alone: bool) -> Finding | None:
 
 
 def _trials_on_gpus(node: Node, needs: Needs) -> int:
-    """Number of trials that the GPUs of a node take, or that begin there with several each."""
+    """Number of trials that the GPUs of a node take; 1 if a trial takes those of several nodes."""
     asked = 1 if needs.gpus_per_trial == "auto" else needs.gpus_per_trial
     return max(1, int(node.gpus / asked))
 

@@ -64,8 +64,8 @@ def ask_cloud() -> tuple[Finding, ...]:
 
 
 def cloud_file() -> CloudFile | None:
-    """Returns what a cluster file asks of AWS: that of the head, if this is one, else that of this
-    folder. None if neither is there, or if it is for another cloud."""
+    """Returns what a cluster file asks of AWS: the head's own file on a head, otherwise the one in
+    this folder. None if there is no such file, or if it is for another cloud."""
     for file in CLUSTER_FILES:
         try:
             return _read(parse_yaml(read_text(file.expanduser())), file)

@@ -54,7 +54,7 @@ TRACKING_SECONDS = 240.0
 
 
 def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
-    """All findings about a search on this machine or its cluster, or about that of a study.
+    """All findings about a search on this machine or its cluster, or about the search of a study.
 
     Raises:
         ValueError: when the study itself can't be run anywhere.
@@ -128,7 +128,8 @@ def slots_of(resources: ResourcesConfig, cluster: ClusterFacts) -> int:
 
 
 def disk_for_checkpoints(folder: Path) -> Disk:
-    """The disk of a folder, where checkpoints of an earlier run make room for their successors."""
+    """The disk of a folder; checkpoints of an earlier run count as free, since new ones replace
+    them."""
     found = disk(folder)
     files = (*folder.glob("*.pt"), *folder.glob(f"*{PARTS}/*"))
     kept = sum(path.stat().st_size for path in files)

@@ -160,7 +160,7 @@ def _sources_hash() -> str:
 def _torch_gpus() -> tuple[int | None, str]:
     """Number of GPUs that PyTorch can use, or its error.
 
-    Asks in a separate process, which a CUDA that can't start may kill.
+    Asks in a separate process, since CUDA may kill a process in which it can't start.
     """
     output, trouble = output_of([sys.executable, "-P", "-c", ASK_TORCH], TORCH_SECONDS)
     return (None, f"PyTorch: {trouble}") if trouble else (json.loads(output.splitlines()[-1]), "")
@@ -195,7 +195,8 @@ def output_of(
 
 
 def _token_hash(salt: str) -> str:
-    """Salted hash of the token that Ray uses, which it looks for in this order."""
+    """Salted hash of Ray's token, from the first place that has one, in Ray's order; empty without
+    any."""
     token = os.environ.get("RAY_AUTH_TOKEN", "")
     if not token:
         named = os.environ.get("RAY_AUTH_TOKEN_PATH")

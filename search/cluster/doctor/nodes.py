@@ -28,7 +28,7 @@ CLOCK_READINGS = 3
 
 
 def ask_nodes(question: NodeQuestion) -> ClusterFacts:
-    """Ask every node of the cluster that a search would join, else this machine.
+    """Asks every node of the cluster that a search would join, or this machine if there is none.
 
     Raises:
         NotJoinedError: when there is a cluster that can't be joined.

@@ -1,4 +1,4 @@
-"""Finds the address of the Ray cluster that this machine belongs to, and believes no other user."""
+"""Finds the address of the Ray cluster that this machine belongs to, and trusts no other user."""
 
 import os
 import pwd
@@ -70,7 +70,7 @@ def named_cluster() -> NamedCluster:
 
 
 def is_reachable(address: str) -> bool:
-    """True if something listens at an address, and for one that is no HOST:PORT."""
+    """True if something listens at an address, or if the address is no HOST:PORT."""
     host, _, port = address.rpartition(":")
     if "://" in address or not port.isdigit():
         return True

@@ -74,7 +74,7 @@ def _watch_head(address: str, patience: float, again: str) -> None:
 
 
 def _has_socket(path: str) -> bool:
-    """True if a process has a Unix socket of this path, and where the system does not tell."""
+    """True if a process has a Unix socket of this path, or if the system has no list of sockets."""
     try:
         return path in SOCKETS.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -82,7 +82,7 @@ def _has_socket(path: str) -> bool:
 
 
 def _watch(over: threading.Event, started: Sequence[subprocess.Popen[bytes]], again: str) -> None:
-    """Ends this process once one of Ray's has died, at two looks: Ray may just be ending it.
+    """Ends this process once one of Ray's is dead at two looks, since Ray may just be ending it.
 
     What exits during the start is left to Ray, which then says why.
     """

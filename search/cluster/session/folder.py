@@ -31,8 +31,8 @@ LOCK = "lock"
 
 
 def private_folder() -> Path:
-    """Makes a folder for Ray in one that only this user can enter, and deletes it when this process
-    ends; deletes those of killed processes now.
+    """Makes a folder for Ray that only this user can enter, to be deleted when this process ends;
+    deletes the folders that killed processes left.
 
     Raises:
         OSError: when there is no place for one; `filename` is where.
@@ -61,7 +61,7 @@ def base_folder() -> Path:
 
 
 def places() -> tuple[Path, ...]:
-    """Folders in which that of Ray may be made: `RAY_TMPDIR` alone; without it `TMPDIR`, or `/tmp`
+    """Folders in which Ray's folder may be made: `RAY_TMPDIR` alone; without it `TMPDIR`, or `/tmp`
     where that can't be used."""
     if named := os.environ.get("RAY_TMPDIR"):
         return (Path(named),)
@@ -117,7 +117,7 @@ def _delete_abandoned(base: Path) -> None:
 
 
 def _own_folders(base: Path) -> Iterator[Path]:
-    """Folders of that kind which only this user can enter."""
+    """Folders for Ray in `base` which only this user can enter."""
     for folder in base.glob(f"{PREFIX}????????"):
         with suppress(OSError):  # it has just been deleted
             found = folder.lstat()

@@ -45,7 +45,7 @@ STARTS = 6
 class _RayProcess(subprocess.Popen[bytes]):
     """A process of Ray, in a group of its own, that no SIGTERM or SIGHUP to a whole job ends.
 
-    Workers and what manages them would else be gone before the trials have saved.
+    Workers and what manages them would otherwise be gone before the trials have saved.
     """
 
     def __init__(self, command: Sequence[str], **settings: Any) -> None:
@@ -57,7 +57,7 @@ class _RayProcess(subprocess.Popen[bytes]):
         self.kill()
 
     def kill(self) -> None:
-        """Ends the process and its helpers, which else wait for others that are gone."""
+        """Ends the process and its helpers, which would otherwise wait for others that are gone."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
@@ -138,8 +138,8 @@ def _start(folder: Path, again: str) -> None:
 
 
 def _store_bytes() -> int | None:
-    """The size of Ray's object store under a limit of memory, of which Ray may know nothing; None
-    without one, where Ray computes it by the same share."""
+    """Bytes of Ray's object store where memory has a limit, which Ray may not know; None without a
+    limit, where Ray takes the same share."""
     limit = memory_limit()
     return int(STORE_SHARE * limit.size) if limit else None
 

@@ -93,7 +93,7 @@ def join_cluster(*, own_code: bool = False) -> str | None:
     cluster = named_cluster()
     if cluster.doubt:
         log.warning(
-            "%s is not believed: %s; RAY_ADDRESS=HOST:PORT joins a cluster all the same",
+            "%s is not trusted: %s; set RAY_ADDRESS=HOST:PORT to join a cluster all the same",
             cluster.source, cluster.doubt,
         )  # fmt: skip
     if cluster.address is None:

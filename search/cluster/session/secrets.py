@@ -23,8 +23,8 @@ LOGIN = re.compile(r"://[^/\s@]*:[^/\s]*@")
 
 
 def secret_names() -> set[str]:
-    """Names of the variables with credentials, of which this process alone has need; without those
-    of Ray, and of proxies."""
+    """Names of the variables with credentials that only this process needs, without those of Ray
+    and of proxies."""
     return {
         name
         for name, value in os.environ.items()

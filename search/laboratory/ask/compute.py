@@ -59,10 +59,10 @@ class SizeAtCompute:
 
 
 def compute_of(flops: str | None, gpu_hours: float | None, gpu: str | None) -> Compute:
-    """The compute that options say.
+    """The amount of compute that the options state.
 
     Raises:
-        ConfigError: when they say none or two, or a number that is none.
+        ConfigError: unless exactly one amount is given, as a valid number.
     """
     if flops is not None and gpu_hours is not None:
         raise ConfigError("`--flops` and `--gpu-hours` say the same thing twice; drop one of them")

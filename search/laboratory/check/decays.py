@@ -65,7 +65,7 @@ class DecaySweep:
         return min(self.points, key=lambda point: point.loss)
 
     def cost(self, decay: float) -> float:
-        """Loss at a decay above that at the best one, nats."""
+        """Loss at a decay minus the loss at the best decay, nats."""
         (point,) = (point for point in self.points if point.decay == decay)
         return point.loss - self.best.loss
 
@@ -90,7 +90,8 @@ class DecayCheck:
 
     @property
     def learnt(self) -> bool:
-        """True if both shapes learnt more than a guess at some decay; else nothing is known."""
+        """True if both shapes learnt more than a guess at some decay; otherwise nothing can be
+        said."""
         return all(sweep.best.loss < self.guess for sweep in self.sweeps)
 
     @property
@@ -100,12 +101,12 @@ class DecayCheck:
 
     @property
     def common(self) -> float:
-        """The decay that costs least where it costs most."""
+        """The decay whose cost, the greater one of both shapes, is lowest."""
         return min(self.decays, key=self.cost)
 
     def cost(self, decay: float) -> float:
-        """Loss at a decay above the loss at the shape's best decay, nats; of both shapes the
-        greater."""
+        """Loss at a decay minus the loss at the shape's best decay, nats; the greater one of both
+        shapes."""
         return max(self.shallow.cost(decay), self.deep.cost(decay))
 
     @property
@@ -121,7 +122,7 @@ class DecayCheck:
 
     @property
     def one_suits_both(self) -> bool:
-        """True if the best common decay costs neither shape more than counts."""
+        """True if the best common decay costs neither shape a loss that matters."""
         return self.learnt and not self._counts(self.common)
 
     @property

@@ -238,7 +238,7 @@ def _name(shape: Shape) -> str:
 
 
 def _depth(shape: Shape) -> str:
-    """Returns the depth, or those of encoder and decoder."""
+    """Returns the depth, or the depths of encoder and decoder."""
     both = f"{shape.encoder_depth}-{shape.decoder_depth}"
     return both if shape.encoder_depth else str(shape.depth)
 

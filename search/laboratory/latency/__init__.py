@@ -1,1 +1,1 @@
-"""`fathom latency`: what each depth takes to answer, beside its loss."""
+"""`fathom latency`: the time that each depth takes to answer, beside its loss."""

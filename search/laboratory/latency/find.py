@@ -57,7 +57,7 @@ def check_decodes(config: StudyConfig) -> None:
     check_one_size(config.count, "fathom latency")
     if key := config.not_decoded:
         raise ConfigError(
-            "`fathom latency` takes Fathom's own decoder, which adds a token at a time, and "
+            "`fathom latency` takes Fathom's own decoder, which adds a token at a time, but "
             f"the study has `{key}`; time such a model where it is served"
         )
 

@@ -25,7 +25,7 @@ class Form(StrEnum):
     """Four decimals."""
 
     def text(self, value: float) -> str:
-        """Returns the value in this form; `page.js` writes the values of lines alike."""
+        """Returns the value in this form; `page.js` formats the values of lines in the same way."""
         match self:
             case Form.COUNT:
                 return rounded_count(value)
@@ -96,7 +96,7 @@ class Points:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A curve."""
+    """A mark of a chart: a curve."""
 
     name: str
     x: tuple[float, ...]
@@ -112,7 +112,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """The area between two curves."""
+    """A mark of a chart: the area between two curves."""
 
     name: str
     x: tuple[float, ...]
@@ -185,7 +185,7 @@ def log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def spread_ticks(values: Sequence[int], low: float, high: float) -> tuple[int, ...]:
-    """Returns those of the tested depths whose labels fit beside each other on a log scale."""
+    """Returns the tested depths whose labels fit beside each other on a log scale."""
     room = math.log(high / low) / 12
     kept: list[int] = []
     for value in sorted(set(values)):
@@ -235,8 +235,8 @@ def params_axis(count: str, low: float, high: float) -> Axis:
 
 
 def depth_grid(low: int, high: int) -> tuple[int, ...]:
-    """Returns whole depths about evenly spread on a log scale, with both ends; a curve between
-    them is of no model."""
+    """Returns whole depths about evenly spread on a log scale, with both ends; between whole depths
+    a curve describes no model."""
     return tuple(dict.fromkeys(round(depth) for depth in log_grid(low, high)))
 
 

@@ -181,7 +181,7 @@ def _points(points: Points, chart: Chart, series: int) -> str:
 
 
 def point_values(points: Points, chart: Chart) -> list[list[str]]:
-    """Returns what is said of each point: its own values, wherever it is drawn."""
+    """Returns the values to show for each point: its own, wherever it is drawn."""
     values = points.values or tuple(zip(points.x, points.y, strict=True))
     shown = []
     for (x, y), bar in zip(values, points.bars or [None] * len(values), strict=True):

@@ -168,7 +168,7 @@ def _set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
 
 
 def _look(mark: Mark) -> object:
-    """Alike for lines that are drawn as one, since there may be thousands."""
+    """A key that is equal for lines that are drawn as one, since there may be thousands."""
     return (mark.name, mark.hue, mark.dash, mark.width) if isinstance(mark, Line) else id(mark)
 
 

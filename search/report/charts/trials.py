@@ -152,7 +152,7 @@ def _ends(
 
 
 def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
-    """Returns what is spent where the curves begin to be shown: somewhat before the first rung."""
+    """Returns the spend from which curves are shown: somewhat before the first rung."""
     first = min(_rung_places(records, optimum), default=optimum.spend.amount / 8)
     return min(FIRST_SHOWN * first, optimum.spend.amount / 4)
 
@@ -160,8 +160,8 @@ def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
 def _names(
     records: Sequence[TrialRecord], x: chart.Axis, y: chart.Axis, best: int | None
 ) -> chart.Labels:
-    """Returns the depth of each colour beside the end of its furthest and best curve; that of the
-    answer has a star."""
+    """Returns the depth of each colour beside the end of its furthest and best curve; the answer's
+    depth has a star."""
     ends: dict[str, LineEnd] = {}
     for depth in legend_depths(records):
         of_these = [r for r in records if r.spec.shape.depth == depth and last_loss(r) < math.inf]

@@ -105,7 +105,7 @@ def card_text(conclusion: Conclusion) -> str:
 
 
 def _without_html(part: str) -> str:
-    """A part of a card in which nothing is HTML; a fenced block shows what it has."""
+    """A part of a card with its HTML escaped; fenced blocks are left as they are."""
     return part if part.startswith("```") else part.replace("<", "&lt;")
 
 
@@ -167,7 +167,7 @@ def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
 
 
 def _another(optimum: Located) -> str:
-    """A depth that is not among those of which the best one is said to be."""
+    """A depth outside those among which the answer says that the best one lies, in words."""
     low, high = optimum.interval
     if text.is_open_above(optimum):
         return f"a depth below {low}"
@@ -178,7 +178,8 @@ def _another(optimum: Located) -> str:
 
 
 def _telling(optimum: Located) -> float:
-    """Nats by which another depth must be better than the best one, with `SEEDS` seeds."""
+    """Nats by which another depth must be better than the best one to overturn the answer, with
+    `SEEDS` seeds."""
     known = {estimate.depth: estimate.standard_error for estimate in optimum.depths}
     error = known.get(optimum.optimal_depth, inf)
     own = error if error < inf else optimum.noise
@@ -217,7 +218,7 @@ def _cost(records: Sequence[TrialRecord]) -> str:
 
 
 def _digests(conclusion: Conclusion) -> Iterator[str]:
-    """Yields how the data and the settings are known again."""
+    """Yields the digests by which the data and the settings are recognised."""
     known = conclusion.fingerprint
     if known is None:
         yield "No digest was recorded."

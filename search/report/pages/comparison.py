@@ -78,7 +78,7 @@ def _ratio(ratio: DepthRatio) -> str:
 
 
 def _cost(cost: DepthCost | None) -> str:
-    """Cost of a depth there, in nats."""
+    """Cost of a study's best depth in the other study, in nats, as text."""
     if cost is None:
         return "not tested"
     return cost_text(cost) if cost.nats else "the same depth"

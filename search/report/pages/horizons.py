@@ -78,8 +78,8 @@ def horizons_page(
     *,
     link: str,
 ) -> str:
-    """Returns the HTML of the page, which links the report of each horizon by `link` with the name
-    of its study for the braces."""
+    """Returns the HTML of the page; `link` is the address of a horizon's report, with braces in
+    place of the name of its study."""
     chart, data = depth_against_tokens(_optima(answers), law), FigureData()
     charts = [chart] if chart else []
     soundings = [

@@ -230,8 +230,8 @@ def _render(
 def drawn_sounding(
     sounded: SoundingValues, data: FigureData, *, horizon: str = "", study: str = ""
 ) -> dict[str, Any]:
-    """Returns a sounding as the templates take it; one of several has its horizon in words, or the
-    name of its study."""
+    """Returns a sounding as the templates take it; the `horizon` in words or the name of its
+    `study` tells several apart."""
     figure = page_figure(sounded.chart, data)
     return {"said": sounded, "figure": figure, "horizon": horizon, "study": study}
 

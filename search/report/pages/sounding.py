@@ -47,7 +47,7 @@ class SoundedDepth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeStop:
-    """A size at which the handle stops."""
+    """A size at which the handle of the figure stops."""
 
     size: str
     place: float
@@ -64,7 +64,7 @@ class SizeStop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoundingValues:
-    """The figure with its handle."""
+    """The chart of a sounding, and the stops of its handle."""
 
     chart: Chart
     stops: tuple[SizeStop, ...]
@@ -193,7 +193,7 @@ class _Sounded:
         return multiple_text(multiple) if multiple else ""
 
     def _seconds(self, budget: int) -> dict[int, float]:
-        """Depth -> seconds for a token of an answer, of a budget."""
+        """Depth -> seconds that a token takes at inference, at a budget."""
         if budget not in self._latencies:
             return {}
         known = self._latencies[budget].latency.times
@@ -276,8 +276,8 @@ def _over_sizes(known: Sequence[tuple[float, float]], *, grows: bool) -> _OverSi
 
 
 def _between(budgets: Sequence[int], largest: float) -> list[float]:
-    """Round sizes from the smallest of the budgets to the largest size, without those that read as
-    a budget does, and that largest size."""
+    """Round sizes from the smallest budget to the largest size, without those that are written like
+    a budget; the largest size is among them."""
     smallest, taken = min(budgets), {rounded_count(size) for size in (*budgets, largest)}
     powers = range(floor(log10(smallest)), ceil(log10(largest)))
     rounded = [digits * 10.0**power for power in powers for digits in ROUND]

@@ -47,7 +47,7 @@ def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
 
 
 def write_analysis(analysis: Analysis, folder: Path) -> Path:
-    """Writes the report of a table at one horizon into a folder, as that of a study is."""
+    """Writes the report of a table at one horizon into a folder, like the report of a study."""
     [found] = analysis.findings
     charts = make_charts(found, of_trials=False)
     folder.mkdir(parents=True, exist_ok=True)

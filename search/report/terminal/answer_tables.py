@@ -250,5 +250,5 @@ def _label(optimum: Optimum, *, many: bool) -> str:
 
 
 def _question(found: Findings) -> str:
-    """The part of a table and the horizon that findings are of."""
+    """The part of a table and the horizon to which findings belong, as text."""
     return ", ".join(text for text in (found.part_text, found.horizon_text) if text)

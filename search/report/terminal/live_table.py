@@ -59,7 +59,7 @@ class LiveRow:
 
     @property
     def result(self) -> str:
-        """The verdict of a budget that is done, else its stage."""
+        """The verdict of a budget that is done, otherwise its stage."""
         verdict = self.answer.verdict if self.answer and self.done else None
         return verdict or self.stage
 

@@ -16,12 +16,12 @@ interval: intervals of an early search are often too narrow, and are looked at m
 class LooksWorse:
     """The depths of each budget that look worse so far; each is reported once.
 
-    Neither the interval of an early search is told nor that a depth is out: the verdict may allow
-    neither, and what is told is not taken back.
+    It reports neither the interval of an early search nor that a depth is ruled out: the verdict
+    may support neither, and a report can't be taken back.
     """
 
     def __init__(self, errors: float = ERRORS) -> None:
-        """Create it; a depth must be worse than the best by so many standard `errors`."""
+        """A depth looks worse if it is worse than the best by so many standard `errors`."""
         self._errors = errors
         self._times: dict[tuple[int, int], int] = {}
         self._told: set[tuple[int, int]] = set()

@@ -103,7 +103,8 @@ def sparkline(losses: Sequence[float], width: int) -> str:
 
 
 def _ends(losses: Sequence[DepthLoss]) -> tuple[float, float]:
-    """Returns the lowest and the highest loss inside; what lies far above is on the edge."""
+    """Returns the lowest and the highest loss inside the picture; losses far above are drawn on its
+    edge."""
     low = min(known.loss for known in losses)
     above = sorted(known.loss - low for known in losses)
     typical = above[(len(above) + 1) // 2] if len(above) > 1 else 0.0

@@ -96,8 +96,8 @@ class Progress:
             self._screen.draw(self.view())
 
     def _update_answers(self, *, all_budgets: bool = False) -> None:
-        """Computes the answers of budgets that are done at once, so that no older answer is shown
-        as final, and those of other budgets now and then."""
+        """Computes the answers of finished budgets at once, so that no older answer is shown as
+        final, and those of other budgets now and then."""
         for budget, search in self._scheduler.budgets.items():
             if search.done or all_budgets:
                 # In the order of the records' file, as the report reads them.
@@ -129,8 +129,8 @@ class Progress:
         self.print_line(f"Ended after {self._elapsed()}: {ended}")
 
     def _print_changes(self, now: float) -> None:
-        """Prints which depths look worse so far; in a file also each new answer, and a line when
-        there was none for long."""
+        """Prints which depths look worse so far. In a file, also prints each new answer, and a line
+        if there was none for long."""
         for state in self._states():
             if state.answer and state.losses and not state.done:
                 for sentence in self._looks_worse.news(state.answer, state.losses.losses):

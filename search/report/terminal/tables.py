@@ -61,7 +61,8 @@ class RoomyTable(Table):
             yield Text(str(self.caption), style="dim")
 
     def _without(self, heading: str) -> Self:
-        """Returns a copy without the column of this heading, nor a caption that explains it."""
+        """Returns a copy without the column of this heading and without a caption that explains
+        it."""
         smaller = copy.copy(self)
         if heading == self.explained:
             smaller.caption = None

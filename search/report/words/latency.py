@@ -59,7 +59,7 @@ class BudgetLatency:
 
     @property
     def is_current(self) -> bool:
-        """True if the times are those of the best shapes of all depths that have finished."""
+        """True if the times are of the best shapes of all depths that have finished."""
         return [times.shape for times in self.latency.times] == self.losses.shapes
 
 
@@ -133,7 +133,8 @@ def latency_rows(each: BudgetLatency) -> list[dict[str, str]]:
 
 
 def _above(choice: ServingChoice | None, depth: int) -> str:
-    """Text of the distance from a depth to the best on offer, or of its standing to the limits."""
+    """The distance from a depth to the best depth on offer, or its standing to the limits, as
+    text."""
     if choice is None:
         return "-"
     offered = next((each for each in choice.offered if each.depth == depth), None)

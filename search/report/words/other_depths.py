@@ -79,7 +79,7 @@ def _half_and_twice(optimum: Located) -> Iterator[DepthCost]:
 
 
 def cost_text(cost: DepthCost, unit: Unit = NATS, suffix: str = "") -> str:
-    """Returns a cost in a unit with its 95 % interval, and `suffix` after the former."""
+    """Returns a cost in a unit, then `suffix`, then its 95 % interval."""
     low, high = unit.interval(cost.interval)
     return f"{price_text(cost, unit)}{suffix} [{low:+.4f} to {high:+.4f}]"
 

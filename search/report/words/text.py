@@ -94,7 +94,7 @@ def advice(optimum: Optimum) -> str:
 
 
 def _model(optimum: Optimum) -> str:
-    """The best depth, with the best size where the budget leaves it free."""
+    """The best depth, with the best size where the budget leaves it free, as text."""
     best = optimum.best_size
     size = f" of {format_count(best.size)} parameters" if best and best.size else ""
     return f"depth {optimum.optimal_depth}{size}"
@@ -339,8 +339,8 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
 
 
 def _tokens_text(optimum: Optimum) -> str:
-    """Returns the tokens of a training. Where it spends another coin they are the best shape's,
-    with its amount; where no tokens are known, the horizon in its own unit."""
+    """Returns the tokens of a training as text. Where it spends another coin: the tokens of the
+    best shape, with its amount; where no tokens are known, the horizon in its own unit."""
     if optimum.spend.coin in OTHER_COINS:
         return f"{rounded_count(optimum.tokens)} ({spend_text(optimum.spend)})"
     if optimum.spend.coin is Coin.TOKENS:

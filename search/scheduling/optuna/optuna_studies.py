@@ -1,8 +1,8 @@
 """Optuna's studies in a file of the run folder: a copy of the ended trials for other tools, one
 study a budget.
 
-Nothing here is asked for again. The records are what is true, and what the copy lacks is added from
-them whenever a search starts, so the copy may be deleted or damaged.
+The search never reads it: the records are the source of truth. Whenever a search starts, what the
+copy lacks is added from them, so the copy may be deleted or damaged.
 """
 
 import json
@@ -112,7 +112,7 @@ class Copy:
 
 
 class _Lock(JournalFileSymlinkLock):
-    """Optuna's lock, which other programs heed, given up without a second name for its file.
+    """Optuna's lock, which other programs respect, released without a second name for its file.
 
     That name takes room, which a used-up quota has not; Optuna would then wait for itself for ever.
     """
@@ -139,8 +139,8 @@ class UnsyncedFile(JournalFileBackend):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other programs from writing meanwhile; also within itself. The lines of a block
-        need one lock, for which a disk may take milliseconds."""
+        """Keeps other programs from writing meanwhile; may be nested. The lines of a block need one
+        lock, for which a disk may take milliseconds."""
         if self._is_locked:
             yield
             return

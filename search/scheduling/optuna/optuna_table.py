@@ -41,7 +41,7 @@ Study = tuple[str, list[dict[str, Any]], tuple[str, ...], bool]
 
 def read_study(address: str, name: str | None) -> Study:
     """The name of a study, a row for each value of its trials' losses, a note on trials that have
-    none, and if it maximises: then the values have the name `value`.
+    none, and True if it maximises: then the values are named `value`.
 
     `name` may be left out where there is one study.
 
@@ -76,7 +76,7 @@ def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudyS
         return studies[names.index(name)]
     listed = ", ".join(map(printable, names)) or "none"
     if name is None:
-        raise ConfigError(f"`--experiment` must say which study is meant of {shown}: {listed}")
+        raise ConfigError(f"`--experiment` must name one of the studies of {shown}: {listed}")
     hint = nearest(name, names, otherwise=f"it has {listed}")
     raise ConfigError(
         f"`--experiment` must be the name of a study of {shown}, got {printable(name)!r}; "
@@ -91,7 +91,7 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
     plain = address.removeprefix(OPTUNA)
     path = sqlite_path(plain) if "://" in plain else Path(plain)
     if path is not None and not path.is_file():
-        raise ConfigError(f"Optuna must be able to read {shown}, got no file there; correct it")
+        raise ConfigError(f"Optuna must be able to read {shown}, got no file there; check the path")
     try:
         if "://" in plain:
             yield RDBStorage(plain, skip_table_creation=True)
@@ -118,7 +118,7 @@ def _check_length(path: Path, shown: str) -> None:
             if len(line) == LONGEST_LINE:
                 raise ConfigError(
                     f"{shown} must be a database or a journal of Optuna's, got a line of "
-                    f"{LONGEST_LINE:,} bytes and more; check the path"
+                    f"over {LONGEST_LINE:,} bytes; check the path"
                 )
 
 
@@ -148,7 +148,8 @@ def _is_json(line: bytes) -> bool:
 
 
 def _can_go(line: bytes) -> bool:
-    """True if no later line counts on a damaged one: it is blank or has made no trial."""
+    """True if a damaged line may be dropped, as no later line refers to it: it is blank or has made
+    no trial."""
     operations = OPERATION.findall(line)
     return not line.strip() or (bool(operations) and not {*operations} & {*CREATIONS})
 

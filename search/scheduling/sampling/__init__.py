@@ -1,1 +1,1 @@
-"""Optuna's samplers: the default one, which draws depths, and what it takes to be asked."""
+"""Optuna's samplers: the default one, which draws depths, and how a search asks any of them."""

@@ -93,7 +93,7 @@ def _record(
 
 
 def _shape(trial: FrozenTrial, depth: str) -> Shape:
-    """A shape with a trial's depth and ratio; no other size of it is looked at."""
+    """A shape with a trial's depth and ratio; its other sizes have no meaning."""
     ratio = trial.params.get(RATIO)
     widths = Fraction(ratio if isinstance(ratio, float) and ratio > 0 else 1.0)
     widths = widths.limit_denominator(FINEST)

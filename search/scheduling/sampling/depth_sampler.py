@@ -150,8 +150,8 @@ class DepthSampler(BaseSampler):
         return math.exp(math.log(generator.choice(posterior.lowest)))
 
     def _shape(self, study: Study, trial: FrozenTrial, depth: float) -> Shape:
-        """The shape of a trial of about this depth, among those not tried yet; of the tried depths,
-        since a new depth at another ratio can't be compared with them."""
+        """The shape for a trial near this depth: one not tried yet, at a tried depth if any is
+        left, since a new depth at another ratio cannot be compared with those tried."""
         first = self._first_shapes[trial.number : trial.number + 1]
         if first and first[0].depth == depth:
             return first[0]
@@ -175,7 +175,8 @@ class DepthSampler(BaseSampler):
         return [ladder[place] for place in golden_order(self._offset, number)]
 
     def _spread(self, index: int, low: float, high: float) -> float:
-        """The value of a trial between two ends, which all trials fill evenly in log."""
+        """The value of a trial between two ends; the values of all trials are spread evenly in
+        log."""
         value = math.exp(self._place(index, math.log(low), math.log(high)))
         return min(max(value, low), high)
 
@@ -184,7 +185,7 @@ class DepthSampler(BaseSampler):
 
 
 def golden_order(offset: float, number: int) -> list[int]:
-    """Places of so many first trials, in an order in which the first few span the range."""
+    """Indices of so many first trials, in an order in which the first few span the range."""
     return sorted(range(number), key=lambda k: (offset + k * GOLDEN) % 1)
 
 

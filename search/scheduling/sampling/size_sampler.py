@@ -27,9 +27,9 @@ class SizeSampler:
         self._shapes, self._seed, self.at_once = list(shapes), seed, min(SPREAD, trials // 2)
 
     def draw(self, index: int, visible: Sequence[TrialRecord]) -> Shape:
-        """The shape of exploring trial `index`, from 0; `visible` has those before it, in their
-        order, as far as they may be known: it is that of the lowest cell of one draw of the surface
-        through them (Thompson sampling, 1933)."""
+        """The shape of exploring trial `index`, from 0. `visible` has the trials before it, in
+        their order, as far as their results may be used. The shape is the lowest cell of one draw
+        of the surface through them (Thompson sampling, 1933)."""
         if index < self.at_once:
             return self.spread[index]
         generator = np.random.default_rng([self._seed, index])
@@ -66,6 +66,7 @@ def _places(shapes: Sequence[Shape]) -> NDArray[np.float64]:
 
 
 def _apart(places: NDArray[np.float64], place: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distance of each place from one, (shapes,); a size goes with its square root."""
+    """Distance of each of `places` from `place`, (shapes,); the distance in size counts by its
+    square root."""
     found: NDArray[np.float64] = np.hypot((places[:, 0] - place[0]) / 2, places[:, 1] - place[1])
     return found

@@ -192,7 +192,8 @@ def check_sampler(config: StudyConfig) -> None:
 
 @contextmanager
 def _failures_named(place: str | None) -> Iterator[None]:
-    """Says in one line that a sampler which the study names by its import path has failed."""
+    """Context in which the failure of a sampler that the study names by its import path becomes an
+    error of one line."""
     try:
         yield
     except Exception as error:

@@ -102,7 +102,7 @@ def _problem(error: ErrorDetails, root: type[BaseModel]) -> Problem:
 
 
 def _neighbour(value: object, known: Sequence[str]) -> str:
-    """The most similar of the values that a key may have, as a question; empty without one."""
+    """The most similar value that the key may have, as a question; empty without one."""
     near = difflib.get_close_matches(str(value), known, n=1)
     return f"; did you mean `{near[0]}`?" if near else ""
 

@@ -25,7 +25,7 @@ FUSED = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuType:
-    """A type of GPU with the rates of its data sheet, those without sparsity."""
+    """A type of GPU with the rates of its data sheet, without sparsity."""
 
     name: str
     bfloat16_flops: float | None
@@ -110,7 +110,7 @@ class GpuChoice:
 
 
 def choose_gpu(name: str | None, here: Sequence[str]) -> GpuChoice:
-    """Returns the named type; without a name, that of this machine's GPUs, that of a cluster file,
+    """Returns the named type; without a name, the type of this machine's GPUs, of a cluster file,
     or an assumed one, in this order.
 
     Raises:

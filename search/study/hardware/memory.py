@@ -1,5 +1,5 @@
-"""The memory that processes may take here: this machine's, or less where a cgroup limits it, as a
-container, a job of SLURM or a service of systemd does.
+"""The memory that processes may take here: this machine's, or less where a cgroup limits it, as in
+a container, a job of Slurm or a service of systemd.
 
 `/proc/meminfo`, and with it psutil, tells of the whole machine.
 """
@@ -56,7 +56,7 @@ VERSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit of the memory of a group of processes, this one among them."""
+    """A limit of the memory of a group of processes to which this one belongs."""
 
     size: float
     """Bytes."""
@@ -96,7 +96,7 @@ def memory_words() -> str:
 
 
 def memory_limit() -> Limit | None:
-    """The least limit of a cgroup of this process or of those that hold it; None without any."""
+    """The least limit of a cgroup of this process or of the groups above it; None without any."""
     found = [
         Limit(float(text), folder / files.limit, _used(folder, files))
         for files, group, top in _groups()
@@ -109,7 +109,7 @@ def memory_limit() -> Limit | None:
 
 
 def is_short_of_memory() -> bool:
-    """True if hardly any of the memory is free that processes may take here."""
+    """True if hardly any of the memory that processes may take here is free."""
     limit = memory_limit()
     free = _field(MACHINE, "MemAvailable:") / max(1, _field(MACHINE, "MemTotal:"))
     return min(free, 1 - limit.used / limit.size if limit else 1.0) < SHORT
@@ -141,7 +141,7 @@ def _groups() -> Iterator[tuple[Files, Path, Path]]:
 
 
 def _own_groups() -> Iterator[tuple[str, str]]:
-    """The controllers, of version 2 an empty name, and the path of each cgroup of this process."""
+    """The controllers (an empty name in version 2) and the path of each cgroup of this process."""
     for line in _text(OWN_GROUPS).splitlines():
         _, names, path = (*line.split(":", 2), "", "")[:3]
         yield from ((name, path or "/") for name in names.split(","))

@@ -40,7 +40,7 @@ then ends the service. Without a limit that would wait for processes that may ha
 
 
 class GpuSharing:
-    """The service for the processes of this one, which ends with it; a context."""
+    """The service for this process and its children; a context, with which the service ends."""
 
     def __init__(self) -> None:
         self.pipes: Path | None = None
@@ -109,8 +109,8 @@ def mps_listens() -> bool:
 
 
 def _renumbers_gpus() -> bool:
-    """True if the service would number the GPUs otherwise than Ray, which takes the numbers that
-    this process has."""
+    """True if the service would number the GPUs differently from Ray, which takes this process's
+    numbers."""
     visible = os.environ.get(VISIBLE, "0").split(",")
     return visible != [str(number) for number in range(len(visible))]
 

@@ -166,8 +166,8 @@ class StudyConfig(Group):
 
     @property
     def not_decoded(self) -> str:
-        """The key by which the study's models are not Fathom's own decoder, which adds a token at a
-        time; empty where they are."""
+        """The key by which the study's models are something else than Fathom's own decoder, which
+        adds a token at a time; empty if none."""
         keys = {
             "train.command": self.train.command,
             "model.build": self.model.build,
@@ -316,7 +316,7 @@ class StudyConfig(Group):
         if not (self.objective.has_sources or is_users):
             raise RuleError(
                 "space.split",
-                f"needs an objective with sources, which {self.objective.name} has not; drop it",
+                f"needs an objective with sources, which {self.objective.name} lacks; drop it",
             )
         if self.count is Count.HEADS or self.model.build:
             key = "model.build" if self.model.build else "count: heads"
@@ -365,8 +365,8 @@ class StudyConfig(Group):
         if self.train.optimizer is OptimizerName.MUON and not self.model.roles:
             raise RuleError(
                 "train.optimizer",
-                "needs `model.roles` with `model.build`, which say what "
-                "are matrices of the blocks; give them, or use `adamw`",
+                "needs `model.roles` with `model.build`: roles say which "
+                "weights are matrices of the blocks; give them, or use `adamw`",
                 value="muon",
             )
         return self

@@ -67,7 +67,7 @@ def check_horizons(
 
 
 def check_horizon_of(horizons: Sequence[float], horizon: float | None) -> None:
-    """Checks that a study of a horizon is one of the horizons that it names.
+    """Checks that the horizon of a study is one of the horizons that it names.
 
     Raises:
         RuleError: if it is not.

@@ -157,7 +157,7 @@ class ModelConfig(Group):
             if name not in open_keys and getattr(self, name) != field.default:
                 remedy = "give `roles` or drop it" if name == "parametrization" else "drop one"
                 raise RuleError(
-                    "build", f"excludes `{name}`, which the function knows nothing of; {remedy}"
+                    "build", f"excludes `{name}`, which the function never gets; {remedy}"
                 )
         return self
 

@@ -11,7 +11,8 @@ AMOUNTS = ("tokens", "tokens_per_parameter", *(coin.key for coin in OTHER_COINS)
 
 
 def check_one_amount(amounts: Mapping[str, float | None]) -> None:
-    """Checks that at most one of several keys says how long a training is; None is unsaid.
+    """Checks that at most one of several keys says how long a training is; None stands for a key
+    that is not set.
 
     Raises:
         RuleError: for two of them; the message is one line.
@@ -31,8 +32,8 @@ def check_coin(
     """Checks the settings of a study whose trainings spend another coin than tokens.
 
     Raises:
-        RuleError: for those with which it is not known what a step costs, or the batch would depend
-            on that; the message is one line.
+        RuleError: if the cost of a step is not known with them, or the batch would depend on it;
+            the message is one line.
     """
     if coin not in OTHER_COINS:
         return

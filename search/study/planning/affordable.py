@@ -63,8 +63,8 @@ def fewer_tokens(tokens: int, params: int, fits: Callable[[int], bool]) -> int |
 
 
 def largest_affordable(options: Iterable[tuple[T, bool]]) -> tuple[T | None, T | None]:
-    """The last option before the first that is not affordable, and the latter; None if there is
-    none.
+    """The last option before the first that is not affordable, and that first one; None for each
+    that does not exist.
 
     Each option comes with True if it is affordable; none is computed after the first that is not.
     """
@@ -103,7 +103,7 @@ def choose_budgets(
     """The budgets of `ask`: the asked size alone if its search fits the hours, else smaller ones.
 
     The smaller ones have the largest top, at most `most`, that fits. The asked size is priced only
-    if all of them fit, which cost less, so that no size far too large is measured.
+    if all these cheaper searches fit, so that no size far too large is measured.
 
     Raises:
         TooFewHoursError: if the cheapest of these searches takes too long.

@@ -33,7 +33,7 @@ SHARED_STEPS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A size at which the study compares shapes, or an amount that those of any size spend."""
+    """A size at which the study compares shapes, or an amount that shapes of any size spend."""
 
     params: int
     """The size, or the amount, in the unit of `count`."""
@@ -65,7 +65,7 @@ class Budget:
 
     @property
     def shared_tokens(self) -> int:
-        """Tokens that stand for a whole training of any shape where shapes are compared."""
+        """Tokens of a whole training of any shape, on the scale on which shapes are compared."""
         return (self.shared_steps or self.steps) * self.tokens_per_step
 
     @property
@@ -166,8 +166,8 @@ def _budget(config: StudyConfig, params: int) -> Budget:
 
 
 def _tokens_of(config: StudyConfig, params: int) -> int:
-    """Training tokens of a trial of a budget, or where its spend is of another coin those of a
-    usual shape, or of `SHARED_STEPS`."""
+    """Training tokens of a trial of a budget. Where it spends another coin: the tokens of a usual
+    shape, or those of `SHARED_STEPS` steps."""
     spend = config.shared_spend(params)
     if spend is None:
         horizon = config.tokens_per_parameter or TOKENS_PER_PARAMETER
@@ -197,8 +197,8 @@ def _tokens(params: int, horizon: float) -> int:
 
 
 def horizon_budgets(config: StudyConfig, budget: Budget) -> tuple[Budget, ...]:
-    """The budget at each horizon of the study that its study is a part of, ascending; the budget
-    itself if it has one horizon only."""
+    """The budget at each horizon of the whole study, ascending; the budget itself if there is one
+    horizon only."""
     if not config.horizon_of:
         return (budget,)
     steps = (
@@ -209,8 +209,7 @@ def horizon_budgets(config: StudyConfig, budget: Budget) -> tuple[Budget, ...]:
 
 
 def warmup_steps(config: StudyConfig, budget: Budget) -> int:
-    """Steps over which the learning rate rises: the same at every horizon, of which the shortest
-    decides."""
+    """Steps over which the learning rate rises: the same at every horizon, set by the shortest."""
     return max(1, round(config.train.warmup * horizon_budgets(config, budget)[0].steps))
 
 
@@ -238,7 +237,7 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
 
 
 def rungs_by_step(config: StudyConfig, budget: Budget) -> dict[int, int]:
-    """Step of each rung, ascending -> the tokens by which all shapes of the budget know it."""
+    """Step of each rung, ascending -> the tokens by which all shapes of the budget name it."""
     shared, tokens = budget.shared_steps or budget.steps, budget.tokens_per_step
     steps = _shared_rung_steps(config, replace(budget, steps=shared))
     return {max(1, step * budget.steps // shared): step * tokens for step in steps}

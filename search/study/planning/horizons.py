@@ -41,7 +41,7 @@ def parent_name(config: StudyConfig) -> str:
 
 
 def study_at(config: StudyConfig, label: object) -> StudyConfig:
-    """Returns the study of the horizon with this name; the study itself if it has one horizon only.
+    """Returns the name of the whole study to which the study of one horizon belongs.
 
     Raises:
         ValueError: if it has no such horizon.
@@ -55,7 +55,7 @@ def study_at(config: StudyConfig, label: object) -> StudyConfig:
 
 
 def is_horizon(written: object, label: object) -> bool:
-    """True if somebody wrote the horizon of this name, such as `10m` or `10000000` for `10M`."""
+    """True if `written` means the horizon `label`, such as `10m` or `10000000` for `10M`."""
     try:
         return parse_horizon(written) == parse_horizon(label)
     except ValueError:

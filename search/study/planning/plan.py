@@ -177,7 +177,7 @@ def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
     """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does.
-    Step times are those that the run has measured, or else follow from the machine's speed."""
+    Step times are the run's own measurements, or follow from the machine's speed."""
     timed = budget.step_times and budget.step_times.source is TimeSource.MEASURED
     if budget.spend.coin.timed and not timed:
         estimate = estimated_times(shapes, budget.tokens_per_step, machine.speed)
@@ -193,7 +193,7 @@ def plan_budget(
     evaluated, speed = config.objective.evaluation_tokens, machine.speed
 
     def share(shape: Shape) -> float:
-        """The tokens of a training of this shape, as a share of those of the budget."""
+        """The tokens of a training of this shape, divided by the tokens of the budget."""
         return budget.of_shape(shape).steps / budget.steps
 
     def seconds(shape: Shape) -> float:
@@ -352,7 +352,7 @@ def _epochs_note(config: StudyConfig) -> str:
 
 
 def _mean_over_depths(shapes: Sequence[Shape], value: Callable[[Shape], float]) -> float:
-    """Mean over the depths of the mean over the shapes of each."""
+    """Mean over the depths of the mean value of each depth's shapes."""
     by_depth: defaultdict[int, list[float]] = defaultdict(list)
     for shape in shapes:
         by_depth[shape.depth].append(value(shape))
@@ -376,7 +376,7 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
 
 def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
     """Expected number of confirming trials: each depth once, the repeats that show the noise, and
-    the other learning rates and decays at two depths, or the rates at all where none is known to
+    the other learning rates and decays at two depths; the rates at all depths if none is known to
     carry over."""
     confirm, (_, most) = config.confirm, stage_trials(config, shapes)
     if config.sampler is Sampler.LADDER:

@@ -176,8 +176,8 @@ class _TriedPlan:
         return NoRemedy(Lack.NO_SUCH_DEPTH, self._budget, tuple(depths))
 
     def _more_depths(self) -> Remedy:
-        """The remedy by which more depths finish: train the paused ones, or confirm more, or else
-        train those of the plan that were not tried."""
+        """The remedy by which more depths finish: train the paused ones, or confirm more, or train
+        depths of the plan that were not tried."""
         ended = {
             record.spec.shape.depth: record.outcome
             for record in self._records

@@ -162,7 +162,8 @@ class VirtualTime:
         return [trial for trial in self._at(rung) if self._waits(trial, rung)]
 
     def _may_draw(self) -> bool:
-        """True for a first trial, and once those were taken at their first rung or have ended."""
+        """True until `at_once` trials were drawn, and once these have all come to a rung or have
+        ended."""
         first = list(self.places)[: self.at_once]
         if len(first) < self.at_once:
             return True

@@ -133,7 +133,7 @@ def known_speeds(device: str) -> KnownSpeeds:
 
 
 def busy_with_others(own: float) -> bool:
-    """True if this machine has much to do for others, beside `own` processes that train."""
+    """True if other processes keep this machine busy, beside `own` processes that train."""
     try:
         load, _, _ = os.getloadavg()
     except OSError:

@@ -47,9 +47,9 @@ def work_left(
     """Returns the training that a budget still takes.
 
     At least what runs, the `waiting` confirming trials of the present batch, and as many whole
-    trainings as a curve needs. How many more the answer takes, the plan tells roughly. Once the
-    budget is `settled`, only the trials that run are left. While it is not `explored`, any number
-    of its trials run at a time; then those of a batch do, `together` or more.
+    trainings as a curve needs; the plan gives a rough number of further ones. Once the budget is
+    `settled`, only the trials that run are left. While it is not `explored`, any number of its
+    trials run at a time; afterwards those of a batch do, `together` or more.
     """
     length = _length(plan, records)
     running = [record for record in records if record.outcome is None]
@@ -100,7 +100,8 @@ class TrialWork:
 
 
 def work_since(records: Iterable[TrialRecord], since: float) -> TrialWork:
-    """Returns what these trials have taken up to their evaluations after the Unix time `since`."""
+    """Returns the work of these trials since the Unix time `since`, up to their last
+    evaluations."""
     flops = seconds = 0.0
     starts = evaluations = 0
     for record in records:
@@ -160,8 +161,8 @@ class SearchPace:
     ) -> TimeLeft | None:
         """Returns the time left; None before this run has measured its pace.
 
-        What is told is the part of the range before that the new one has in common with it, so that
-        it narrows; where they have none in common, the new one.
+        The new estimate is cut to the part that it shares with the range shown before, so that the
+        range narrows; if they share none, it is shown whole.
         """
         if self._began is None:
             return None
@@ -236,7 +237,7 @@ def _training_seconds(records: Iterable[TrialRecord], began: float, half: float)
 def _wall_seconds(
     busy: Mapping[int, float], workers: float, at_a_time: Mapping[int, float]
 ) -> float:
-    """Returns the time of so many seconds of training by budget, on so many workers: a budget takes
-    no more of them than it has trials at a time."""
+    """Returns the time in which so many workers do the training seconds `busy` of the budgets; a
+    budget uses no more workers than it has trials at a time."""
     longest = max((seconds / at_a_time[budget] for budget, seconds in busy.items()), default=0.0)
     return max(sum(busy.values()) / workers, longest)

@@ -42,7 +42,7 @@ class StepTimes:
 
     def seconds(self, shape: Shape) -> float:
         """Seconds of a step: linear between timed shapes in the logarithms of time, depth and
-        ratio; beyond the ratios of a depth by the slope that all have together."""
+        ratio; beyond the ratios of a depth, by the common slope of all depths."""
         depths, groups = self._by_depth
         place = bisect_left(depths, shape.depth)
         near = slice(max(0, place - 1), place + 1)
@@ -51,7 +51,7 @@ class StepTimes:
         return math.exp(interpolated(math.log(shape.depth), places, logs))
 
     def _at_ratio(self, ratio: float, ratios: Sequence[float], times: Sequence[float]) -> float:
-        """The logarithm of a step's seconds at a ratio, by those of a depth."""
+        """The logarithm of a step's seconds at a ratio, from the timed ratios of one depth."""
         beyond = ratio - min(max(ratio, ratios[0]), ratios[-1])
         return interpolated(ratio, ratios, times) + self._slope * beyond
 

@@ -62,7 +62,7 @@ def time_left_text(left: TimeLeft | None) -> str:
 
 
 def keep_time_left(folder: RunFolder, left: TimeLeft | None) -> None:
-    """Writes down what a search tells now, for `fathom status`."""
+    """Writes the time left, as the search estimates it now, to a file for `fathom status`."""
     told = None if left is None else {"told": time.time(), **asdict(left)}
     with suppress(OSError):  # of a full disk, which ends no search
         write_atomically(folder.time_left, json.dumps(told) + "\n")

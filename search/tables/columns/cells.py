@@ -44,7 +44,8 @@ LARGEST = {"depth": 10_000.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """A column as it is written, one of `values` for each row; numbers in one form, such as 64."""
+    """A column as texts: `values` are its distinct texts, and each row has the index of one;
+    numbers have one form, such as 64."""
 
     codes: NDArray[np.int64]
     """Place of the value of each row in `values`."""
@@ -146,7 +147,7 @@ def read_cells(
 
 
 def _once(read: Callable[[object], Value]) -> Callable[[object], Value]:
-    """Returns `read` with what it returned for each text before, up to `MOST_TEXTS` of them."""
+    """Returns `read` with a cache of its results for up to `MOST_TEXTS` texts."""
     known: dict[str, Value] = {}
 
     def remembered(value: object) -> Value:
@@ -163,7 +164,7 @@ def _once(read: Callable[[object], Value]) -> Callable[[object], Value]:
 
 
 def _coder(codes: dict[object, int]) -> Callable[[object], int]:
-    """Returns the place of a value among those that came before; -1 beyond `MOST_VALUES`."""
+    """Returns the index of a value among the values before it; -1 beyond `MOST_VALUES`."""
 
     def code(value: object) -> int:
         key = value if isinstance(value, str) else str(value)

@@ -146,9 +146,9 @@ def choose_columns(
     lacking: Mapping[str, str] = NOTHING,
     needed: Sequence[str] = ("depth", "loss"),
 ) -> Columns:
-    """The columns of a table by what they are; `told` has their name -> ours, of `--map`. A table
-    has the `needed` ones, and a size; `lacking` has the end of the message that one of ours, or the
-    `size`, is not there.
+    """The columns of a table by their meaning; `told` maps names of the table to ours, by `--map`.
+    A table must have the `needed` columns and a size; `lacking` maps one of our names, or `size`,
+    to the end of the message that it is missing.
 
     Raises:
         TableError: when a column that is needed is not there, or several may be it.
@@ -248,7 +248,7 @@ def _check_needed(
 
 
 def meaning(name: str) -> str | None:
-    """Our name for what a column has, by its name; None for a name that is not known.
+    """Our name for a column by its name in a table; None if the name is not known.
 
     >>> meaning("config.n_layer"), meaning("Loss/val"), meaning("params (M)"), meaning("accuracy")
     ('depth', 'loss', 'params_total', None)
@@ -262,7 +262,7 @@ def meaning(name: str) -> str | None:
 
 
 def _is_in_unit(plain: str) -> bool:
-    """True for a plain name that says the unit of a loss, and not that it is of training."""
+    """True for a plain name with the unit of a loss, unless it is a loss of training."""
     return bool(unit_in(plain)) and "train" not in plain
 
 

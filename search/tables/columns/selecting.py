@@ -112,8 +112,8 @@ def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
 def ended_rows(cells: Cells) -> tuple[Cells, str]:
     """The rows of runs that ended, by columns with their state, and a note on those left out.
 
-    Those of other runs stay where their tokens say that they came less far than runs of their size:
-    as many tokens as these may be what they were to have.
+    Rows of other runs stay if, by their tokens, they came less far than runs of their size, whose
+    tokens may be what they were meant to have.
     """
     kept, states = np.ones(len(cells.values["depth"]), dtype=np.bool_), list[str]()
     for name, texts in cells.texts.items():
@@ -132,7 +132,7 @@ def ended_rows(cells: Cells) -> tuple[Cells, str]:
 
 
 def _is_open(name: str, value: str) -> bool:
-    """True for the value of a column that says that a run gave no answer."""
+    """True if a column's value says that the run has not ended with an answer."""
     plain, word = plain_name(name), value.lower()
     return (
         (plain in STATES and word in NOT_ENDED)

@@ -147,7 +147,7 @@ def to_read(
     names: Sequence[str], columns: Columns, results: Iterable[str], asked: Iterable[str]
 ) -> list[str]:
     """The columns that may be settings by their names, those that name runs, and those that the
-    question is `asked` about; `results` are known to be none."""
+    question is `asked` about; `results` are columns known to be no settings."""
     used = {*columns.taken.values(), *columns.ignored, *results}
     for ours, others in columns.passed_over.items():
         used |= set() if ours == "run" else set(others)
@@ -235,7 +235,8 @@ def _product(columns: Sequence[Texts]) -> Texts:
 
 
 def _pattern(values: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
-    """Key that is equal for columns that part the rows alike: values numbered as they come."""
+    """Key that is equal for columns that split the rows alike: values numbered in order of
+    appearance."""
     _, first, places = np.unique(values, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[places].tobytes()
 

@@ -196,7 +196,7 @@ def _run(found: Found, folder: Path, run: _EventFiles, files: SettingsFiles) -> 
 
 
 def _series(values: Iterable[tuple[int, float]]) -> Series:
-    """Values of steps in the order of these."""
+    """The values by step, in ascending order of the steps."""
     series = Series()
     for step, value in sorted(values):
         series.add(step, value)

@@ -120,7 +120,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _without_links(paths: Iterable[Path]) -> list[Path]:
-    """The paths without links to others of them, such as that of the latest log."""
+    """The paths without links to other paths among them, such as a link to the latest log."""
     known = list(paths)
     real = {path.resolve() for path in known if not path.is_symlink()}
     return [path for path in known if not path.is_symlink() or path.resolve() not in real]

@@ -131,13 +131,13 @@ def _pairs_of(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _of_split(name: str, split: re.Match[str]) -> str:
-    """The name of a number; a loss that says not of what data has the word that does."""
+    """The name of a number; a loss whose name has no split gets the split that the line names."""
     return f"{SPLITS[split[1].lower()]}_loss" if plain_name(name) in BARE else name
 
 
 @lru_cache(maxsize=4096)
 def _column(name: str) -> str:
-    """The name of a number from the words before it, without those that are none of it.
+    """The name of a number, from the words before it that belong to it.
 
     >>> _column("INFO step"), _column("Finished Step"), _column("aux loss")
     ('step', 'step', 'aux_loss')

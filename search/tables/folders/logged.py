@@ -78,7 +78,7 @@ class LoggedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """The runs of a folder, and how a message speaks of them."""
+    """The runs of a folder, and how messages name them."""
 
     label: str
     kind: str
@@ -92,8 +92,8 @@ class Logged:
 
 
 def keeper(told: Mapping[str, str], asked: Sequence[str]) -> Keep:
-    """Returns which numbers of a log are kept: those of known names, and those that `--map` or
-    another flag names."""
+    """Returns a function that says which numbers of a log are kept: known names, and names that
+    `--map` or another flag gives."""
     named = {*told, *asked}
 
     def keep(name: str) -> bool:
@@ -134,8 +134,8 @@ def table_of(logged: Logged, told: Mapping[str, str]) -> OpenTable:
 
 
 def _without_doubles(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list[LoggedRun]:
-    """The runs with one source of each column: losses and their time are measured, the rest is set
-    beforehand if every run has it so."""
+    """The runs with one source for each column: losses and their time from measurements, other
+    columns from settings if every run has them there."""
     measured = {meaning(name) for run in runs for name in run.series if name not in told}
     both = {ours for ours in MEASURED if ours in measured}
     ours_set = [{*run.named, *map(meaning, run.settings)} for run in runs]
@@ -183,8 +183,8 @@ def _rows(
     """Yields a row for each loss of a run, with what was last measured of the rest until there.
 
     Where a time comes again, the run was restarted and the later rows hold. Without times only the
-    last loss counts. Either is so for each value of what is measured `apart`, as of several runs in
-    one log, and of a text that a person's pattern names, such as the data of a loss.
+    last loss counts. Both hold separately for each value of a quantity measured `apart`, such as
+    several runs in one log, and of a text in a person's pattern, such as the data of a loss.
     """
     plain = [run.name if name == RUN else run.settings.get(name) for name in names]
     losses = run.series.get(loss)
@@ -214,7 +214,7 @@ def _time(run: LoggedRun, times: Sequence[str]) -> Series | None:
 
 
 def _number(value: object) -> float:
-    """The number that a time is; infinite for a text, which a later message is about."""
+    """The number of a time; infinite for a text, which a later message reports."""
     if isinstance(value, float):
         return value
     try:

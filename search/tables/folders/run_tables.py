@@ -87,7 +87,8 @@ def _written(path: Path, keep: Keep) -> _ReadTable:
 def _run(
     found: Found, path: Path, table: _ReadTable, moving: set[str], files: SettingsFiles
 ) -> LoggedRun:
-    """The run of a table, whose columns that are `moving` in some table are measured."""
+    """The run of a table: its columns in `moving`, which change along some table, are measurements,
+    the others settings."""
     place = PurePosixPath(found.name(path))
     measured = moving | {name for name in table.first if meaning(name) in MEASURED}
     settings = files.of(path.parent, stem(place))

@@ -43,8 +43,8 @@ def read_project(address: str, keep: Keep) -> Logged:
     except (wandb.errors.Error, ValueError, OSError) as error:
         said = printable(_first_line(error) or "nothing")
         raise ConfigError(
-            f"W&B must answer for {printable(place)}, got: {said}; `wandb login` keeps a key, "
-            "WANDB_API_KEY names one, and WANDB_BASE_URL a server of your own"
+            f"W&B must answer for {printable(place)}, got: {said}; log in with `wandb login` or "
+            "set WANDB_API_KEY, and for a server of your own WANDB_BASE_URL"
         ) from None
     if not runs:
         raise ConfigError(f"{printable(address)} must have runs, got none; check the project")

@@ -33,12 +33,13 @@ class EndedRun:
 
     @property
     def unlucky_loss(self) -> float | None:
-        """The loss without the luck of having been chosen."""
+        """The loss, corrected for the luck of having been chosen as the lowest."""
         return None if self.loss is None else self.loss + self.price
 
 
 def shape_means(chosen: Sequence[EndedRun]) -> tuple[list[Run], list[float], list[int]]:
-    """A run of each shape with a loss, the mean over its seeds, without luck, and their number."""
+    """For each shape with a loss: a run, the mean loss over its seeds corrected for the luck of
+    being chosen, and the number of seeds."""
     shapes: dict[object, list[EndedRun]] = defaultdict(list)
     for ended in chosen:
         if ended.loss is not None:
@@ -55,9 +56,9 @@ _Values = dict[object, list[list[EndedRun]]]
 def choose(ended: Sequence[EndedRun], *, rates: bool, noise: float) -> list[EndedRun]:
     """The runs at the best values of their settings, shape by shape, by mean loss.
 
-    Of learning rates the best is chosen only if `rates`; else the estimate of the depths brackets
-    them. `noise` is that between seeds, nats. A run without a loss is kept only if all of its shape
-    are.
+    The best learning rate is chosen only if `rates`; otherwise the estimate of the depths brackets
+    them. `noise` between seeds is in nats. A run without a loss is kept only if no run of its shape
+    has one.
     """
     groups = _groups(ended)
     shapes: dict[object, _Values] = defaultdict(lambda: defaultdict(list))

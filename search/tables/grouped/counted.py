@@ -140,7 +140,7 @@ def _losses(runs: Sequence[Run], tokens: float) -> list[float]:
 def layers_note(
     runs: Sequence[Run], count: Count, size: int, columns: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yields that depths of one total size have layers of other sizes, if they do."""
+    """Yields a note if depths of one total size have layers of different sizes."""
     known = "params_non_embedding" in columns
     if count is not Count.TOTAL or not (known or "d_model" in columns):
         return

@@ -327,7 +327,8 @@ def _sizes(first: Mapping[str, float]) -> tuple[int, int]:
 
 
 def _key(run: Run, *, timed: bool = True) -> tuple[object, ...]:
-    """What runs have in common that differ in the loss alone, or in their tokens unless `timed`."""
+    """The values that are equal for runs that differ in the loss alone or, unless `timed`, in the
+    loss and the tokens."""
     sizes = (run.params_total, run.params_non_embedding)
     settings = tuple(run.settings.values())
     return (
@@ -341,12 +342,12 @@ def _key(run: Run, *, timed: bool = True) -> tuple[object, ...]:
 
 
 def _repeats(runs: Sequence[Run], *, timed: bool = True) -> int:
-    """The number of runs beyond the first of those that differ in the loss alone."""
+    """The number of runs that differ from an earlier run in the loss alone."""
     return len(runs) - len({_key(run, timed=timed) for run in runs})
 
 
 def _with_seeds(runs: Sequence[Run]) -> list[Run]:
-    """The runs with seeds by number, so that no two that differ in the loss alone have the same."""
+    """The runs with numbered seeds: runs that differ in the loss alone have different seeds."""
     turn: Counter[object] = Counter()
     numbered = []
     for run in runs:

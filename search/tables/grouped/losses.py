@@ -43,7 +43,8 @@ LEVEL = 3.0
 
 
 def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
-    """Raises `TableError` for a column of which more is better, or, `maximised`, less."""
+    """Raises `TableError` for a column whose name says that higher is better or, if `maximised`,
+    lower."""
     plain = plain_name(name)
     falls = MINIMISED.search(plain) or unit_in(plain)
     if maximised and falls:
@@ -59,8 +60,8 @@ def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
 
 
 def unit_of(name: str, asked: str, tokens: float | None) -> Unit:
-    """The unit of a column of losses, as it was asked for or by its name; a byte, or a character,
-    is so many tokens, without which a character is one and a byte `TOKENS_PER_BYTE`."""
+    """The unit of a column of losses, as stated or by the column's name. A byte, or a character, is
+    `tokens` tokens; by default a character is one, and a byte `TOKENS_PER_BYTE`."""
     unit = asked or unit_in(plain_name(name)) or "nats"
     return UNITS[unit].per_token(tokens or (TOKENS_PER_BYTE if unit.endswith("byte") else 1.0))
 
@@ -165,7 +166,7 @@ def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) ->
 
 
 def _check_unit(ends: Sequence[float], name: str, label: str, unit: Unit) -> None:
-    """Raises `TableError` if so many runs end above a guess that it is not for having diverged."""
+    """Raises `TableError` if so many runs end above a guess that they can't all have diverged."""
     guess = A_GUESS / unit.nats
     high = [end for end in ends if end > guess]
     if len(high) > MANY * len(ends):
@@ -200,5 +201,5 @@ def _shared_ends(ends: Sequence[float], guess: float) -> frozenset[float]:
 
 
 def _diverged(run: Run) -> Run:
-    """The run without its last loss, which is none."""
+    """The run without its last loss, which is no measured loss."""
     return replace(run, tokens=run.tokens[:-1], losses=run.losses[:-1], diverged=True)

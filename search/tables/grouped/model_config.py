@@ -16,8 +16,8 @@ from fathom.search.tables.errors import TableError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """The form of a type of models: what its configuration leaves unsaid. A string is the key that
-    says it, and where that is missing it is not so."""
+    """The form of a type of models: what its configuration does not state. A string is the key that
+    states it; without that key it is false."""
 
     gated: bool = True
     biases: tuple[bool | str, bool | str, bool | str] = (False, False, False)

@@ -48,7 +48,8 @@ class TableBudget:
 
 
 def loss_at(run: Run, tokens: float) -> float | None:
-    """The loss of a run at a horizon; None if it has no evaluation near and does not span it."""
+    """The loss of a run at a horizon; None if it has no evaluation near the horizon and none on
+    both sides."""
     at = run.tokens
     if not len(at) or (run.diverged and at[-1] < tokens):
         return None
@@ -68,8 +69,8 @@ def full_horizon(runs: Sequence[Run]) -> float:
     """The latest tokens that most of the depths reach, and half as many runs as any others; with
     fewer than three depths, those that most do.
 
-    Nothing before half of the longest run counts, but where only final losses are known: there the
-    latest tokens that most runs are near as well, or those that most of all are near.
+    Nothing before half of the longest run counts. Where only final losses are known, most runs must
+    also end near it; if there is no such horizon, it is the one near which most runs end.
     """
     whole = [run for run in runs if len(run.tokens)]
     ends = {float(run.tokens[-1]) for run in whole if not run.diverged}

@@ -85,7 +85,7 @@ def decide(
 
 
 def _by_table(runs: Sequence[Run], unsaid: Sequence[str]) -> tuple[list[str], Decision]:
-    """The settings that the table does not decide, and what it decides of the others."""
+    """The settings that the table leaves undecided, and its decision on the others."""
     shapes: dict[object, set[tuple[str, ...]]] = defaultdict(set)
     for run in runs:
         shapes[run.sized_shape].add(tuple(value_of(run, name) for name in unsaid))
@@ -184,7 +184,7 @@ def tokens_differ(runs: Sequence[Run]) -> bool:
 
 
 def goes_with_depth(runs: Sequence[Run], name: str) -> bool:
-    """True if the depths have no value of a setting in common, nor ranges that overlap."""
+    """True if depths share no value of a setting, and their ranges do not overlap."""
     if not varies(runs, name):
         return False
     numbers = _numbers_by_depth(runs, name)

@@ -73,8 +73,8 @@ class HeldAnswer:
 
 
 def held_coin(runs: Sequence[Run], count: Count, width: float) -> Coin | None:
-    """The coin of which all runs spent as much, by its column, where their sizes differ by more
-    than `width`; None without one."""
+    """The coin that all runs spent equally, by its column, where their sizes differ by more than
+    `width`; None without one."""
     ended = [run for run in runs if len(run.losses) and not run.diverged]
     sizes = [run.params(count) for run in ended]
     if len(ended) < FEWEST or max(sizes) * (1 - width) <= min(sizes) * (1 + width):
@@ -115,7 +115,7 @@ def held_answers(held: Held, settings: Sequence[str], said: Sequence[str]) -> li
 
 
 def _levels(held: Held) -> Iterator[tuple[float, list[Run]]]:
-    """Yields the amounts and the runs that spent so much, each at its loss there."""
+    """Yields each amount with the runs that spent it, each run at its loss there."""
     runs = [run for run in held.runs if len(run.losses) and not run.diverged]
     if held.coin is Coin.TOKENS and any(len(run.losses) > 1 for run in runs):
         at = full_horizon(runs)
@@ -146,7 +146,7 @@ def _final(run: Run, loss: float) -> Run:
 
 
 def _places(runs: Sequence[Run], held: Held) -> list[int]:
-    """The place of each run's size among whole numbers."""
+    """The index of each run's size, a whole number that stands for the size."""
     sizes = [run.params(held.count) for run in runs]
     start = _start(sizes)
     return [round(start * sqrt(size / min(sizes))) for size in sizes]
@@ -231,9 +231,8 @@ def _digits(size: float) -> int:
 def _optimum(
     held: Held, moved: Sequence[Sequence[Run]], scatter: float, places: Sequence[int], size: int
 ) -> tuple[Optimum, tuple[TrialRecord, ...]]:
-    """The best of the places at which runs stand, each at the best of its models and settings; all
-    count as models of one `size`, and may be off by `scatter`, nats. Each of the `moved` losses is
-    as likely."""
+    """The best of the sizes' indices, each at its best models and settings; all count as models of
+    one `size`, and may be off by `scatter`, nats. Each set of `moved` losses is equally likely."""
     found, posteriors = [], []
     for runs in moved:
         standing = _standing(held, runs, places, size)
@@ -261,7 +260,7 @@ def _optimum(
 
 
 def _standing(held: Held, runs: Sequence[Run], places: Sequence[int], size: int) -> list[Run]:
-    """The runs with their place for a depth, as models of one `size`."""
+    """The runs with the index of their size in place of the depth, as models of one `size`."""
     return [
         replace(
             run, depth=place, d_model=1, d_ff=None, params_total=size, params_non_embedding=size,

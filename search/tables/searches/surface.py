@@ -53,12 +53,12 @@ class Warp(NamedTuple):
     deviation: float = 1.0
 
     def of(self, losses: Array) -> Array:
-        """Losses, nats, as the model has them."""
+        """Losses in nats, converted to the model's scale."""
         bent: Array = self.bend * np.log1p((losses - self.lowest) / self.bend)
         return (bent - self.mean) / self.deviation
 
     def back(self, values: Array) -> Array:
-        """Values of the model as losses, nats."""
+        """Values on the model's scale, converted to losses in nats."""
         bent = values * self.deviation + self.mean
         losses: Array = self.lowest + self.bend * np.expm1(bent / self.bend)
         return losses

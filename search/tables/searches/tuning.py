@@ -44,7 +44,7 @@ class Tuned:
         return points
 
     def moved(self, points: Array) -> Array:
-        """Points for each of the depths with that depth, and a size that its runs show."""
+        """Points moved to each of the depths, with a size that runs of that depth had."""
         points = points.copy()
         axis = self.drawn.axes[0]
         points[:, 0] = [axis.place(str(depth)) for depth in self.depths]
@@ -69,11 +69,11 @@ class Tuned:
         return np.array(found)
 
     def losses(self, generator: np.random.Generator) -> Array:
-        """Draws of the loss of each depth at its best settings, (draws, depths), nats: in each the
-        lowest over the settings that are best for some depth.
+        """Draws of the loss of each depth at its best settings, (draws, depths), nats: the lowest
+        loss over all settings that are best for some depth.
 
-        Where no run had such settings, the level is that which the best run is expected to have:
-        only differences between depths are said beyond what was measured.
+        Where no run had such settings, the level is the expected loss of the best run: only
+        differences between depths go beyond what was measured.
         """
         every = -(-len(self.depths) // CANDIDATES)
         tried = [self.moved(np.tile(p, (len(self.depths), 1))) for p in self.points[::every]]

@@ -51,7 +51,8 @@ def _rows(file: pq.ParquetFile, places: Sequence[int]) -> Iterator[Sequence[obje
 def _values(
     column: pa.Array, place: int, known: dict[int, tuple[pa.Array, list[object]]]
 ) -> Sequence[object]:
-    """The values of a column; each one of a dictionary is a single object, kept in `known`."""
+    """The values of a column; equal values of a dictionary column are one object, kept in
+    `known`."""
     if not pa.types.is_dictionary(column.type):
         return list[object](column.to_pylist())
     words = column.dictionary

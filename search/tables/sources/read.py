@@ -71,7 +71,7 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
     """The lines of a text; raises `ValueError` for one that is too long to be held in memory."""
     while line := text.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE:
-            raise ValueError(f"it has a line of {LONGEST_LINE:,} characters and more")
+            raise ValueError(f"it has a line of over {LONGEST_LINE:,} characters")
         yield line
 
 
@@ -136,9 +136,7 @@ def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:
     if not isinstance(_value(first[1]), dict) and first[1].lstrip()[0] in "[{":
         whole = first[1] + text.read(LONGEST_LINE)
         if len(whole) >= LONGEST_LINE:
-            raise ValueError(
-                f"it has {LONGEST_LINE:,} characters and more; write a line for each row"
-            )
+            raise ValueError(f"it has over {LONGEST_LINE:,} characters; write a line for each row")
         return rows_of(label, [*map(flat_names, rows_in(json.loads(whole)))])
     found = []
     for number, line in chain([first], lines):

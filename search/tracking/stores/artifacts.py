@@ -89,7 +89,7 @@ def _addresses(path: Path, study: str) -> list[str]:
 
 
 def _outside(addresses: Iterable[str], home: Path) -> str:
-    """Returns which address, or which file at one, is not of the folder `home` alone."""
+    """Returns which address, or which file at an address, is not inside the folder `home` alone."""
     seen = set[Path]()
     for address in addresses:
         place = _place(address)

@@ -29,13 +29,13 @@ UNSEEN = {"cache-control": "no-store", "referrer-policy": "same-origin"}
 
 @dataclass(frozen=True)
 class Key:
-    """A secret with which each address begins that is let in."""
+    """A secret at the beginning of every address that is let in."""
 
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(16), repr=False)
 
     @property
     def query(self) -> str:
-        """The key as the end of an address, that of the entrance."""
+        """The key as a query at the end of an address, by which the entrance page is opened."""
         return f"?key={self.secret}"
 
     @property

@@ -104,5 +104,5 @@ def _note(path: Path, mark: bytes) -> Path:
 
 
 def _schema(database: sqlite3.Connection) -> str:
-    """A digest of what a database has beside its rows."""
+    """A digest of everything in a database but its rows."""
     return digest_of(str(part) for row in database.execute(SCHEMA) for part in row)

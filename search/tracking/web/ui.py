@@ -90,7 +90,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def page_address(uri: str, port: int, key: Key) -> str:
-    """Returns the address of MLflow's page: that of the tracking server, or on this machine."""
+    """Returns the address of MLflow's page: the tracking server's, or one on this machine."""
     if is_server(uri):
         return without_credentials(uri).rstrip("/") + "/"
     return f"http://{HOST}:{port}/{key.query}"

@@ -57,8 +57,8 @@ def _client(uri: str) -> Iterator[MlflowClient]:
     store_uri.check_form(uri)
     if store_uri.is_new_file(uri) or ("://" not in uri and not Path(uri).is_dir()):
         raise store_uri.TrackingError(
-            f"`--experiment` is one of an MLflow store that is there, got {_shown(uri)}; for "
-            "example sqlite:///mlflow.db or http://HOST:5000"
+            f"`--experiment` needs an MLflow store that exists, got {_shown(uri)}; for example "
+            "sqlite:///mlflow.db or http://HOST:5000"
         )
     try:
         with _folders_allowed(), _unwritten(uri) as address:
@@ -145,7 +145,8 @@ def _runs(client: MlflowClient, experiment_id: str) -> Iterator[Run]:
 def _history(
     client: MlflowClient, run: Run, params: Collection[str], loss: str, histories: list[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yields a row for each step at which a run has a loss; one without a history of it."""
+    """Yields a row for each step at which a run has a loss; a single row for a run without a
+    history."""
     # A parent run may have metrics of the names that are parameters of its children.
     numbers = {name: value for name, value in run.data.metrics.items() if name not in params}
     plain = {RUN: run.info.run_id, STEP: 0} | numbers | run.data.params

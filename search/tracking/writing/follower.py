@@ -209,8 +209,8 @@ class Follower:
             self._closing.wait(pause)
 
     def _is_gone(self) -> bool:
-        """True once the run folder was deleted, so that nothing of it is made again, and once the
-        store is no longer the one that was checked."""
+        """True once the run folder was deleted, so that nothing is written there again, and once
+        the store is no longer the one that was checked."""
         return self._is_strange or (self._was_there and not self._study.folder.is_dir())
 
     def _round(self, *, last: bool) -> bool:
@@ -244,7 +244,7 @@ class Follower:
         return True
 
     def _observe(self, runs: StudyRuns, *, last: bool) -> None:
-        """Starts MLflow's monitor of CPU, memory, disk, network and GPUs, and ends it at last."""
+        """Starts MLflow's monitor of CPU, memory, disk, network and GPUs; with `last`, ends it."""
         if last and self._monitor:
             self._monitor.finish()  # type: ignore[no-untyped-call]
         elif self._study.searching and self._monitor is None and not last:

@@ -75,8 +75,8 @@ class StudyResult:
 
     @property
     def next_steps(self) -> list[str]:
-        """The commands that use the answers, of several horizons those of the longest one that has
-        a settled answer."""
+        """The commands that use the answers; of several horizons, the answers of the longest one
+        that has a settled answer."""
         several, source = self.config.horizons, str(self.folder.path)
         steps = (
             next_steps(run.conclusion, source, run.horizon if several else None)

@@ -43,7 +43,8 @@ PAGE_RUNS = 1000
 
 
 class StudyRuns:
-    """The runs of one study on one server. Any call may raise; a new object finds all again."""
+    """The runs of one study on one server. Any call may raise; a new object finds the same runs
+    again."""
 
     def __init__(self, study: TrackedStudy) -> None:
         self._study, self._folder = study, RunFolder(study.folder)
@@ -149,8 +150,8 @@ class StudyRuns:
             self._log_file(study.id, path, name.rpartition("/")[0] or None)
 
     def end(self, *, concluded: bool) -> None:
-        """Ends every open run: now where a search was interrupted, else when its last trial ended;
-        an interrupted one opens again when the study is resumed."""
+        """Ends every open run: now if the search was interrupted, otherwise when its last trial
+        ended. An interrupted run opens again when the study is resumed."""
         if not concluded and STUDY_NODE in self._known:
             self._say_without_answer(pages.BROKEN_OFF)
         now = self._study.searching and not concluded

@@ -191,7 +191,7 @@ class Tracker:
                 log.warning(
                     "the process that writes to MLflow has ended%s; the search goes on, and "
                     "`%s` writes what is missing",
-                    ", as the kernel kills for lack of memory" if killed else "",
+                    ", as the kernel killed a process for lack of memory" if killed else "",
                     shell_command("fathom", "report", self._folder),
                 )
 

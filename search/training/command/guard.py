@@ -2,11 +2,11 @@
 
 python -I -S guard.py STATUS GRACE COMMAND...
 
-Standard input is a pipe that the asking process holds. Where it closes, the group gets SIGTERM and
-then SIGKILL: GRACE seconds later where that process wrote something before, which asks for an end,
-and else after `ORPHAN_SECONDS`, as that process was killed. At the end the guard writes the
-command's exit status to the file descriptor STATUS. It leaves the process tree of the
-worker first, since Ray kills a worker's children with it.
+Standard input is a pipe that the asking process holds. If that process writes to it and closes it,
+it asks for an end: the group gets SIGTERM, and SIGKILL GRACE seconds later. If the pipe closes
+without a word, that process was killed, and SIGKILL follows after `ORPHAN_SECONDS`. At the end the
+guard writes the command's exit status to the file descriptor STATUS. It leaves the process tree of
+the worker first, since Ray kills a worker's children with it.
 """
 
 import os

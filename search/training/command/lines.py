@@ -53,7 +53,8 @@ def json_values(text: str) -> Mapping[str, Any] | None:
 
 
 def load_parser(place: str | None) -> Parser:
-    """The function at a place, whose errors become `LineError`; that of JSON where none is named.
+    """The function at a place, whose errors become `LineError`; the JSON parser if no place is
+    named.
 
     Raises:
         PlanError: if there is no such function.

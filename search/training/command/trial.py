@@ -226,7 +226,7 @@ class CommandTrial:
             raise TrialError(reason, Outcome.DIVERGED)
 
     def _too_early(self, status: int | None) -> Exception:
-        """The end of a command that did not come to the horizon."""
+        """The error of a command that ended before the horizon."""
         last = self._last_text[-LAST_LINE:]
         if status == KILLED_INSIDE:
             status = -signal.SIGKILL

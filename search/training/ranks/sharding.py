@@ -1,7 +1,7 @@
 """A model of which every rank of a trial keeps a part: FSDP2, where a whole one does not fit.
 
-A block's weights are gathered while it computes, and its gradients are averaged and parted again at
-once. Torch only. What this needs of PyTorch is imported when it is needed: it takes 1.7 s.
+A block's weights are gathered while it computes, and its gradients are averaged and sharded again
+at once. Torch only. What this needs of PyTorch is imported when it is needed: it takes 1.7 s.
 """
 
 import importlib

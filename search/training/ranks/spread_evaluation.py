@@ -76,8 +76,8 @@ def _nothing() -> _Work | None:
 
 
 def _gathered(ranks: Ranks, model: Transformer, compute: OfRows, batch: Batch) -> Tensor:
-    """The results of all ranks, in the order of the rows. Where these can't be shared evenly, the
-    results of the first ones follow once more."""
+    """The results of all ranks, in the order of the rows. Where the rows can't be shared evenly,
+    the results of the first ones are repeated at the end."""
     each = _rows_each(ranks, batch)
     rows = torch.arange(ranks.rank * each, (ranks.rank + 1) * each) % len(batch.inputs)
     rows = rows.to(batch.inputs.device)

@@ -33,15 +33,14 @@ class DiskFullError(OSError):
 
 
 class GivenUpError(Exception):
-    """A state is not written any further, since a newer one is to be."""
+    """The writing of a state was given up for a newer state."""
 
 
 class BackgroundSaver:
     """Writes states to a checkpoint file, one at a time, while the training goes on.
 
-    The state of a training on several GPUs is written by the leader alone. One that is sharded
-    over them has a saver of its own, which is one of these, and a `load`; `TrialLog` makes the one
-    and calls the other.
+    The state of a training on several GPUs is written by the leader alone. A sharded training has a
+    saver of its own and a `load`; `TrialLog` makes the one and calls the other.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,11 +52,11 @@ class BackgroundSaver:
         """Set while a newer state waits for the one that is being written."""
 
     def start(self, state: dict[str, Any]) -> None:
-        """Copies a state, which may change afterwards, and begins to write the copy; one that is
-        still being written is given up.
+        """Copies a state, which may change afterwards, and begins to write the copy; gives up a
+        copy that is still being written.
 
         Raises:
-            DiskFullError: when there was no room for the state before.
+            DiskFullError: if there was no room for the state saved before this one.
         """
         self._newer.set()
         self.finish()

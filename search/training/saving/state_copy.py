@@ -52,7 +52,7 @@ class StateCopy:
 
 
 def mapped(state: Any, change: Callable[[str, Any], Any], name: str = "") -> Any:
-    """The same state with each leaf as `change` returns it, given its name and itself."""
+    """The same state with each leaf replaced by what `change` returns for its name and value."""
     if isinstance(state, dict):
         return {key: mapped(part, change, f"{name}/{key}") for key, part in state.items()}
     if isinstance(state, list):

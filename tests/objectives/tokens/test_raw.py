@@ -66,7 +66,7 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "an .idx cut short": (
         lambda f: altered(megatron(f, "<i4", 4).with_suffix(".idx"), lambda b: b[:50]),
-        r"must have 4 sequences, as it says, and was cut short",
+        r"must have the 4 sequences it counts, but is cut short",
     ),
     "an .idx of fractions": (lambda f: megatron(f, "<f4", 7), r"version 1 and type 7; write"),
     "an .idx of the future": (lambda f: megatron(f, "<i4", 4, version=2), r"got version 2"),

@@ -112,7 +112,7 @@ def test_without_the_reader_of_event_files_the_line_says_what_to_install(
     status, _, error = said(tmp_path)
 
     assert (status, error.count("\n")) == (2, 1)
-    assert '`pip install "fathom-depth[tensorboard]"` comes first' in error
+    assert 'run `pip install "fathom-depth[tensorboard]"` first' in error
     (tmp_path / "a.log").write_text("step 1 loss 3.2")
     assert "or read its logs with --line" in said(tmp_path)[2]
 
@@ -170,7 +170,7 @@ def test_a_store_of_mlflow_that_is_a_folder_is_read_by_its_experiment(
 
     status, out, error = said(tmp_path / "mlruns")
     assert (status, out, error.count("\n")) == (2, "", 1)
-    assert "`--experiment` must say which experiment is meant of" in error
+    assert "`--experiment` must name one of the experiments of" in error
     assert error.rstrip().endswith("which has mine")
     status, out, error = said(tmp_path / "mlruns", "--experiment", "mine")
     assert (status, error) == (0, "")

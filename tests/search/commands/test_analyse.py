@@ -81,7 +81,7 @@ def test_names_of_others_reach_no_terminal_as_they_are(tmp_path: Path) -> None:
         (["--width", 2], "`--width` must be a share"),
         (["--params", "x"], "`--params` must be a positive number"),
         (["--map", "val/loss"], "`--map` must be COLUMN=NAME"),
-        (["--experiment", "x"], "`--experiment` is one of an MLflow store"),
+        (["--experiment", "x"], "`--experiment` needs an MLflow store"),
         (["x.csv"], "where there is nothing"),
         (["/dev/null"], "where there is something else"),
     ],
@@ -136,7 +136,7 @@ def test_an_experiment_of_mlflow_is_a_table(tmp_path: Path) -> None:
     assert status == 0
     assert "50 rows, 10 runs of 5 shapes" in out
     assert "identified" in out
-    assert "must say which experiment is meant of" in said(uri)[2]
+    assert "must name one of the experiments of" in said(uri)[2]
     assert said(uri)[2].rstrip().endswith("which has mine")
     assert "got 'mime'; did you mean 'mine'?" in said(uri, "--experiment", "mime")[2]
     assert "got 'other'; it has mine" in said(uri, "--experiment", "other")[2]
@@ -185,7 +185,7 @@ def test_a_journal_without_ends_of_lines_is_not_read_as_a_whole(tmp_path: Path) 
         file.truncate(1 << 40)
     status, _, error = said(f"optuna:{path}")
     assert status == 2
-    assert "must be a database or a journal of Optuna's, got a line of 16,777,216" in error
+    assert "must be a database or a journal of Optuna's, got a line of over 16,777,216" in error
 
 
 def test_the_flags_of_settings_are_heard(tmp_path: Path) -> None:

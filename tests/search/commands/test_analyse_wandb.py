@@ -121,7 +121,7 @@ def test_what_the_server_refuses_is_one_line_with_the_remedies(
 
     assert (status, out) == (2, "")
     assert message in line
-    assert "`wandb login` keeps a key" in line
+    assert "log in with `wandb login`" in line
 
 
 @pytest.mark.parametrize("address", ["wandb:", "wandb:depths", "wandb:a/b/c", "wandb:/depths"])
@@ -148,7 +148,7 @@ def test_without_the_package_its_installation_comes_first(monkeypatch: pytest.Mo
 
     status, _, line = said(PROJECT)
     assert status == 2
-    assert "`pip install wandb` comes first" in line
+    assert "run `pip install wandb` first" in line
 
 
 @pytest.mark.parametrize("flags", [("--experiment", "sweep"), ("--line", "loss={loss}")])

@@ -107,7 +107,7 @@ def test_the_nearest_model_is_marked_and_takes_no_weights(tmp_path: Path) -> Non
     lines = write_folder(model, "hf", tmp_path / "out", None)
     assert any("RMSNorm where the search had layer norm" in line for line in lines)
     assert "RMSNorm where" in (tmp_path / "out" / "README.md").read_text()
-    with pytest.raises(ConfigError, match=r"no weights can make up .*`model.tied: true`"):
+    with pytest.raises(ConfigError, match=r"weights can't be converted .*`model.tied: true`"):
         model_of(best_of(), "hf", nearest=True, weights=Path("trained"))
 
 

@@ -71,8 +71,8 @@ def recipe_of(model: ModelConfig) -> Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _WidthCounts:
-    """Counts of the shapes of a width: those of its smallest shape, of each further layer there,
-    and of each further unit of d_ff in a layer."""
+    """Counts of the shapes of a width: of its smallest shape, of each further layer there, and of
+    each further unit of d_ff in a layer."""
 
     corner: Shape
     first: tuple[int, ...]
@@ -178,7 +178,7 @@ class OwnCounter:
         drop = "take d_ff out of its arguments and " if self._recipe.names("d_ff") else ""
         return PlanError(
             f"`space.feed_forward` must be false with {self._recipe.place}, whose parameters do "
-            f"not depend on d_ff: {params:,} with d_ff {thin.d_ff} as with {thick}, at "
+            f"not depend on d_ff: {params:,} with d_ff {thin.d_ff} and with {thick}, at "
             f"d_model {thin.d_model}; {drop}set `space.feed_forward: false`, or use d_ff; "
             "where it rounds d_ff, set `space.d_ff_multiple` to that multiple",
             key=KEY,

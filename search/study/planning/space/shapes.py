@@ -116,8 +116,8 @@ class _Width:
 
 
 def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
-    """All shapes of a budget, by the way that its unit is solved; those of a lattice of sizes where
-    it leaves the size free."""
+    """All shapes of a budget, solved as its unit asks; where it leaves the size free, shapes on a
+    lattice of sizes."""
     if budget.sizes:
         return _of_any_size(space, budget, budget.sizes)
     if budget.count is Count.HEADS:

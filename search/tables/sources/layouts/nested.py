@@ -100,7 +100,7 @@ def _is_history(value: object) -> bool:
 
 
 def _goes_with(row: Row, name: str, loss: str) -> bool:
-    """True for a column with one value, or with one for each value of the loss."""
+    """True for a column with one value, or with as many values as the loss."""
     value = row.get(name)
     return not isinstance(value, list) or len(value) == len(row[loss])
 

@@ -39,8 +39,8 @@ def _is_rows(value: object) -> bool:
 
 
 def _knows_depth(item: tuple[str, Mapping[str, Any]]) -> bool:
-    """True for an object that is the depths of several runs, or has the depth of one in a part
-    whose name says nothing more, such as `config`."""
+    """True for an object that holds the depths of several runs, or the depth of one run in a part
+    such as `config`."""
     name, inside = item
     return meaning(name) == "depth" or any(meaning(f"{name}.{key}") == "depth" for key in inside)
 

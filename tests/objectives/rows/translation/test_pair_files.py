@@ -105,5 +105,5 @@ def test_a_packed_archive_is_to_be_unpacked(tmp_path: Path) -> None:
     (tmp_path / "x.en").write_text("a\n")
     with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "x.en", "x.en")
-    with refused("x.tar.gz must be text, and is a tar archive; unpack it first"):
+    with refused("x.tar.gz must be text, but is a tar archive; unpack it first"):
         read_pairs(str(tmp_path / "x.tar.gz"), (1, 2))

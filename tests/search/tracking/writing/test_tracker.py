@@ -91,7 +91,7 @@ def test_a_search_outlives_the_process_that_writes_to_mlflow(
     with tracking(place) as tracker:
         assert tracker._process is not None
         tracker._process.kill()
-        why = ", as the kernel kills for lack of memory" * kills
+        why = ", as the kernel killed a process for lack of memory" * kills
         wait_until(lambda: f"has ended{why}; the search goes on" in caplog.text)
         tracker.trial(trial())
         tracker.conclude(answers())
