@@ -15,6 +15,7 @@ from fathom.search.study.fingerprint import (
     settled_fingerprint,
 )
 from fathom.search.study.hardware.machine import this_machine
+from fathom.search.study.hardware.sized_times import times_by_budget
 from fathom.search.study.hardware.step_times import MeasuredSteps, frozen_steps
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import record_check
@@ -74,7 +75,7 @@ class OpenRun:
 def _timed(
     config: StudyConfig, plans: tuple[BudgetPlan, ...], steps: MeasuredSteps
 ) -> tuple[BudgetPlan, ...]:
-    return with_step_times(config, plans, steps.times, this_machine(config))
+    return with_step_times(config, plans, times_by_budget(steps, config), this_machine(config))
 
 
 def open_run(ready: ReadyRun, objective: Objective) -> OpenRun:

@@ -8,6 +8,7 @@ from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.records import HOPELESS_NATS, TrialRecord
 from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
 from fathom.search.study.fingerprint import read_fingerprint
+from fathom.search.study.hardware.sized_times import times_by_budget
 from fathom.search.study.hardware.step_times import frozen_steps
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
@@ -30,7 +31,7 @@ def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:
 def check_of(folder: RunFolder, config: StudyConfig) -> Check:
     """The check of `record_check` for the study and the fingerprint of a run folder."""
     fingerprint, steps = read_fingerprint(folder), frozen_steps(folder, config)
-    budgets = expand_budgets(config, steps.times) if steps else expand_budgets(config)
+    budgets = expand_budgets(config, times_by_budget(steps, config))
     return record_check(config, budgets, fingerprint.study if fingerprint else None)
 
 

@@ -73,6 +73,7 @@ COUNT_MEANING = {
     "heads": "heads of all layers together; parameters differ between depths",
     "width": "d_model; parameters grow with depth",
     "FLOPs": "operations of a whole training, of models of any size",
+    "seconds": "training steps of a whole training, of models of any size",
 }
 
 
