@@ -45,7 +45,7 @@ from fathom.search.report.words.latency import (
 )
 from fathom.search.report.words.other_depths import compute_note, cost_cells, cost_note
 from fathom.search.report.words.papers import metrics_values, papers_values
-from fathom.search.report.words.sizes import amount_law_text, size_lines
+from fathom.search.report.words.sizes import amount_law_text, size_lines, size_text
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.study_file import dump
 from fathom.search.tables.analysis import Analysis
@@ -246,8 +246,9 @@ def trial_row(record: TrialRecord) -> dict[str, str | float | None]:
 
 
 def _table_row(optimum: Optimum) -> dict[str, str]:
-    row = text.answer_row(optimum)
-    return row | {"budget": f"{row['budget']} {row.pop('count')}"}
+    row, best = text.answer_row(optimum), optimum.best_size
+    size = {"best size": size_text(best).removeprefix("best size ")} if best else {}
+    return {"budget": f"{row.pop('budget')} {row.pop('count')}", **size, **row}
 
 
 def _predictions(laws: WeighedLaws | None, optima: Sequence[Optimum]) -> list[dict[str, str]]:
