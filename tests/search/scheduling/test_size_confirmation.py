@@ -147,6 +147,7 @@ def test_the_page_has_the_rule_of_the_amounts_and_their_law_once_it_is_known(
     before = visible(page(found, ()))
     assert "FLOPs: operations of a whole training, of models of any size" in before
     assert "amounts, size grows" not in before
+    assert "fathom latency" not in before, "it compares depths of one size"
     powers = [
         PowerOfAmount(quantity=name, exponent=0.5, interval=(0.4, 0.6), middle=1e5)
         for name in ("size", "tokens", "depth")
