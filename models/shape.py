@@ -45,12 +45,14 @@ class Count(StrEnum):
     TRAIN_FLOPS = "train_flops"
     """Operations of a whole training: models of any size, each with the tokens that these pay for
     (Hoffmann et al. 2022)."""
+    TRAIN_SECONDS = "train_seconds"
+    """Seconds of a whole training on the device of the search: models of any size."""
 
     @property
     def frees_size(self) -> bool:
         """True if budgets are what a training spends, so that the size is searched with the
         depth."""
-        return self is Count.TRAIN_FLOPS
+        return self in (Count.TRAIN_FLOPS, Count.TRAIN_SECONDS)
 
     @property
     def of_parameters(self) -> bool:
@@ -62,7 +64,7 @@ class Count(StrEnum):
         """Unit that follows a budget's number in text."""
         units = {
             Count.FLOPS: "FLOPs a token", Count.HEADS: "heads", Count.WIDTH: "wide",
-            Count.TRAIN_FLOPS: "FLOPs",
+            Count.TRAIN_FLOPS: "FLOPs", Count.TRAIN_SECONDS: "seconds",
         }  # fmt: skip
         return units.get(self, "parameters")
 
@@ -76,7 +78,7 @@ class Count(StrEnum):
     @property
     def label(self) -> str:
         """Name of the rule in text, such as `non-embedding`."""
-        return "FLOPs" if self.frees_size else self.value.replace("_", "-")
+        return self.unit if self.frees_size else self.value.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,7 +410,7 @@ class Shape:
         """Size of the shape in the quantity that a budget fixes; all parameters where it fixes no
         size."""
         match count:
-            case Count.TOTAL | Count.TRAIN_FLOPS:
+            case Count.TOTAL | Count.TRAIN_FLOPS | Count.TRAIN_SECONDS:
                 return self.params_total
             case Count.NON_EMBEDDING:
                 return self.params_non_embedding

@@ -27,6 +27,9 @@ MOST_PARAMETERS = 10**12
 """Largest number of parameters of a model."""
 MOST_FLOPS = 1e30
 """Largest number of operations of a training, a thousand times beyond any that was trained."""
+SECONDS = {"s": 1, "min": 60, "h": 3600}
+"""Unit of a duration -> its seconds."""
+DURATION_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)")
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
 
 
@@ -112,6 +115,16 @@ def parse_flops(value: object) -> float:
     return float(number)
 
 
+def parse_duration(value: object) -> object:
+    """The seconds of a duration such as `20s`, `5min` or `1.5h`; any other value as it is.
+
+    >>> parse_duration("5min"), parse_duration("300k")
+    ('300', '300k')
+    """
+    match = DURATION_PATTERN.fullmatch(value.strip()) if isinstance(value, str) else None
+    return str(Decimal(match[1]) * SECONDS[match[2]]) if match else value
+
+
 def _refuse_boolean(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError(f"must be a number, got {str(value).lower()}")
@@ -120,7 +133,11 @@ def _refuse_boolean(value: object) -> object:
 
 # The JSON schema needs the pattern: it cannot express `parse_count`.
 CountText = Annotated[str, Field(pattern=r"^[0-9_]+(\.[0-9]+)?([eE]\+?[0-9]+)?\s*[kKmMbBtT]?$")]
+DurationText = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?\s*(s|min|h)$")]
 Number = Annotated[int, BeforeValidator(parse_count, json_schema_input_type=int | CountText)]
+Amount = Annotated[
+    int, BeforeValidator(parse_count, json_schema_input_type=int | CountText | DurationText)
+]
 Horizon = Annotated[
     float, BeforeValidator(parse_horizon, json_schema_input_type=int | float | CountText)
 ]

@@ -195,7 +195,7 @@ class Study:
         """
         best, folder = self._best(budget), Path(out)
         if format == "yaml" and weights is None and not nearest:
-            alone = replace(self.conclusion, optima=(self._optimum(best.budget),))
+            alone = replace(self.conclusion, optima=(self._optimum(budget),))
             write_atomically(folder, best_yaml(alone))
         else:
             taken = None if weights is None else Path(weights)

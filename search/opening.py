@@ -20,6 +20,7 @@ from fathom.search.study.own_records import record_check
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan, with_step_times
 from fathom.search.study.preflight import Cap, ReadyRun
+from fathom.search.study.timing.sized_times import times_by_budget
 from fathom.search.study.timing.step_times import MeasuredSteps, frozen_steps
 from fathom.search.tracking.stores.messages import DataSet, TrackedStudy
 from fathom.search.tracking.writing.data_set import data_set
@@ -75,7 +76,7 @@ def _timed(
     config: StudyConfig, plans: tuple[BudgetPlan, ...], steps: MeasuredSteps
 ) -> tuple[BudgetPlan, ...]:
     machine = this_machine(config.resources, config.train)
-    return with_step_times(config, plans, steps.times, machine)
+    return with_step_times(config, plans, times_by_budget(steps, config), machine)
 
 
 def open_run(ready: ReadyRun, objective: Objective) -> OpenRun:
@@ -86,7 +87,7 @@ def open_run(ready: ReadyRun, objective: Objective) -> OpenRun:
         DamagedFileError: if the folder holds records that can't be read or are of another study.
     """
     config, folder = ready.config, ready.folder
-    steps = frozen_steps(folder, config.train_seconds, config.budgets)
+    steps = frozen_steps(folder, config)
     plans = _timed(config, ready.plans, steps) if steps else ready.plans
     data_digest = data_digest_of(objective)
     data = data_set(objective, config.objective, data_digest)

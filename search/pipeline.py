@@ -180,8 +180,8 @@ def _check_device(scheduler: Scheduler, run: OpenRun, objective: Objective, step
     if device != frozen.device:
         raise run_folder.RunFolderError(
             f"the step times of {folder.path} were measured on {frozen.device}, and a worker here "
-            f"has {device}, where {config.train_seconds:g} s pay for other steps; resume it there, "
-            "or give the study another `study` name"
+            f"has {device}, where the same seconds pay for other steps; resume it there, or "
+            "give the study another `study` name"
         )
 
 

@@ -1,6 +1,6 @@
 """Times training steps on the workers of a search, for studies whose trainings spend seconds."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -12,12 +12,14 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.search.cluster.session.ray_session import concurrent_trials, gpus_per_trial
 from fathom.search.cluster.worker import granted_gpus
+from fathom.search.formatting import exact_count
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import speed_key
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.plan import BudgetPlan
+from fathom.search.study.timing.sized_times import sizes_to_time
 from fathom.search.study.timing.step_times import MeasuredSteps, shapes_to_time, step_times
 from fathom.search.training.calibrate import measured_step
 from fathom.search.training.device import granted_device, keep_to_share
@@ -29,6 +31,9 @@ LEAST_SECONDS, MOST_SECONDS = 0.4, 5.0
 """Fewest and most seconds of the steps of one shape, whatever a trial has."""
 LATE_SECONDS = 60.0
 """Longest wait in seconds for further workers once the first one is ready: others may use them."""
+
+MOST_DEPTHS = 4
+"""Most depths of a size whose steps are timed where sizes are free."""
 
 TimedTask = tuple[Budget, Shape]
 """A shape whose steps are timed, and its budget."""
@@ -64,9 +69,24 @@ class StepTimer:
         return [found[place] for place in range(len(tasks))]
 
 
-def timed_tasks(plans: Iterable[BudgetPlan]) -> list[TimedTask]:
+def timed_tasks(plans: Sequence[BudgetPlan]) -> list[TimedTask]:
     """The shapes whose steps are timed, of all budgets."""
-    return [(plan.budget, shape) for plan in plans for shape in shapes_to_time(plan.shapes)]
+    return [task for tasks in _grouped_tasks(plans).values() for task in tasks]
+
+
+def _grouped_tasks(plans: Sequence[BudgetPlan]) -> dict[int, list[TimedTask]]:
+    """Budget -> the shapes whose steps are timed; size -> these where sizes are free, which all
+    budgets share."""
+    budget = plans[0].budget
+    if budget.sizes:
+        return {
+            size: [(budget, shape) for shape in shapes_to_time(shapes, MOST_DEPTHS)]
+            for size, shapes in sizes_to_time(plans[0].shapes).items()
+        }
+    return {
+        plan.budget.params: [(plan.budget, shape) for shape in shapes_to_time(plan.shapes)]
+        for plan in plans
+    }
 
 
 def timers_at_once(resources: ResourcesConfig, trials: int) -> int:
@@ -89,9 +109,9 @@ def measure_steps(
         DeviceError: when a worker's PyTorch can't use the GPU that it was granted.
         UnseenDataError: when a worker does not see the data.
     """
-    assert config.train_seconds is not None, "only seconds need step times"
-    tasks = timed_tasks(plans)
-    seconds = seconds_each(config.train_seconds, len(tasks))
+    spend, tasks = config.shared_spend(config.budgets[0]), timed_tasks(plans)
+    assert spend is not None, "a study whose steps are timed spends seconds"
+    seconds = seconds_each(spend.amount, len(tasks))
     timers = _timers(config, objective, sum(plan.exploring for plan in plans))
     try:
         devices = _devices(timers)
@@ -135,22 +155,19 @@ def measured_steps(
             "`train_seconds` must be spent on devices of one kind, got workers on "
             f"{' and '.join(kinds)}; keep the cluster to one of them, or use `train_flops`"
         )
-    budgets = {}
-    for plan in plans:
+    budgets, measured = {}, zip(*results, strict=True)
+    for budget, tasks in _grouped_tasks(plans).items():
         known = []
-        for (budget, shape), found in zip(
-            timed_tasks(plans), zip(*results, strict=True), strict=True
-        ):
-            times = [time for time in found if isinstance(time, float)]
-            if budget == plan.budget and times:
+        for (_, shape), found in zip(tasks, measured, strict=False):  # each group takes its own
+            if times := [time for time in found if isinstance(time, float)]:
                 known.append((shape, median(times)))
         if not known:
             reason = next((text for each in results for text in each if isinstance(text, str)), "")
             raise ConfigError(
-                f"the steps of budget {plan.budget.label} can't be measured: {reason}; fix that, "
+                f"the steps of budget {exact_count(budget)} can't be measured: {reason}; fix that, "
                 "or use `tokens`"
             )
-        budgets[plan.budget.params] = step_times(known).timed
+        budgets[budget] = step_times(known).timed
     return MeasuredSteps(device=kinds[0], at_once=len(devices), budgets=budgets)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.models.shape import Shape
+from fathom.models.shape import Count, Shape
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion
@@ -177,10 +177,15 @@ def kept_answers(path: Path) -> list[tuple[str, int, str]]:
 
 def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
     """A best shape with the study that trains it. If its steps are timed, the study gets the
-    shape's `tokens` instead, since step times hold for the search's device alone."""
-    if config.coin.timed:
-        config = changed(config, {config.coin.key: None, "tokens": tokens})
-    return BestShape(config, budget, shape)
+    shape's `tokens`, and its size where sizes are free: step times are those of the search's device
+    alone."""
+    if not config.coin.timed:
+        return BestShape(config, budget, shape)
+    changes: dict[str, object] = {config.coin.key: None, "tokens": tokens}
+    if config.count.frees_size:
+        budget = shape.params_total
+        changes |= {"count": Count.TOTAL, "budgets": [budget], "space.params": None}
+    return BestShape(changed(config, changes), budget, shape)
 
 
 def doubts(

@@ -10,6 +10,7 @@ from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
 from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
+from fathom.search.study.timing.sized_times import times_by_budget
 from fathom.search.study.timing.step_times import frozen_steps
 
 Check = Callable[[TrialRecord], TrialRecord]
@@ -29,9 +30,8 @@ def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:
 
 def check_of(folder: RunFolder, config: StudyConfig) -> Check:
     """The check of `record_check` for the study and the fingerprint of a run folder."""
-    fingerprint = read_fingerprint(folder)
-    steps = frozen_steps(folder, config.train_seconds, config.budgets)
-    budgets = expand_budgets(config, steps.times) if steps else expand_budgets(config)
+    fingerprint, steps = read_fingerprint(folder), frozen_steps(folder, config)
+    budgets = expand_budgets(config, times_by_budget(steps, config))
     return record_check(config, budgets, fingerprint.study if fingerprint else None)
 
 

@@ -45,7 +45,7 @@ def measured(plans: Sequence[BudgetPlan], device: str = DEVICE) -> MeasuredSteps
 
 def timed_scheduler(config: StudyConfig, path: Path) -> Scheduler:
     """The scheduler of a study of equal seconds by the step times in its run folder."""
-    steps = frozen_steps(RunFolder(path), config.train_seconds, config.budgets)
+    steps = frozen_steps(RunFolder(path), config)
     assert steps, "frozen before the search"
     spaces = {
         budget: feasible_shapes(config, budget, VOCAB_SIZE)

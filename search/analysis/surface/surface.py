@@ -79,8 +79,8 @@ class Profile:
     """Estimates of those that finished; a place stands for a depth."""
     posterior: Posterior
     possible: Places
-    """Those of which a shape finished that is about as good as the tuned one; all that finished
-    where none did."""
+    """Those of which a shape finished that is about as good as the tuned one, or better than all
+    such shapes of others; all that finished where none is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,13 +196,16 @@ class SizeSurface:
             params_slope=0.0,
             best_ratio=self.ratio,
         )
-        near = [e.depth for e in known if self.means[self.cell_of(e.shape)] - e.loss <= TUNED]
+        means = np.array([self.means[self.cell_of(estimate.shape)] for estimate in known])
+        near = means - np.array([estimate.loss for estimate in known]) <= TUNED
+        # A depth is no better than another for a trained shape that costs more.
+        near |= means <= means[near].min(initial=np.inf)
         lowest = values[losses.argmin(axis=1)].astype(np.float64)
         posterior = Posterior(
             depths=values, losses=losses, lowest=lowest, noise=self.noise, points=points,
             repeats=self.repeats,
         )  # fmt: skip
-        possible = np.array(near or [estimate.depth for estimate in known])
+        possible = np.array([estimate.depth for estimate in known])[near]
         return Profile(estimates=estimates, posterior=posterior, possible=possible)
 
     def _estimate(self, value: int, losses: Array, of_finished: Sequence[int]) -> DepthEstimate:

@@ -44,7 +44,7 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> char
         key=f"loss-against-depth-{optimum.budget}",
         title="Loss against depth",
         question=question(optimum),
-        caption=_caption(bool(finished)),
+        caption=_caption(bool(finished), of_any_size=optimum.best_size is not None),
         x=x,
         y=y,
         marks=chart.visible(
@@ -60,11 +60,18 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> char
     )
 
 
-def _caption(some_finished: bool) -> str:
+def _caption(some_finished: bool, *, of_any_size: bool) -> str:
     if not some_finished:
         return (
             "No trial of this budget trained to the end: every point is a trial that was stopped,"
             " at its last evaluation. Losses after different numbers of tokens do not compare."
+        )
+    if of_any_size:
+        return (
+            "Every point is one trial of any size at its last evaluation; hollow ones were stopped"
+            " early. A mean is the loss of a depth with the size tuned for it, which the surface of"
+            " the loss over both says, so that points of other sizes lie above; its bar is one"
+            " standard error."
         )
     return (
         "Every point is one trial at its last evaluation. Hollow ones were stopped early, so their"

@@ -57,6 +57,12 @@ def next_commands(conclusion: Conclusion) -> dict[str, Any] | None:
             f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}"
             for name, value in shape_row(chosen.shape).items()
         ),
-        "latency": "" if conclusion.config.not_decoded else "fathom latency .\nfathom report .",
+        "latency": "fathom latency .\nfathom report ." if _has_latency(conclusion) else "",
         "extend": "fathom run config.yaml --runs .. --extend",
     }
+
+
+def _has_latency(conclusion: Conclusion) -> bool:
+    """True if `fathom latency` times the study's shapes."""
+    config = conclusion.config
+    return not (config.not_decoded or config.count.frees_size)

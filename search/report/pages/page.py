@@ -45,7 +45,7 @@ from fathom.search.report.words.latency import (
 )
 from fathom.search.report.words.metrics import metrics_values
 from fathom.search.report.words.other_depths import compute_note, cost_cells, cost_note
-from fathom.search.report.words.sizes import size_lines
+from fathom.search.report.words.sizes import amount_law_text, size_lines, size_text
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.study_file import dump
 from fathom.search.tables.analysis import Analysis
@@ -72,7 +72,8 @@ COUNT_MEANING = {
     "flops": "operations of a forward pass for a token",
     "heads": "heads of all layers together; parameters differ between depths",
     "width": "d_model; parameters grow with depth",
-    "train-flops": "operations of a whole training, of models of any size",
+    "FLOPs": "operations of a whole training, of models of any size",
+    "seconds": "training steps of a whole training, of models of any size",
 }
 
 
@@ -198,7 +199,7 @@ def _render(
     optima, data = conclusion.optima, FigureData()
     drawn = [page_figure(chart, data) for chart in charts if chart.budget is not None]
     data.trials = [trial_row(record) for record in conclusion.records]
-    top = hero(conclusion, data)
+    top, amount = hero(conclusion, data), conclusion.amount_law
     sounded = sounding(conclusion, timed)
     small = [card["figure"].chart for card in top["cards"] if card["figure"]]
     return rendered(
@@ -214,6 +215,7 @@ def _render(
         soundings=[drawn_sounding(sounded, data)] if sounded else [],
         optima=[table_row(optimum) for optimum in optima],
         seconds=text.seconds_text(conclusion),
+        amount_law=text.sentence(amount_law_text(amount)) if amount else "",
         laws=[text.law_text(law) for law in conclusion.laws],
         null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
         predictions=_predictions(conclusion.weighed_laws, optima),
@@ -256,8 +258,9 @@ def trial_row(record: TrialRecord) -> dict[str, str | float | None]:
 
 def table_row(optimum: Optimum) -> dict[str, str]:
     """Returns a budget's answer, heading -> text, with the counting rule beside its size."""
-    row = text.answer_row(optimum)
-    return row | {"budget": f"{row['budget']} {row.pop('count')}"}
+    row, best = text.answer_row(optimum), optimum.best_size
+    size = {"best size": size_text(best).removeprefix("best size ")} if best else {}
+    return {"budget": f"{row.pop('budget')} {row.pop('count')}", **size, **row}
 
 
 def _predictions(laws: WeighedLaws | None, optima: Sequence[Optimum]) -> list[dict[str, str]]:

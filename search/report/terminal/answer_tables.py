@@ -60,9 +60,9 @@ def print_conclusion(conclusion: Findings, console: Console) -> None:
 
 
 def _spent(conclusion: Findings) -> str:
-    """Amount that each training could spend, if it was not tokens."""
+    """Amount that each training could spend, if it was not tokens; budgets may say it."""
     spends = any(optimum.spend.coin in OTHER_COINS for optimum in conclusion.optima)
-    return f", {conclusion.horizon_text}" if spends else ""
+    return f", {conclusion.horizon_text}" if spends and not conclusion.count.frees_size else ""
 
 
 def print_answers(conclusion: Findings, console: Console) -> None:

@@ -42,7 +42,8 @@ def certainty(optimum: Optimum) -> dict[str, str]:
         f"{unit.difference(optimum.noise):.4f} {unit}, standard deviation"
     )
     slope = f"{unit.difference(optimum.params_slope):+.3f} {unit} for each unit of ln parameters"
-    facts["Correction to the exact size"] = slope
+    if optimum.best_size is None:
+        facts["Correction to the exact size"] = slope
     if optimum.best_ff_ratio:
         facts["Best feed-forward ratio"] = f"{optimum.best_ff_ratio:.2g}, among those that finished"
     return facts

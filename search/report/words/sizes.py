@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fathom.search.analysis.answer import verdict as v
 from fathom.search.analysis.answer.optimum import BestSize
 from fathom.search.analysis.laws.amount_law import AmountLaw
-from fathom.search.formatting import format_count, spend_text
+from fathom.search.formatting import format_count, rounded_count, spend_text
 from fathom.search.report.words.other_depths import cost_text
 from fathom.search.words import plateau_width
 
@@ -31,7 +31,7 @@ def size_text(found: BestSize) -> str:
 
 def size_reason(found: BestSize) -> str:
     """Returns why the best size is as certain as it is, and what to add where it is not."""
-    low, high = map(format_count, found.sizes)
+    low, high = map(rounded_count, found.sizes)
     match found.verdict.cause:
         case v.NarrowInterval():
             return f"the interval ends inside the sizes that were trained, {low} to {high}"

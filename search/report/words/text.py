@@ -228,7 +228,7 @@ def seconds_text(conclusion: Findings) -> str:
     """Returns where trials spent the seconds that a study gives, and how far they were off; empty
     for another study."""
     measured = [
-        (format_count(optimum.budget), found)
+        (format_count(optimum.budget) + " s" * optimum.count.frees_size, found)
         for optimum in conclusion.optima
         if (found := measured_seconds(conclusion.records_of(optimum.budget)))
     ]
@@ -242,7 +242,8 @@ def seconds_text(conclusion: Findings) -> str:
         for budget, found in measured
     )
     where = joined(devices) if devices else "a device without a name"
-    return f"{measured[0][1].asked:g} s of training steps on {where}; {'; '.join(off)}"
+    asked = joined(list(dict.fromkeys(f"{found.asked:g}" for _, found in measured)))
+    return f"{asked} s of training steps on {where}; {'; '.join(off)}"
 
 
 def offered_text(conclusion: Findings, optimum: Optimum, noise: float | None = None) -> str:

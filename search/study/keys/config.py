@@ -3,6 +3,7 @@
 Every key but `study`, `objective` and `budgets` has a default.
 """
 
+from collections.abc import Mapping
 from operator import not_
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from fathom.models.shape import Count
 from fathom.models.spend import OTHER_COINS, Coin, Spend
 from fathom.objectives.keys import (
     MOST_PARAMETERS,
+    Amount,
     Flops,
     Group,
     Horizon,
@@ -30,6 +32,7 @@ from fathom.objectives.keys import (
     Real,
     RuleError,
     Whole,
+    parse_duration,
     short,
 )
 from fathom.objectives.user_objective import UserObjectiveConfig, is_plain
@@ -50,6 +53,9 @@ from fathom.search.study.keys.model_group import ModelConfig
 from fathom.search.study.keys.objective_choice import ObjectiveChoice
 from fathom.search.study.keys.spending import AMOUNTS, check_coin, check_one_amount
 
+MOST_SECONDS = 1e8
+"""Most seconds of a training, three years."""
+
 
 class StudyConfig(Group):
     """A study: its question, and all settings of its search."""
@@ -63,13 +69,14 @@ class StudyConfig(Group):
     objective: ObjectiveChoice
     """Task that shapes are trained and evaluated on: a name, or a group with a `name` and its
     keys."""
-    budgets: tuple[Number, ...] = Field(min_length=1, max_length=50, examples=[["300k", "1M"]])
+    budgets: tuple[Amount, ...] = Field(min_length=1, max_length=50, examples=[["300k", "1M"]])
     """Sizes to compare shapes at, ascending, at most 50: parameters, or the unit of `count`; for
     example [300k, 1M]."""
     count: Count = Count.TOTAL
     """Unit of the budgets: parameters counted in one of four ways, operations, heads, or width.
-    With `train_flops` they are operations of a whole training, such as [1e12, 3e12]: the best size,
-    within `space.params`, is searched together with the best depth."""
+    With `train_flops` they are operations of a whole training, such as [1e12, 3e12], and with
+    `train_seconds` its seconds, such as [20s, 5min]: the best size, within `space.params`, is
+    searched together with the best depth."""
     tolerance: Real = Field(0.005, gt=0.0, le=0.05)
     """Largest relative difference between a shape's size and its budget."""
     tokens: Number | None = Field(None, examples=["10M"])
@@ -84,7 +91,9 @@ class StudyConfig(Group):
     """Floating-point operations that a training may spend, for every shape, in place of `tokens`.
     Each shape takes the most whole steps that they pay for, so that cheaper shapes see more tokens;
     trials compare at rungs after equal shares of them. Evaluations are not counted."""
-    train_seconds: Real | None = Field(None, ge=1.0, le=1e8, exclude_if=not_, examples=[600])
+    train_seconds: Real | None = Field(
+        None, ge=1.0, le=MOST_SECONDS, exclude_if=not_, examples=[600]
+    )
     """Seconds of training steps of a trial on its device, for every shape, in place of `tokens`.
     `fathom run` measures the steps of each depth before its first trial; tokens follow. Evaluations
     and compiling are not counted."""
@@ -182,12 +191,22 @@ class StudyConfig(Group):
         """True if poor trials pause at rungs; with the sampler `ladder` none does."""
         return self.stopping.enabled and self.sampler is not Sampler.LADDER
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_durations(cls, values: Any) -> Any:
+        """The values with amounts of seconds, such as 5min, as numbers."""
+        is_timed = isinstance(values, Mapping) and values.get("count") == Count.TRAIN_SECONDS
+        if not (is_timed and isinstance(values.get("budgets"), list)):
+            return values
+        return {**values, "budgets": [*map(parse_duration, values["budgets"])]}
+
     @model_validator(mode="after")
     def _check_budgets(self) -> Self:
         if list(self.budgets) != sorted(set(self.budgets)):
             raise RuleError("budgets", f"must ascend without repeats, got {list(self.budgets)}")
-        if not self.count.frees_size and self.budgets[-1] > MOST_PARAMETERS:
-            got = f"must be at most {MOST_PARAMETERS:g}, got {self.budgets[-1]:g}"
+        most = MOST_SECONDS if self.count is Count.TRAIN_SECONDS else MOST_PARAMETERS
+        if self.count is not Count.TRAIN_FLOPS and self.budgets[-1] > most:
+            got = f"must be at most {most:g}, got {self.budgets[-1]:g}"
             raise RuleError("budgets", got)
         check_one_amount({name: getattr(self, name) for name in AMOUNTS})
         given = self.tokens or self.coin is not Coin.TOKENS or self.horizons

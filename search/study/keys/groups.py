@@ -161,7 +161,8 @@ class SpaceConfig(Group):
     def check_count(self, count: Count) -> None:
         """Raises `ValueError` if budgets of this count leave sizes other than the depth open."""
         if self.params and not count.frees_size:
-            raise RuleError("space.params", "goes with `count: train_flops` alone; drop it")
+            text = "goes with `count: train_flops` or `train_seconds` alone; drop it"
+            raise RuleError("space.params", text)
         if count not in (Count.HEADS, Count.WIDTH):
             return
         low, high = self.ff_ratio

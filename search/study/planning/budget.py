@@ -21,7 +21,7 @@ from fathom.search.study.keys.groups import (
 )
 from fathom.search.study.keys.horizons import counts_tokens
 from fathom.search.study.timing.device_speed import TimeSource
-from fathom.search.study.timing.step_times import NO_TIMES, StepTimes
+from fathom.search.study.timing.sized_times import NO_TIMES, Times
 
 LEAST_STEPS = 20
 """Fewest steps that a spend other than of tokens must pay for."""
@@ -49,7 +49,7 @@ class Budget:
     """What a training may spend; None if every shape takes the same steps. `steps` are then those
     of a usual shape, or `SHARED_STEPS` if sizes do not say them, and `of_shape` has those of a real
     one."""
-    step_times: StepTimes | None = None
+    step_times: Times | None = None
     """Seconds of a step by shape, from which steps follow where these have to be timed; None where
     they are not known."""
     sizes: tuple[int, int] | None = None
@@ -113,7 +113,7 @@ class Budget:
 
 
 def expand_budgets(
-    config: StudyConfig, times: Mapping[int, StepTimes] = NO_TIMES
+    config: StudyConfig, times: Mapping[int, Times] = NO_TIMES
 ) -> tuple[Budget, ...]:
     """The budgets of a study, ascending; training tokens are rounded up to whole steps. `times` are
     the step times of budgets whose trainings spend seconds, if they are known."""

@@ -36,7 +36,8 @@ from fathom.search.study.planning.evaluations import interval_note
 from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.study.planning.virtual_time import RandomTrials, VirtualTime, explore
 from fathom.search.study.timing.device_speed import TimeSource
-from fathom.search.study.timing.step_times import StepTimes, estimated_times
+from fathom.search.study.timing.sized_times import Times, estimated_sizes
+from fathom.search.study.timing.step_times import estimated_times
 
 REPEATS = 3
 """Number of repeats from which the noise between seeds is estimated."""
@@ -151,7 +152,7 @@ def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[
 
 
 def with_step_times(
-    config: StudyConfig, plans: Sequence[BudgetPlan], times: Mapping[int, StepTimes],
+    config: StudyConfig, plans: Sequence[BudgetPlan], times: Mapping[int, Times],
     machine: Machine,
 ) -> tuple[BudgetPlan, ...]:  # fmt: skip
     """The plans of trainings that spend seconds, with the step times of each budget in place of
@@ -180,7 +181,8 @@ def plan_budget(
     Step times are the run's own measurements, or follow from the machine's speed."""
     timed = budget.step_times and budget.step_times.source is TimeSource.MEASURED
     if budget.spend.coin.timed and not timed:
-        estimate = estimated_times(shapes, budget.tokens_per_step, machine.speed)
+        times_of = estimated_sizes if budget.sizes else estimated_times
+        estimate = times_of(shapes, budget.tokens_per_step, machine.speed)
         budget = replace(budget, step_times=estimate)
     check_steps(config, budget, shapes)
     exploring, confirming = stage_trials(config, shapes)
@@ -306,10 +308,12 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
     """Warnings about settings that are probably not meant, a line each."""
     rate = config.train.learning_rate
     notes = [config.objective.data_note(), _epochs_note(config)]
-    if config.train_seconds is not None:
+    if config.coin.timed:
+        amounts = (config.train_seconds,) if config.train_seconds else config.budgets
+        each = " or ".join(f"{seconds:g} s" for seconds in amounts)
         notes.append(
             "tokens are estimates for the speed of this plan; `fathom run` measures the steps of "
-            f"each depth before its first trial, and gives each {config.train_seconds:g} s of them"
+            f"each depth before its first trial, and gives each {each} of them"
         )
     if config.train.command:
         notes.append(

@@ -7,7 +7,7 @@ change within a run.
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from fathom.models.shape import Shape
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, is_lost, write_atomically
 from fathom.search.study.file.text_file import read_text
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.timing.device_speed import Speed, TimeSource, interpolated
 
 MOST_DEPTHS = 8
@@ -90,17 +91,17 @@ def estimated_times(shapes: Sequence[Shape], tokens_per_step: int, speed: Speed)
     )
 
 
-def shapes_to_time(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-    """The shapes of a budget whose steps are timed: at most `MOST_DEPTHS` depths, evenly spread in
-    log from the shallowest to the deepest, each with the lowest and the highest of its ratios."""
+def shapes_to_time(shapes: Sequence[Shape], most: int = MOST_DEPTHS) -> tuple[Shape, ...]:
+    """The shapes of a budget whose steps are timed: at most `most` depths, evenly spread in log
+    from the shallowest to the deepest, each with the lowest and the highest of its ratios."""
     by_depth: dict[int, list[Shape]] = {}
     for shape in shapes:
         by_depth.setdefault(shape.depth, []).append(shape)
     low, high = min(by_depth), max(by_depth)
-    steps = MOST_DEPTHS - 1
-    wanted = (low * (high / low) ** (step / steps) for step in range(MOST_DEPTHS))
+    steps = most - 1
+    wanted = (low * (high / low) ** (step / steps) for step in range(most))
     depths = {min(by_depth, key=lambda depth: abs(math.log(depth / at))) for at in wanted}
-    if len(by_depth) <= MOST_DEPTHS:
+    if len(by_depth) <= most:
         depths = set(by_depth)
     ends = (
         end
@@ -122,7 +123,7 @@ class MeasuredSteps:
     at_once: int
     """Number of workers that measured at the same time, as so many trials train."""
     budgets: dict[int, tuple[TimedShape, ...]]
-    """Budget -> its timed shapes, by depth and ratio, ascending."""
+    """Budget, or size where sizes are free -> its timed shapes, by depth and ratio, ascending."""
 
     @property
     def times(self) -> dict[int, StepTimes]:
@@ -130,32 +131,27 @@ class MeasuredSteps:
         return {budget: StepTimes(timed) for budget, timed in self.budgets.items()}
 
 
-NO_TIMES: Mapping[int, StepTimes] = {}
-
-
-def frozen_steps(
-    folder: RunFolder, train_seconds: float | None, budgets: Iterable[int]
-) -> MeasuredSteps | None:
-    """The step times that a run has measured for trainings of so many seconds; None before that,
-    and for a study of tokens or operations.
+def frozen_steps(folder: RunFolder, config: StudyConfig) -> MeasuredSteps | None:
+    """The step times that a run has measured; None before that, and for a study of tokens or
+    operations.
 
     Raises:
         RunFolderError: if the search has begun and the file is lost.
         DamagedFileError: if it is none that Fathom wrote for this study.
     """
-    if train_seconds is None:
+    if not config.coin.timed:
         return None
     path = folder.step_times
     if is_lost(path):
         if folder.began:
             raise RunFolderError(
-                f"{path}, the step times for {train_seconds:g} s of training, is lost; "
+                f"{path}, the step times by which trainings spend seconds, is lost; "
                 "restore it, or give the study another `study` name"
             )
         return None
     try:
         found = from_values(MeasuredSteps, json.loads(read_text(path)))
-        _check(found, budgets)
+        _check(found, (config.count.frees_size and found.budgets) or config.budgets)
     except DAMAGE as error:
         raise DamagedFileError(
             f"{path}: {problem_of(error)}; restore the file, or give the study another `study` name"

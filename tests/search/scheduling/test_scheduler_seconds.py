@@ -119,7 +119,7 @@ def test_records_of_other_step_times_are_refused(folder: RunFolder, tmp_path: Pa
     other = begun(tmp_path)
     other.records.write_bytes(folder.records.read_bytes())
     assert read_records(other, CONFIG)
-    steps = frozen_steps(other, CONFIG.train_seconds, CONFIG.budgets)
+    steps = frozen_steps(other, CONFIG)
     assert steps
     halved = {
         size: tuple(type(shape)(shape.depth, shape.ln_ff_ratio, shape.seconds / 2) for shape in of)

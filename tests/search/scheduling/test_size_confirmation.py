@@ -1,17 +1,21 @@
 """A search of size and depth at equal operations, without Ray and without training."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fathom.models.spend import Coin
 from fathom.search.analysis.answer.optimum import Located
+from fathom.search.analysis.laws.amount_law import AmountLaw, PowerOfAmount
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import flat_optimum_row
 from fathom.search.contract.studies import study_reply
 from fathom.search.export.best import best_yaml, read_best
 from fathom.search.records import Outcome
 from fathom.search.report.pages.card import card_text
+from fathom.search.report.pages.page import page
 from fathom.search.report.pages.writer import make_charts
 from fathom.search.report.words.sizes import size_lines
 from fathom.search.report.words.text import question
@@ -24,6 +28,7 @@ from fathom.search.tracking.writing.metrics import budget_metrics
 from fathom.search.tracking.writing.publishing import RunResult
 from tests.support.dry_run import Simulation, scheduler
 from tests.support.free_size import FLOPS, FREE_SIZE, SURFACE
+from tests.support.reporting import visible
 
 
 def searched(path: Path, events: int = 10**9, before: Simulation | None = None) -> Simulation:
@@ -134,6 +139,23 @@ def test_people_are_told_the_size(found: Conclusion, optimum: Located) -> None:
     drawn = charts[f"loss-over-sizes-{FLOPS}"]
     shown = sum(len(mark.x) for mark in drawn.marks) - len(optimum.best_size.region) - len("*")
     assert shown == len([record for record in found.records if record.curve])
+
+
+def test_the_page_has_the_rule_of_the_amounts_and_their_law_once_it_is_known(
+    found: Conclusion,
+) -> None:
+    before = visible(page(found, ()))
+    assert "FLOPs: operations of a whole training, of models of any size" in before
+    assert "amounts, size grows" not in before
+    assert "fathom latency" not in before, "it compares depths of one size"
+    powers = [
+        PowerOfAmount(quantity=name, exponent=0.5, interval=(0.4, 0.6), middle=1e5)
+        for name in ("size", "tokens", "depth")
+    ]
+    law = AmountLaw(coin=Coin.FLOPS, amounts=3, middle=1e11, powers=tuple(powers))
+    settled = replace(found)
+    vars(settled)["amount_law"] = law
+    assert "Over 3 amounts, size grows as FLOPs^0.50 [0.40 to 0.60], " in visible(page(settled, ()))
 
 
 def test_the_region_of_both_holds_the_named_shape(optimum: Located) -> None:

@@ -64,3 +64,12 @@ def test_no_cell_lies_outside_the_tried_ones() -> None:
 def test_fewer_than_six_shapes_have_no_surface() -> None:
     again = [record(300_000, 4, seed) for seed in range(9)]
     assert find_surface([*again, *GRID[:4]], np.random.default_rng(0)) is None
+
+
+def test_a_depth_is_possible_whose_trained_shapes_cost_less_than_the_tuned_ones_of_others() -> None:
+    ends_tuned = [
+        record
+        for record in GRID
+        if record.spec.shape.depth in (1, 16) or not 200_000 < record.size < 400_000
+    ]
+    assert {2, 4, 8} <= set(surface(ends_tuned).by_depth.possible.tolist())

@@ -29,7 +29,6 @@ CONFIG: StudyConfig = parse(
     "train_seconds: 60\ntrain: {batch_size: 8}\n"
 )
 SHAPES: tuple[Shape, ...] = feasible_shapes(CONFIG, expand_budgets(CONFIG)[0], 256)
-ASKED = (CONFIG.train_seconds, CONFIG.budgets)
 STEPS: MeasuredSteps = times_of({300_000: SHAPES})
 
 
@@ -73,22 +72,25 @@ def test_an_estimate_is_that_of_the_speed_and_says_that_it_is_none_of_a_measurem
 
 def test_frozen_times_come_back_as_they_were(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    assert frozen_steps(folder, *ASKED) is None, "before they are measured"
+    assert frozen_steps(folder, CONFIG) is None, "before they are measured"
     freeze_steps(folder, STEPS)
-    assert frozen_steps(folder, *ASKED) == STEPS
+    assert frozen_steps(folder, CONFIG) == STEPS
 
 
 def test_a_study_of_tokens_has_none(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     freeze_steps(folder, STEPS)
-    assert frozen_steps(folder, None, CONFIG.budgets) is None
+    assert (
+        frozen_steps(folder, CONFIG.model_copy(update={"train_seconds": None, "tokens": 1000}))
+        is None
+    )
 
 
 def test_a_search_that_began_and_lost_its_times_is_refused_with_a_remedy(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.records.touch()
     with pytest.raises(RunFolderError, match=r"is lost.*restore it, or give") as caught:
-        frozen_steps(folder, *ASKED)
+        frozen_steps(folder, CONFIG)
     assert "\n" not in str(caught.value)
 
 
@@ -105,11 +107,11 @@ def test_times_that_no_run_can_have_are_refused(damaged: MeasuredSteps, tmp_path
     folder = RunFolder(tmp_path)
     freeze_steps(folder, damaged)
     with pytest.raises(DamagedFileError, match=r"step_times\.json: .*restore the file"):
-        frozen_steps(folder, *ASKED)
+        frozen_steps(folder, CONFIG)
 
 
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.step_times.write_text("{")
     with pytest.raises(DamagedFileError, match="it is not JSON"):
-        frozen_steps(folder, *ASKED)
+        frozen_steps(folder, CONFIG)
