@@ -12,7 +12,7 @@ import argparse
 import csv
 import math
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -55,11 +55,16 @@ def main() -> None:
         for budget in expand_budgets(config)
         for shape in rungs_of_ladder(config, budget, vocab_size, arguments.depths, arguments.ratios)
     ]
-    trained = known(arguments.table)
+    train_lacking(wanted, arguments.table, arguments.workers)
+
+
+def train_lacking(wanted: Sequence[Job], table: Path, workers: int) -> None:
+    """Trains the curves that a table lacks, on so many processes, and appends them."""
+    trained = known(table)
     jobs = [job for job in wanted if key(job) not in trained]
-    with multiprocessing.get_context("fork").Pool(arguments.workers) as pool:
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
         for done, rows in enumerate(pool.imap_unordered(curve, jobs), 1):
-            append(arguments.table, rows)
+            append(table, rows)
             print(f"{done} of {len(jobs)}", flush=True)
 
 
@@ -97,7 +102,8 @@ def curve(job: Job) -> list[Row]:
     torch.set_num_threads(1)
     path, params, shape, seed = job
     config, objective = load(path), _objective(path).to(torch.device("cpu"))
-    budget = next(budget for budget in expand_budgets(config) if budget.params == params)
+    whole = next(budget for budget in expand_budgets(config) if budget.params == params)
+    budget = whole.of_shape(shape)
     plan = train_plan(
         config,
         budget,
