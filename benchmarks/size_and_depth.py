@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.analysis.answer.optimum import Optimum
-from fathom.search.analysis.spending.spent_seconds import spent_seconds
+from fathom.search.analysis.spending.measured_seconds import measured_seconds
 from fathom.search.api import load
 from fathom.search.formatting import format_count, rounded_count, spend_text
 from fathom.search.records import TrialRecord
@@ -34,7 +34,7 @@ def main() -> None:
         records = [record for record in found.records if record.ended]
         for optimum in found.optima:
             table.add(*cells(optimum, found.records_of(optimum.budget)))
-            if took := spent_seconds(found.records_of(optimum.budget)):
+            if took := measured_seconds(found.records_of(optimum.budget)):
                 for name, off in (("median", took.median_off), ("worst", took.worst_off)):
                     unit = "% off the seconds asked"
                     table.figure(f"{name}_off_{optimum.budget}", 100 * off, unit, "+.1f")

@@ -42,8 +42,6 @@ DERIVED = (
     *("tokens", "loss", "step_seconds", "tokens_per_second"),
 )
 """Keys of a line of `records.jsonl` that follow from others, for whoever reads the file."""
-EARLIER = ("taken_over",)
-"""Keys of lines that an earlier version wrote, and that are passed over."""
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """Errors that reading a line that Fathom did not write may raise."""
 
@@ -185,7 +183,7 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
     Raises:
         KeyError, TypeError, ValueError: when it is not a line that `to_json` wrote.
     """
-    known = {*_names(TrialSpec), *_names(TrialRecord), *DERIVED, *EARLIER, EVENT}
+    known = {*_names(TrialSpec), *_names(TrialRecord), *DERIVED, EVENT}
     check_keys(line, known - {"shared_spend"} | SPENT.keys())
     spec = _fields_of(TrialSpec, line, may_lack=OF_SPENDING)
     for name in sorted(SPENT.keys() & line.keys()):
@@ -203,7 +201,7 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
 
 def report_from_json(line: dict[str, Any]) -> Report:
     """The report in a line of the journal."""
-    check_keys(line, {*_names(Report), *EARLIER, EVENT, "trial"})
+    check_keys(line, {*_names(Report), EVENT, "trial"})
     report = from_values(Report, _fields_of(Report, line))
     _check_curve(report.points)
     return report

@@ -14,7 +14,7 @@ from fathom.search.conclusion.token_laws import read_token_law
 from fathom.search.formatting import shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.file.study_file import load_kept
+from fathom.search.study.file.study_file import load
 from fathom.search.study.own_records import read_records
 
 
@@ -54,7 +54,7 @@ def _optima(law: str, folder: RunFolder, needs_tokens: str) -> tuple[Optimum, ..
             f"`--law` must be {', '.join(PUBLISHED)}, a run folder, or the JSON of "
             f"`fathom analyse`, got {law}"
         )
-    config = load_kept(folder.config)
+    config = load(folder.config)
     if config.horizons:
         again = shell_command("fathom", "report", path)
         raise ConfigError(

@@ -9,7 +9,6 @@ from typing import Any
 from fathom.search.json_lines import damaged_line, read_as, truncate_torn_line
 from fathom.search.record_json import (
     EVENT,
-    check_keys,
     from_json,
     from_values,
     report_from_json,
@@ -160,10 +159,6 @@ class Past:
             case "started" | "resumed" | "report":
                 if record := self.running.take(line):
                     self.check(record)
-            case "bought":  # of an earlier version, whose studies had a target
-                check_keys(line, {EVENT, "batches"})
-                for batch in line["batches"]:
-                    self._decide({EVENT: "confirmations", **batch})
             case _:
                 self._decide(line)
 

@@ -16,7 +16,7 @@ from fathom.search.run_folder import (
     is_named_store,
 )
 from fathom.search.study.file.errors import ConfigError, PlanError
-from fathom.search.study.file.study_file import changed, is_former, load
+from fathom.search.study.file.study_file import changed, load
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.command import check_program, own_parser
@@ -268,11 +268,6 @@ def check_same_study(config: StudyConfig, folder: RunFolder) -> None:
     folder.check_files()
     if is_lost(folder.config):
         return  # a search that has begun knows its settings by their fingerprint
-    if is_former(folder.config):
-        raise RunFolderError(
-            f"{folder.path} was searched by an earlier version, and can't be resumed; `fathom "
-            f"report {folder.path}` reads it; give this study another `study` name"
-        )
     difference = _difference(load(folder.config), config, free=FREE_TO_CHANGE)
     if difference:
         raise RunFolderError(

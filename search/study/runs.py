@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fathom.search.record_json import check_controls
 from fathom.search.run_folder import RunFolder, RunFolderError
-from fathom.search.study.file.study_file import load_kept
+from fathom.search.study.file.study_file import load
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.horizons import horizon_name, horizon_studies, is_horizon
 
@@ -101,7 +101,7 @@ def load_folder(path: Path) -> tuple[RunFolder, StudyConfig]:
     folder.check_config()
     if not folder.config.exists():
         raise RunFolderError(f"{path} is not a run folder: it has no config.yaml; see `ls runs`")
-    config = load_kept(folder.config)
+    config = load(folder.config)
     try:
         check_controls(config.model_dump(mode="json"))
     except ValueError as error:

@@ -1,6 +1,5 @@
 """A study of several horizons, which are searched one after another as separate searches are."""
 
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,15 +11,12 @@ import fathom
 from fathom import run_horizons
 from fathom.search import pipeline
 from fathom.search.cluster.early_end import taken_seconds
-from fathom.search.json_lines import append_line, read_lines
-from fathom.search.records import in_order_of_names
-from fathom.search.run_folder import RunFolder, RunFolderError, locked, read_records
+from fathom.search.run_folder import RunFolder, RunFolderError, locked
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.study_file import dump, load
 from fathom.search.study.planning.horizons import horizon_studies
 from fathom.search.study.preflight import check_ready
 from fathom.search.study.runs import StudyRun, runs_of
-from fathom.search.tracking.writing.publishing import study_result
 from fathom.search.training import layer_metrics
 from tests.support.alone import Stop, alone, run_alone
 from tests.support.whole_records import differences, whole_records
@@ -80,34 +76,6 @@ def test_each_horizon_has_the_records_of_a_search_of_that_horizon_alone(
     separate: list[RunFolder], together: tuple[StudyRun, ...]
 ) -> None:
     assert_same(together, separate)
-
-
-def with_shared_trainings(runs: Path, folder: Path) -> RunFolder:
-    """A copy of a run folder in which the longest horizon's trials continued shorter ones, as an
-    earlier version wrote it."""
-    older = RunFolder(folder / "three")
-    shutil.copytree(runs / "three", older.path)
-    longest = RunFolder(older.path / "three-4")
-    for path in longest.records, longest.journal:
-        lines = list(read_lines(path))
-        path.unlink()
-        for line in lines:
-            more = {"taken_over": 96} if "curve" in line or line.get("event") == "report" else {}
-            append_line(path, line | more)
-    return older
-
-
-def test_horizons_that_shared_trainings_in_an_earlier_version_are_read(
-    study: Path, together: tuple[StudyRun, ...], tmp_path: Path
-) -> None:
-    older = with_shared_trainings(study.parent / "runs", tmp_path)
-
-    found = study_result(older.path)
-
-    for conclusion, run in zip(found.conclusions, together, strict=True):
-        assert in_order_of_names(conclusion.records) == in_order_of_names(
-            read_records(run.folder.records)
-        )
 
 
 def test_python_has_the_study_of_each_horizon(study: Path, together: tuple[StudyRun, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from fathom.search.study.file.errors import ConfigError, PlanError, Problem, exp
 from fathom.search.study.file.safe_yaml import parse_yaml
 from fathom.search.study.file.source import Source, read_source
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.former import without_former
 
 
 def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
@@ -23,22 +21,6 @@ def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
         ConfigError: when it can't be read, is not a mapping, or values break a rule.
     """
     return _study_of(read_source(path, overrides or ()))
-
-
-def load_kept(path: Path) -> StudyConfig:
-    """The study of a run folder's `config.yaml`, which an earlier version may have written.
-
-    Raises:
-        ConfigError: as `load` does.
-    """
-    source = read_source(path, ())
-    return _study_of(replace(source, values=without_former(source.values)))
-
-
-def is_former(path: Path) -> bool:
-    """True if an earlier version wrote this `config.yaml`; raises `ConfigError` as `load` does."""
-    values = read_source(path, ()).values
-    return bool(without_former(values) != values)
 
 
 @contextmanager

@@ -4,16 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.run_folder import RunFolder, RunFolderError
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.file.study_file import dump, parse
+from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.preflight import (
-    check_ready,
     check_trusted,
     check_trusted_study,
 )
-from fathom.search.study.runs import load_folder
 
 PLAIN = parse("study: s\nbudgets: [8k]\nobjective: language")
 COMMAND = """
@@ -43,18 +40,6 @@ def test_a_study_file_is_its_users_word_and_a_run_folder_is_not(
         check_trusted_study(foreign, tmp_path / "config.yaml", trust=False)
     with pytest.raises(ConfigError, match="--trust"):
         check_trusted(foreign, tmp_path / "best.yaml", trust=False)
-
-
-def test_a_run_folder_of_an_earlier_version_is_read_and_not_resumed(tmp_path: Path) -> None:
-    config = PLAIN
-    folder = RunFolder(tmp_path / config.study)
-    folder.create()
-    folder.config.write_text(dump(config).replace("tracking:\n", "tracking:\n  optuna: null\n"))
-
-    assert load_folder(folder.path)[1] == config
-    with pytest.raises(RunFolderError, match="was searched by an earlier version") as refusal:
-        check_ready(config, tmp_path)
-    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("tracking", ["uri: 'http://me:pw@host'", "uri: 'sqlite:////x/mlflow.db'"])

@@ -1,7 +1,7 @@
 """Compares a search of size and depth with an exhaustive grid of both at the same amount.
 
 fathom run configs/size_flops.yaml
-python -m benchmarks.answers.size_grid runs/size_flops --budget 50B \
+python -m benchmarks.answers.trained.size_grid runs/size_flops --budget 50B \
     --table benchmarks/data/size_grid.csv --json benchmarks/figures/size_grid.json
 
 The grid trains sizes and depths of the study to the end, all of them unless fewer are asked for,
@@ -18,7 +18,7 @@ from math import hypot, log, sqrt
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.answers.ladder import Job, spread, train_lacking
+from benchmarks.answers.trained.ladder import Job, spread, train_lacking
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.models.shape import Shape
 from fathom.objectives.keys import parse_count

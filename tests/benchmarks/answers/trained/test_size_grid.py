@@ -1,4 +1,4 @@
-"""A smaller `python -m benchmarks.answers.size_grid`: its cells, and if an answer agrees."""
+"""A smaller `python -m benchmarks.answers.trained.size_grid`: its cells, and if an answer agrees."""
 
 from dataclasses import replace
 from math import log
@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.answers.ladder import append, curve
-from benchmarks.answers.size_grid import Cell, columns, figures, grid_of, rows, sizes_of, trained
+from benchmarks.answers.trained.ladder import append, curve
+from benchmarks.answers.trained.size_grid import (
+    Cell,
+    columns,
+    figures,
+    grid_of,
+    rows,
+    sizes_of,
+    trained,
+)
 from fathom.models.spend import Coin, Spend
 from fathom.models.unit import NATS
 from fathom.search.analysis.answer.optimum import BestSize, Located
