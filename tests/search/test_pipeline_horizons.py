@@ -85,7 +85,7 @@ def test_python_has_the_study_of_each_horizon(study: Path, together: tuple[Study
     assert list(found) == ["1", "2", "4"]
     assert [each.folder for each in found.values()] == [each.folder for each in together]
     assert fathom.load(study.parent / "runs" / "three", horizon=2).folder == together[1].folder
-    with pytest.raises(ConfigError, match="which has no `horizons`"):
+    with pytest.raises(ConfigError, match="three-1 has no `horizons`; call `run`"):
         run_horizons(found["1"].config, runs=study.parent / "runs")
     with pytest.raises(ConfigError, match="three has `horizons`; call `run_horizons`"):
         fathom.run(study, runs=study.parent / "runs")

@@ -216,7 +216,7 @@ def test_tokens_take_a_law_of_several_horizons(run: str, tmp_path: Path) -> None
         in here(*asked).stderr
     )
     assert "was searched at one horizon" in here(*asked, "--law", run).stderr
-    assert "`--params` must be the size" in here("predict", "--tokens", "20B").stderr
+    assert "needs `--params`, the size of the model" in here("predict", "--tokens", "20B").stderr
     law = fit_token_law(token_ladder())
     assert law is not None
     write_token_laws(tmp_path / "token_law.json", [PartLaw(law=law)])

@@ -140,7 +140,7 @@ def test_a_run_without_an_answer_exports_nothing(found: Conclusion, tmp_path: Pa
     best = tmp_path / "best.yaml"
     best.write_text(best_yaml(replace(found, optima=())))
     for ask in (select, read_best):
-        with pytest.raises(ConfigError, match="holds no best shape, since no budget has an answer"):
+        with pytest.raises(ConfigError, match="holds no best shape, as no budget has an answer"):
             ask(best, None)
 
 
