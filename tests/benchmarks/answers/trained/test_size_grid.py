@@ -1,4 +1,4 @@
-"""A smaller `python -m benchmarks.answers.trained.size_grid`: its cells, and if an answer agrees."""
+"""A smaller `python -m benchmarks.answers.trained.size_grid`: its cells, and whether they agree."""
 
 from dataclasses import replace
 from math import log
