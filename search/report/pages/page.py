@@ -259,7 +259,7 @@ def trial_row(record: TrialRecord) -> dict[str, str | float | None]:
 def table_row(optimum: Optimum) -> dict[str, str]:
     """Returns a budget's answer, heading -> text, with the counting rule beside its size."""
     row, best = text.answer_row(optimum), optimum.best_size
-    size = {"best size": size_text(best).removeprefix("best size ")} if best else {}
+    size = {"best size": size_text(best)} if best else {}
     return {"budget": f"{row.pop('budget')} {row.pop('count')}", **size, **row}
 
 

@@ -13,7 +13,7 @@ from fathom.search.words import plateau_width
 def size_lines(found: BestSize, part: str = "") -> Iterator[str]:
     """Yields the best size at an amount, of a part of a table, and what others cost."""
     where = f"{part}, {spend_text(found.spend)}" if part else spend_text(found.spend)
-    yield f"{where}: {size_text(found)}; {size_reason(found)}"
+    yield f"{where}: best size {size_text(found)}; {size_reason(found)}"
     if found.size and found.verdict.kind.decided and found.costs:
         costs = (
             f"{format_count(cost.depth)} costs {cost_text(cost, found.unit, f' {found.unit}')}"
@@ -23,10 +23,10 @@ def size_lines(found: BestSize, part: str = "") -> Iterator[str]:
 
 
 def size_text(found: BestSize) -> str:
-    """Returns the best size with its interval and its verdict."""
+    """Returns a best size with its interval and its verdict."""
     answer = format_count(found.size) if found.size else "not known"
     ends = "-".join(map(format_count, found.interval or ()))
-    return f"best size {answer}{f' [{ends}]' if ends else ''}, {found.verdict.kind.value}"
+    return f"{answer}{f' [{ends}]' if ends else ''}, {found.verdict.kind.value}"
 
 
 def size_reason(found: BestSize) -> str:
