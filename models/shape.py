@@ -167,7 +167,8 @@ class Shape:
         self._check_stacks()
 
     def _check_stacks(self) -> None:
-        """Raises `ValueError` for an encoder with impossible sizes."""
+        """Raises `ValueError` for an impossible encoder depth, options that do not go with experts
+        or an encoder, or a source vocabulary without an encoder."""
         if not 0 <= self.encoder_depth < self.depth:
             raise ValueError(
                 f"`encoder_depth` must be at least 0 and below `depth`, got {self.encoder_depth} "

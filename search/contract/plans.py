@@ -46,7 +46,7 @@ def plan_reply(
 def budget_plans(
     plans: Sequence[BudgetPlan], *, with_shapes: bool, horizon: str | None = None
 ) -> Iterator[reply.PlannedBudget]:
-    """Yields the plan of each budget."""
+    """Yields each budget's plan in the form of a reply, with its shapes if `with_shapes`."""
     for plan in plans:
         spend = plan.budget.spend
         amounts: dict[str, Any] = dict.fromkeys(coin.key for coin in OTHER_COINS)

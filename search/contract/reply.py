@@ -228,7 +228,7 @@ class Price(Part):
 
 
 class ExpectedGain(Part):
-    """Expected gain from a training."""
+    """What a training is expected to tell about the best depth."""
 
     text: str
     doubt_left: float | None

@@ -1,1 +1,1 @@
-"""Questions about a study that are measured apart from its search: check, ask, latency."""
+"""Commands that answer questions by measurements outside a search: check, ask, latency."""

@@ -40,7 +40,8 @@ class SentencePairs:
 
     @classmethod
     def of(cls, pairs: EncodedPairs, tokens: PairTokens) -> Self:
-        """The pairs in long arrays."""
+        """The pairs with all sources joined in one array and all targets in another; each
+        target gets its start token."""
         return cls(
             Sequences.of(pairs.sources, tokens.source.size),
             Sequences.of(([START, *ids] for ids in pairs.targets), tokens.target.size),

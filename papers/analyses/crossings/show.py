@@ -1,4 +1,5 @@
-"""The crossings of depths as lines, as a section of the page and as tables."""
+"""Shows the crossings, the sizes at which one depth overtakes another: lines of text, a section of
+the report, and tables."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -69,10 +69,10 @@ class ComputeLaw:
         return self.multiple_at(compute, cost) if compute else None
 
     def multiple_at(self, compute: float, cost: DepthCost) -> ComputeMultiple | None:
-        """Cost of a depth as a multiple of compute, FLOPs.
+        """Cost of a depth as a multiple of `compute`, in FLOPs.
 
-        The best depth would reach the loss of this depth with `C / multiple`. None where the ladder
-        does not say how fast the loss falls there, or the loss lies far above that of the smallest
+        The best depth would reach this depth's loss with `compute / multiple`. None where the
+        ladder does not say how fast the loss falls there, or the loss lies far above that of the smallest
         budget.
         """
         above = self.gains * (compute / self.middle) ** -self.exponents

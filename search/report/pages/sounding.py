@@ -293,7 +293,8 @@ def _spread(best: int) -> list[int]:
 
 
 def _thinned(depths: Sequence[int], best: int) -> list[int]:
-    """At most `MOST_DEPTHS` of the depths, the best, the ends and the nearest ones among them."""
+    """The depths themselves if there are at most `MOST_DEPTHS`; else the ends, the best, and those
+    nearest to as many spread evenly, on a log scale, around it."""
     if len(depths) <= MOST_DEPTHS:
         return list(depths)
     wanted = [*_spread(best), depths[0], depths[-1]]

@@ -75,9 +75,10 @@ def size_classes(
     runs: Sequence[Run], count: str, width: float, *, fewest: int = FEWEST_SHAPES,
     kind: Callable[[Run], object] = attrgetter("shape"),
 ) -> list[tuple[Run, ...]]:  # fmt: skip
-    """Disjoint classes whose sizes lie within `width` of their middle, by size.
+    """Disjoint classes of runs of nearly one size, ascending by size.
 
-    The one with most `kind`s of runs is taken first, `fewest` at least.
+    Sizes, by `count`, lie within the share `width` of the middle of their class. The class with the
+    most different `kind`s is taken out first, and so on until none has `fewest`.
     """
     classes = []
     left = sorted(runs, key=lambda run: run.params(count))

@@ -1,7 +1,7 @@
-"""The best size, and the best depth, of models of any size at an equal amount of a coin.
+"""The best size and the best depth among models that spend the same: tokens, FLOPs or seconds.
 
-The statistics are those of depths: a size takes the place of a depth on the square root of its
-ratio to the smallest, which goes with the width of a model as a depth does with its layers.
+The statistics for depths are used again: the square root of a size's ratio to the smallest size
+stands in for the depth, as it grows like the width.
 """
 
 from collections import defaultdict

@@ -149,7 +149,7 @@ def lattice(smallest: int, largest: int) -> list[int]:
 
 
 def _stacked(space: ShapeLimits, d_model: int) -> list[Shape]:
-    """Shapes of a width that the study gives, a shape for each depth."""
+    """One shape of width `d_model` for each depth of the study."""
     limits = space.limits
     key = "budgets" if limits.d_model is None else "space.d_model"
     space.check_width(d_model, space.width_step, key=key)
