@@ -72,8 +72,8 @@ class ComputeLaw:
         """Cost of a depth as a multiple of `compute`, in FLOPs.
 
         The best depth would reach this depth's loss with `compute / multiple`. None where the
-        ladder does not say how fast the loss falls there, or the loss lies far above that of the smallest
-        budget.
+        ladder does not say how fast the loss falls there, or the loss lies far above that of the
+        smallest budget.
         """
         above = self.gains * (compute / self.middle) ** -self.exponents
         low, high = interval_of(above * self.exponents)
