@@ -96,18 +96,6 @@ _Answers = tuple[tuple[TableFindings, ...], tuple[str, ...]]
 """Findings, one for each horizon of each part, and what was decided, as sentences."""
 
 
-def find_answers(
-    runs: Runs, question: TableQuestion, count: Count, label: str
-) -> tuple[TableFindings, ...]:
-    """Answers of runs at each horizon of a question, or at the horizon that they share.
-
-    Raises:
-        TableError: when they have nothing of what is asked.
-    """
-    asked = AskedRuns(runs=runs, question=question, count=count, label=label, columns={}, part={})
-    return answers_of(asked)[0]
-
-
 def answers_of(asked: AskedRuns) -> _Answers:
     """Answers of the runs, part by part.
 

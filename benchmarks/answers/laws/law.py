@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.answers.laws.asked import find_answers
 from fathom.models.shape import Count
 from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.analysis.laws.law import Law, fit_laws
@@ -25,7 +26,6 @@ from fathom.search.analysis.laws.null_laws import NullLaw, fit_null_laws
 from fathom.search.formatting import format_count
 from fathom.search.study.file.options import count_of
 from fathom.search.tables.analysis import budget_count
-from fathom.search.tables.answers import find_answers
 from fathom.search.tables.columns.cells import read_cells
 from fathom.search.tables.columns.columns import choose_columns
 from fathom.search.tables.grouped.grouping import group_runs

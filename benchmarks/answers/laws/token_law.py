@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.answers.laws.asked import find_answers
 from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.worlds.laws import draw_world, table_of
 from fathom.models.shape import Count
@@ -26,7 +27,6 @@ from fathom.search.analysis.laws.law import usable
 from fathom.search.analysis.laws.law_fit import sized_depths
 from fathom.search.analysis.laws.token_law import TokenLaw, fit_token_law
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.tables.answers import find_answers
 from fathom.search.tables.columns.cells import read_cells
 from fathom.search.tables.columns.columns import choose_columns
 from fathom.search.tables.errors import TableError
