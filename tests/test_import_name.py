@@ -44,6 +44,7 @@ def test_an_editor_finds_the_names_of_the_package() -> None:
     assert {*fathom.__all__} <= {*dir(fathom)}
 
 
+@pytest.mark.drill
 def test_a_search_imports_nothing_of_the_folder_that_it_starts_in(occupied: Path) -> None:
     changes = [word for change in SMALL for word in ("--set", change)]
     study = ROOT / "configs" / "tiny.yaml"

@@ -221,6 +221,7 @@ def run(damageable: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("left", [None, b"", bytes(300)], ids=["lost", "empty", "zeros"])
+@pytest.mark.drill
 def test_a_fingerprint_that_a_power_cut_took_is_made_anew_from_records_and_data(
     damageable: Path, simulated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     left: bytes | None, caplog: pytest.LogCaptureFixture,

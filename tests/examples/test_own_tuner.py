@@ -4,6 +4,8 @@ import os
 import re
 import sys
 
+import pytest
+
 from examples.own_tuner import SPACE, build
 from tests.support.command_line import run
 from tests.support.places import ROOT
@@ -15,6 +17,7 @@ def test_its_model_has_the_parameters_that_the_space_counts() -> None:
         assert sum(weight.numel() for weight in build(shape).parameters()) == shape.params_total
 
 
+@pytest.mark.drill
 def test_optuna_samples_asha_stops_and_fathom_answers() -> None:
     with ray_folder() as folder:
         known = {"RAY_TMPDIR": folder, "HOME": folder, "PYTHONPATH": str(ROOT)}

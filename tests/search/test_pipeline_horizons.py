@@ -72,6 +72,7 @@ def together(study: Path) -> tuple[StudyRun, ...]:
     return runs_of(run_alone(study, study.parent / "runs").path)
 
 
+@pytest.mark.drill
 def test_each_horizon_has_the_records_of_a_search_of_that_horizon_alone(
     separate: list[RunFolder], together: tuple[StudyRun, ...]
 ) -> None:

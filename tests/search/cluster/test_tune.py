@@ -221,6 +221,7 @@ STOPPING = ONE_AT_A_TIME + (
 )
 
 
+@pytest.mark.drill
 def test_a_stopped_trial_resumes_from_its_checkpoint_as_if_never_stopped(
     tmp_path: Path,
 ) -> None:
@@ -364,6 +365,7 @@ class Broken(Cycle):
         return super().batch(seed=seed, step=step, batch_size=batch_size)
 
 
+@pytest.mark.drill
 def test_trials_that_all_fail_alike_end_the_search_and_run_again_once_that_is_mended(
     tmp_path: Path,
 ) -> None:

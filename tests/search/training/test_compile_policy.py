@@ -119,6 +119,7 @@ def test_a_trial_that_may_pause_is_compiled_where_what_it_trains_at_a_time_pays(
 
 
 @compiles[1]
+@pytest.mark.drill
 def test_every_kind_of_batch_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", traced)
     training = new_training(replace(SHORT_PLAN, compiled=True))

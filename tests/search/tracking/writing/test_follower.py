@@ -94,6 +94,7 @@ def test_runs_left_open_by_a_killed_process_are_ended_by_the_next(place: Place) 
     assert len(place.runs()) == 3
 
 
+@pytest.mark.drill
 def test_a_slow_store_is_waited_for_while_it_takes_one_item_after_the_other(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from fathom.search.tracking.writing.publishing import report_study
 from tests.support.dry_run import Simulation, scheduler, study
 
 
+@pytest.mark.drill
 def test_a_store_that_a_run_folder_names_is_written_only_with_trust(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

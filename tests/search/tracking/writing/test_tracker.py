@@ -115,6 +115,7 @@ def test_the_end_waits_for_a_process_that_is_slow_to_start(
         assert tracker.close(timeout_seconds=0.0) == 0
 
 
+@pytest.mark.drill
 def test_a_search_that_is_killed_leaves_no_process_and_no_open_run(place: Place) -> None:
     write_down(place.folder, trial(outcome=None, points=2))
     command = [sys.executable, "-c", KILLED, place.uri, str(place.folder)]
@@ -132,6 +133,7 @@ def ended(process: int) -> bool:
         return True
 
 
+@pytest.mark.drill
 def test_a_server_that_never_replies_costs_the_search_nothing(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = Place(f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path)

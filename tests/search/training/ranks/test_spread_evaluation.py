@@ -21,6 +21,8 @@ from tests.support.toy import CPU, Successor
 from tests.support.training import PARAMETRIZATION
 from tests.support.training import SHORT_PLAN as PLAN
 
+pytestmark = pytest.mark.drill
+
 SIZE = 3
 WINDOWS, CONTEXT, AT_ONCE = 8, 6, 16
 """Held-out rows of the text, which three processes can't share evenly, their tokens, and the tokens

@@ -28,6 +28,8 @@ from tests.support.planted import PlantedPickle
 from tests.support.toy import CPU, Successor
 from tests.support.training import BUDGET, CONFIG, SPEC
 
+pytestmark = pytest.mark.drill
+
 PATIENT = CONFIG.model_copy(update={"train": CONFIG.train.model_copy(update={"patience": 100})})
 """So that the states have best weights as well."""
 

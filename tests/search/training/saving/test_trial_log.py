@@ -92,6 +92,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("training", TRAININGS)
+@pytest.mark.drill
 def test_a_trial_killed_at_any_step_repeats_no_other_and_ends_with_the_same_numbers(
     tmp_path: Path, training: str
 ) -> None:
