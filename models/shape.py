@@ -159,8 +159,8 @@ class Shape:
         check_groups(self.n_heads, self.queries_per_key)
         if self.positions is Positions.ROTARY and self.head_dim % 2:
             raise ValueError(
-                f"rotary positions turn pairs, so `head_dim` must be even, got {self.head_dim}; "
-                f"use {self.head_dim + 1} or `positions: learned`"
+                "rotary positions rotate features in pairs, so `head_dim` must be even, got "
+                f"{self.head_dim}; use {self.head_dim + 1} or `positions: learned`"
             )
         check_loop(looped=self.looped, residual=self.residual)
         check_activation(gated=self.gated, activation=self.activation)
@@ -178,7 +178,7 @@ class Shape:
             options = {name: getattr(self, name) for name in WITHOUT_EXPERTS}
             check_without("model.experts", WITHOUT_EXPERTS, options)
             if not self.d_ff or self.encoder_depth or self.own_counts:
-                raise ValueError("`experts` need feed-forward branches of Fathom's own decoder")
+                raise ValueError("`model.experts` need Fathom's own decoder with `d_ff`; drop them")
         if self.encoder_depth:
             options = {name: getattr(self, name) for name in WITHOUT_ENCODER}
             check_without("an encoder", WITHOUT_ENCODER, options)

@@ -36,8 +36,8 @@ def check_apart(
         else f"{in_held_out:.0%} of the training rows are among its rows"
     )
     raise ObjectiveError(
-        f"`{key}` must not be trained on, got {place}, but {found}; name other rows, or "
-        f"leave `{key}` out"
+        f"`{key}` must not be trained on, got {place}: {found}; name other rows, or leave `{key}` "
+        "out"
     )
 
 
@@ -49,8 +49,8 @@ def rows_note(splits: Mapping[str, Sequence[Hashable]]) -> str:
     if not told:
         return ""
     return (
-        f"training rows are held out as well: {', '.join(told)}; what is measured there is too "
-        "good, so take these rows out of the training data"
+        f"training rows are held out as well: {', '.join(told)}; losses on them are too low, so "
+        "take these rows out of the training data"
     )
 
 

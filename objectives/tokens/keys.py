@@ -18,8 +18,8 @@ from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
 MOST_NAMES = 5
 """Files that a line names."""
 APART = (
-    "name other files; without `validation` the files of `train` with a name such as val.bin are "
-    "held out, or its last part"
+    "name other files; without `validation`, files of `train` with a name such as val.bin are "
+    "held out, or else the last part of `train`"
 )
 """What to do where held-out tokens are trained on."""
 

@@ -96,8 +96,8 @@ def vocabulary_note(split: TokenFiles, place: str) -> str:
         return ""
     return (
         f"the largest token id seen in {place} is {used - 1:,}, of a vocabulary of "
-        f"{split.vocab_size:,}: the rest of its embedding would never be trained; name the "
-        f"tokenizer that cut it, or `vocabulary: {used}` if those are all"
+        f"{split.vocab_size:,}: embeddings of larger ids would never be trained; name the "
+        f"tokenizer that cut it, or `vocabulary: {used}` if no id is larger"
     )
 
 

@@ -271,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not name or not (rest or path.endswith("/")):
             self._redirect(f"/{self.key.secret}/{quote(name or names[0])}/")
         elif rest not in ("", "stamp"):
-            self._send(404, "a run has its report here, and nothing else")
+            self._send(404, "only the report of a run is served here")
         else:
             content = self.reports.stamp if rest == "stamp" else self.reports.page
             try:

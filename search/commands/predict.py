@@ -159,8 +159,8 @@ def _too_wide(prediction: Prediction) -> str:
         return ""
     low, high = map(_layers, prediction.interval)
     return (
-        f"The law says next to nothing of this size: {low} to {high} layers are possible. Larger "
-        "budgets, nearer to it, or more of them would say more."
+        f"The law says next to nothing of this size: {low} to {high} layers are possible. More "
+        "budgets, or larger ones nearer to this size, would narrow this."
     )
 
 

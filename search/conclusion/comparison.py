@@ -132,8 +132,8 @@ def compare_runs(paths: Sequence[Path], horizon: str | None = None) -> ComparedS
         together += _together(one, other, confidence)
     if not pairs:
         raise ConfigError(
-            f"{runs[0].folder.path} and {runs[1].folder.path} must have a budget in common with "
-            "whole trainings in both; run them with the same `budgets`"
+            f"{runs[0].folder.path} and {runs[1].folder.path} must share a budget at which both "
+            "have whole trainings; run them with the same `budgets`"
         )
     return ComparedStudies(
         studies=tuple(studies),

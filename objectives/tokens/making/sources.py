@@ -71,7 +71,7 @@ def find_sources(source: str) -> list[SourceFile]:
     """
     path = os.path.expanduser(source)
     if any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in SYSTEM_FILES):
-        raise ObjectiveError(f"SOURCE must not be of the system's own files, got {source!r}")
+        raise ObjectiveError(f"SOURCE must not be a system file, got {source!r}; name text")
     check_bounded(path)
     if os.path.isdir(path) and (dataset := _dataset(Path(path))):
         return [_source(file) for file in arrow.files_of(dataset)]

@@ -294,7 +294,7 @@ def fit_crossing_law(depths: Array, log_params: Array, drawn: Array) -> Crossing
 def _judgement(b_low: float, b_high: float, chance: float) -> str:
     """The judgement on a fitted law in one sentence."""
     if chance < DOUBT:
-        return "no line goes through the crossings: they miss it by far more than they err"
+        return "the crossings lie on no line: they miss it by far more than their errors"
     if b_low <= 0 <= b_high:
         return "the width at the crossing may as well not grow with depth: b may be 0"
     if b_high < 0:

@@ -114,11 +114,11 @@ def why_no_loss_law(losses: Sequence[LowestLoss]) -> str:
     horizons = len({known.tokens for known in losses})
     if len(losses) < FEWEST_LOSSES or sizes < FEWEST_LEVELS or horizons < FEWEST_LEVELS:
         return (
-            f"a law of loss takes {FEWEST_LEVELS} sizes and {FEWEST_LEVELS} horizons, and "
+            f"a law of loss needs {FEWEST_LEVELS} sizes and {FEWEST_LEVELS} horizons, and "
             f"{FEWEST_LOSSES} losses among them, got {len(losses)} of {sizes} sizes"
         )
     if not tells_apart(np.array([[known.params, known.tokens] for known in losses], dtype=float)):
-        return "its horizons have about as many tokens a parameter at every size"
+        return "its horizons have about equally many tokens per parameter at every size"
     return ""
 
 

@@ -197,8 +197,8 @@ def _beyond(flops: float, spent: Sequence[float]) -> str:
     not."""
     if flops < min(spent):
         return (
-            f"it is less than the {min(spent):.3g} FLOPs of the ladder's smallest training; so "
-            "small a model is searched itself: `fathom ask --params`"
+            f"it is less than the {min(spent):.3g} FLOPs of the ladder's smallest training; "
+            "search so small a model itself: `fathom ask --params`"
         )
     if flops > MOST_BEYOND * max(spent):
         return (

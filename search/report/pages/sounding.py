@@ -142,8 +142,8 @@ def _note(found: Findings, law: WeighedLaws | None) -> str:
     low, high = map(rounded_count, law.params_range)
     weighed = text.weighed_laws_text(law.weights)
     return (
-        f"Measured at the stars. Between them the depth is by {weighed}; "
-        f"fitted to {low} to {high} parameters, dashed beyond, where the interval widens."
+        f"Measured at the stars. Between them the depth is read from {weighed}, fitted to {low} "
+        f"to {high} parameters, dashed beyond, where the interval widens."
     )
 
 

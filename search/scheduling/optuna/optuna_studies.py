@@ -181,7 +181,7 @@ def open_file(path: Path) -> StudiesStorage:
         aside = path.with_name(path.name + ".damaged")
         put_in_place(path, aside)
         log.warning(
-            "Optuna can't read %s (%s): it is made again from the records, and the old one is %s",
+            "Optuna can't read %s (%s): it is rewritten from the records; the old one is now %s",
             path,
             type(error).__name__,
             aside.name,

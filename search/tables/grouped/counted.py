@@ -98,9 +98,9 @@ def check_repeats(runs: Sequence[Run], label: str) -> None:
     if len(several) < FEWEST_REPEATED or alike >= ALIKE * len(several):
         return
     raise TableError(
-        f"{label} must say what tells its rows apart, got from {min(several)} to {max(several)} of "
-        "one shape that differ in the loss alone, as by settings that the table lacks; export "
-        "those with it, or name the column of seeds with --map COLUMN=seed"
+        f"{label} must have a column for each setting in which its runs differ, got "
+        f"{min(several)} to {max(several)} rows for each shape that differ in the loss alone; "
+        "export the missing settings, or name the column of seeds with --map COLUMN=seed"
     )
 
 
@@ -157,7 +157,7 @@ def layers_note(
         else "--map COLUMN=params_non_embedding names a column with their parameters"
     )  # fmt: skip
     yield (
-        f"about {format_count(size)} in all, the layers have {rounded_count(middle[low])} "
+        f"at about {format_count(size)} in all, the layers have {rounded_count(middle[low])} "
         f"parameters at depth {low} and {rounded_count(middle[high])} at depth {high}, so depths "
         f"differ in size as well; {remedy}"
     )

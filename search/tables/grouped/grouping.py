@@ -63,8 +63,8 @@ def group_runs(
         notes.append(f"{int((~has_size).sum())} rows have no size: left out")
     if not np.isfinite(values["loss"][has_size]).any():
         raise TableError(
-            f"{label} must have a loss that is a number in some row with a depth and a size, got "
-            f"none of {cells.rows}"
+            f"{label} must have at least one row with a depth, a size and a loss that is a "
+            f"number, got none among {cells.rows} rows"
         )
     kept = _without_blank_seeds(cells.at(has_size))
     time = _time(kept.values)
@@ -170,7 +170,7 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
     if run is not None:
         groups = len(_codes(keys)[1])
         if time and len(set(run.tolist())) == len(run) >= MANY_ROWS * groups:
-            notes.append("the column that names runs has a new one in every row, so it is not used")
+            notes.append("the column of run names has a new one in every row, so it is not used")
         else:
             keys = [*keys, run]
     at = [values[time]] if time else []

@@ -49,13 +49,13 @@ def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
     falls = MINIMISED.search(plain) or unit_in(plain)
     if maximised and falls:
         raise TableError(
-            f"`--maximise` must be of a column of which more is better, got {printable(name)}; "
-            "drop it, or name another column with --map COLUMN=loss"
+            f"`--maximise` needs a column in which higher is better, got {printable(name)}; drop "
+            "it, or name another column with --map COLUMN=loss"
         )
     if MAXIMISED.search(plain) and not maximised and not falls:
         raise TableError(
-            f"{label} must have a loss, which is minimised, got {printable(name)}, of which more "
-            f"is better by its name; say so with --maximise, or {REMEDY}"
+            f"{label} must have a loss, which is minimised, got {printable(name)}, in which by "
+            f"its name higher is better; say so with --maximise, or {REMEDY}"
         )
 
 
@@ -130,7 +130,7 @@ def positive_losses(cells: Cells, label: str) -> tuple[Cells, tuple[str, ...]]:
         )
     depths = sorted({int(depth) for depth in cells.values["depth"][~kept]})
     rows = "1 row has" if left == 1 else f"{left} of {len(loss)} rows have"
-    note = f"{rows} {name}, which no cross entropy is (depth {ranges(depths)}): left out"
+    note = f"{rows} {name}, impossible for a cross entropy (depth {ranges(depths)}): left out"
     return cells.at(kept), (note,)
 
 
@@ -148,9 +148,9 @@ def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) ->
     _check_direction(runs.runs, printable(theirs), label)
     if plain_name(theirs) == "value" and not said and max(ends, default=2) <= 1:
         raise TableError(
-            f"{label} must say what {printable(theirs)} is, got no number above 1: accuracies and "
-            f"scores are such, too; if it is a loss in nats, --map {as_argument(theirs)}=loss; if "
-            "more is better, --maximise"
+            f"{label} must say whether {printable(theirs)} is a loss, got numbers up to 1 alone, "
+            "like accuracies and scores; if it is a loss in nats, --map "
+            f"{as_argument(theirs)}=loss; if more is better, --maximise"
         )
     failed = [run for run, end in zip(ended, ends, strict=True) if end > guess or end in shared]
     if not failed:

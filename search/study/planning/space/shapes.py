@@ -254,7 +254,7 @@ def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> s
             f"{space.width_step})"
         )
     remedy = "; ".join(_remedies(space, budget)) or (
-        "no budget near it has so many, nor does it with a wider `space.depth`, `space.ff_ratio` "
+        "no budget near it has so many depths, even with a wider `space.depth`, `space.ff_ratio` "
         "or `tolerance`; drop it"
     )
     return (
