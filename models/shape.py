@@ -26,7 +26,8 @@ LEAST_RATIO = 1e-3
 
 
 class Count(StrEnum):
-    """Quantities that a budget fixes. The best depth can differ between the first two."""
+    """Quantities that a budget fixes. The best depth can differ between `total` and
+    `non_embedding`."""
 
     TOTAL = "total"
     """Every trained parameter."""
@@ -212,7 +213,7 @@ class Shape:
 
     @property
     def kv_heads(self) -> int:
-        """Heads of keys, and as many of values."""
+        """Number of key heads, which is that of value heads."""
         return self.n_heads // self.queries_per_key
 
     @property
@@ -393,8 +394,8 @@ class Shape:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Its numbers of parameters by name, as answers list them; those in use with experts
-        alone."""
+        """The shape's numbers of parameters by name, as answers list them; `params_active` only
+        with experts."""
         counts = {name: getattr(self, name) for name in ("params_total", "params_non_embedding")}
         return counts | ({"params_active": self.params_active} if self.experts else {})
 

@@ -35,7 +35,7 @@ class Survey:
     words: tuple[str, ...]
     """The first files that are not read, each with the reason."""
     share: float
-    """Share of the bytes of all files that those are."""
+    """Share of the bytes of all files that the unread files have."""
     empty: tuple[str, ...]
 
 

@@ -95,7 +95,7 @@ class TokensConfig(NextTokenConfig):
         return beside if beside.is_file() else None
 
     def splits(self) -> TokenSplits:
-        """The token ids of both splits, of which a sample was looked at.
+        """The token ids of both splits, after a look at a sample of them.
 
         Raises:
             ObjectiveError: when files are missing, damaged, too short, or of another vocabulary, or

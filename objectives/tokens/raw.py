@@ -1,4 +1,4 @@
-"""Raw files of token ids, of which a header, a file beside them or `dtype` says the type."""
+"""Raw files of token ids, whose type is said by a header, a file beside them or `dtype`."""
 
 from pathlib import Path
 from struct import unpack_from

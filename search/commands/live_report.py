@@ -98,7 +98,7 @@ def live_reports(runs: Path, *, port: int, key: Key, study_page: StudyPage) -> I
 
 @dataclass
 class _Reports:
-    """The pages of the runs in a folder, each kept until its run has changed."""
+    """The pages of the runs in a folder; each page is kept until its run has changed."""
 
     runs: Path
     study_page: StudyPage

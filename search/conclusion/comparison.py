@@ -60,7 +60,8 @@ class ComparedPair:
     one: str
     other: str
     depths: DepthDifference | None
-    """None where one of them has no best depth inside the tested range; `why_not` says which."""
+    """The ratio of the best depths; None where a study has none inside the tested range (`why_not`
+    says which)."""
     why_not: str
     losses: LossDifference | None
     """The first best loss minus the other; None where losses do not compare."""

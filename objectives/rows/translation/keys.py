@@ -17,7 +17,7 @@ from fathom.objectives.text.tokenizer import BPE
 SUBWORDS = f"{BPE}:4000"
 """Tokenizer of text that is not generated, where none is named."""
 LEAST_SHARE = 0.5
-"""Share of padding from which on it is worth a line."""
+"""Smallest share of padding that is worth a line."""
 
 
 def _files(value: object) -> object:

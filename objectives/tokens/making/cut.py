@@ -57,11 +57,11 @@ class CutBlock:
     """A block as token ids."""
 
     splits: dict[str, CutSplit]
-    """Splits that it has any text for."""
+    """Splits of which the block has text."""
     first: str
-    """Split of its first piece; empty if it has none."""
+    """Split of the block's first piece; empty without pieces."""
     last: str
-    """Split of its last piece."""
+    """Split of the block's last piece."""
 
 
 def texts_of(block: TextBlock, field: str) -> Sequence[Any]:

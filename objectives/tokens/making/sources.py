@@ -98,8 +98,8 @@ def find_sources(source: str) -> list[SourceFile]:
 
 
 def _dataset(folder: Path) -> Path | None:
-    """The data set that `save_to_disk` of `datasets` wrote into a folder, of several splits the one
-    to train on; None if it is no such folder."""
+    """The data set that `save_to_disk` of `datasets` wrote into a folder (of several splits, the
+    one to train on); None for any other folder."""
     if (folder / DATASETS).is_file():
         if not (folder / TRAIN / STATE).is_file():
             raise ObjectiveError(

@@ -1,4 +1,4 @@
-"""Sizes from which on a deeper model wins, and the law through them (Levine et al. 2020).
+"""Sizes above which a deeper model wins, and the law through them (Levine et al. 2020).
 
 Each depth's loss at the budgets that both have is drawn as a curve over ln(parameters): a line
 through two budgets, a parabola through three or more. Curves of one order are subtracted by
@@ -29,7 +29,7 @@ from fathom.search.analysis.losses.depth_estimates import (
 from fathom.search.records import TrialRecord, by_budget
 
 CLEAR = 2.0
-"""Standard errors of the difference from which on one depth is clearly ahead of another."""
+"""Standard errors of the difference above which one depth is clearly ahead of another."""
 GRID = 201
 """Number of sizes, evenly spaced in ln, at which curves are searched for zeros."""
 FEWEST_CROSSINGS = 3

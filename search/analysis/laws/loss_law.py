@@ -21,7 +21,7 @@ from fathom.search.analysis.losses.depth_estimates import Array, excess_variance
 
 CONSTANTS = 5
 FEWEST_LOSSES = 7
-"""Five constants pass through five losses; two more can disagree."""
+"""Fewest losses of a law: its five constants pass through any five, and two more can disagree."""
 FEWEST_LEVELS = 3
 """Sizes, and numbers of tokens, that tell a power from a floor at the least."""
 EXPONENTS = (0.03, 1.5)

@@ -27,7 +27,7 @@ SIZES = 400
 MOST_BEYOND = 1000.0
 """Times the compute of the ladder's largest training beyond which nothing is answered."""
 USELESS = 10.0
-"""Factor between the ends of the interval of the size from which on nothing is answered."""
+"""Factor between the ends of the interval of the size above which nothing is answered."""
 SEED = 0
 
 

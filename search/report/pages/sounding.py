@@ -29,7 +29,7 @@ BEYOND = 10
 ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8)
 """First digits of the sizes at which the handle stops beside the budgets."""
 MOST_DEPTHS = 13
-"""Depths of which the cost is shown at a size."""
+"""Most depths whose cost is shown at a size."""
 SPREAD = 4.0
 """Factor by which these reach above and below the best."""
 

@@ -114,7 +114,8 @@ class Copy:
 class _Lock(JournalFileSymlinkLock):
     """Optuna's lock, which other programs respect, released without a second name for its file.
 
-    That name takes room, which a used-up quota has not; Optuna would then wait for itself for ever.
+    A second name takes disk space, which a full quota lacks: Optuna would then wait for ever for
+    its own lock.
     """
 
     def release(self) -> None:

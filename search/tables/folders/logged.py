@@ -70,9 +70,10 @@ class LoggedRun:
 
     name: str
     settings: Mapping[str, object]
-    """Of its files with settings."""
+    """Settings from the files of settings beside the log."""
     named: Mapping[str, object]
-    """Of the names of its file and folders: those of `NAMED` by these, others as they are."""
+    """Settings in the names of the run's file and folders: those of `NAMED` under these names,
+    others under their own."""
     series: Mapping[str, Series]
 
 

@@ -23,21 +23,21 @@ MAXIMISED = re.compile(
     r"|ndcg|r2|recall|precision|mcc|iou|dice|corr(elation)?|pearson|spearman|rewards?|return|scores?"
     r"|em|exact_match|success|win|winrate|mmlu|hellaswag)($|_)"
 )
-"""Names of columns of which more is better."""
+"""Names of columns in which higher is better."""
 MINIMISED = re.compile(r"(^|_)(loss|losses|err|error|nll|ce|entropy)($|_)")
 """Names that say otherwise."""
 MANY = 0.25
-"""Share of the runs above `A_GUESS` from which on it is not that they diverged, but the unit."""
+"""Share of the runs above `A_GUESS` above which it is not that they diverged, but the unit."""
 RISING = 0.9
-"""Share of the curves that rise from which on the value is one to maximise."""
+"""Share of the curves that rise above which the value is one to maximise."""
 FEWEST_CURVES = 3
 """Fewest curves that can show it."""
 APART = 1.5
-"""Factor above every other loss from which on a whole number that runs share is no loss."""
+"""Least factor above every other loss at which a whole number that runs share is no loss."""
 REMEDY = "name the column of a held-out cross entropy with --map COLUMN=loss"
 SPREAD = 10
-"""Times the noise between seeds that values of a quantity to maximise differ by, where no repeats
-say it: those of losses usually do."""
+"""Assumed spread of a quantity to maximise, in multiples of the noise between seeds, where no
+repeats measure that noise; losses usually spread so."""
 LEVEL = 3.0
 """Nats at which the best value of a quantity to maximise is put, as losses usually are there."""
 
@@ -135,7 +135,7 @@ def positive_losses(cells: Cells, label: str) -> tuple[Cells, tuple[str, ...]]:
 
 
 def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) -> Runs:
-    """The runs, of which those that end above any guess, or at a placeholder, have diverged.
+    """The runs; those that end above any guess, or at a placeholder, are marked as diverged.
 
     Raises:
         TableError: when so many do that the values are in another unit, or of another direction.

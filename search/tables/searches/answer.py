@@ -38,7 +38,7 @@ SEED = 0
 AT_END = 0.15
 """Distance, of 2, from the largest size up to which the loss is said to fall on with size."""
 FAILED = 0.5
-"""Share of the runs of a depth that failed, from which on it is said."""
+"""Share of the runs of a depth that failed, above which it is said."""
 NAMED = 6
 """Settings whose importance a sentence has."""
 

@@ -76,7 +76,7 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _first_table(text: Iterable[str]) -> Iterator[str]:
-    """The lines of the first table of a text in Markdown, of which each has a bar."""
+    """The lines of the first table of a text in Markdown; each of them has a bar."""
     return takewhile(lambda line: BAR in line, dropwhile(lambda line: BAR not in line, text))
 
 
