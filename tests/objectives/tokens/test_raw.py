@@ -82,7 +82,9 @@ def test_files_that_do_not_belong_together_are_refused(what: str, tmp_path: Path
 
 def test_a_dtype_against_what_the_file_says_is_refused(tmp_path: Path) -> None:
     file = megatron(tmp_path, "<i4", 4)
-    with pytest.raises(ObjectiveError, match=r"must be int32, as corpus4.idx says .*got uint16; drop"):
+    with pytest.raises(
+        ObjectiveError, match=r"must be int32, as corpus4.idx says .*got uint16; drop"
+    ):
         ids_of(file, "uint16")
     header = np.zeros(256, "<i4")
     header[:3] = 20240520, 1, len(IDS)
