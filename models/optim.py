@@ -146,7 +146,8 @@ class ShardedAdamW(ClippedAdamW):
 
 
 def _parted_like(weight: Any, part: Tensor) -> Tensor:
-    """The distributed tensor, sharded like `weight`, of which `part` is this process's share."""
+    """The distributed tensor that is sharded like `weight` and has `part` as this process's
+    share."""
     whole: Tensor = weight.from_local(
         part,
         weight.device_mesh,

@@ -112,7 +112,7 @@ def check_activation(*, gated: bool, activation: Activation) -> None:
     if gated and activation is not Activation.GELU:
         raise OptionError(
             "feed_forward.activation",
-            "is for branches without gates, as gated ones have SiLU; drop it or `gated: true`",
+            "is for branches without gates, since gated ones use SiLU; drop one of the two",
             value=activation,
         )
 

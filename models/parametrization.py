@@ -1,12 +1,12 @@
 """Rules for initialisation, learning rates and residual scales by the shape of a model.
 
-Standard, muP and CompleteP (Dey et al. 2025, arXiv 2505.01618, table 1, alpha = 1), for AdamW.
-A rate tuned on the base shape carries over width under muP, over width and depth under CompleteP.
-The table scales hidden weights by d_model / base_width. Here each matrix has its own fan-in,
-because at a fixed budget the feed-forward ratio varies too: the output of a feed-forward block has
-fan-in `d_ff`, which a width alone does not describe. So does the output of an expert, and a router
-reads the stream: the rates of both fall as one over their fan-in (Malasnicki et al. 2025, arXiv
-2508.09752; Jiang et al. 2026, arXiv 2601.20205).
+Standard, muP and CompleteP (Dey et al. 2025, arXiv 2505.01618, table 1, alpha = 1), for AdamW. A
+rate tuned on the base shape carries over width under muP, over width and depth under CompleteP. The
+table scales hidden weights by d_model / base_width. Here each matrix has its own fan-in, because at
+a fixed budget the feed-forward ratio varies too: the output of a feed-forward block has fan-in
+`d_ff`, which a width alone does not describe. The output of an expert has fan-in `d_ff` too, and a
+router has that of the stream: the rates of both fall as one over their fan-in (Malasnicki et al.
+2025, arXiv 2508.09752; Jiang et al. 2026, arXiv 2601.20205).
 
 The depth of that table is a pre-norm model's. The other kinds of residual start as in their
 papers, by Glorot's rule, and take rates from the standard scheme or, over width only, from muP.

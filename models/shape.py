@@ -26,7 +26,8 @@ LEAST_RATIO = 1e-3
 
 
 class Count(StrEnum):
-    """Quantities that a budget fixes. The best depth can differ between the first two."""
+    """Quantities that a budget fixes. The best depth can differ between `total` and
+    `non_embedding`."""
 
     TOTAL = "total"
     """Every trained parameter."""
@@ -159,8 +160,8 @@ class Shape:
         check_groups(self.n_heads, self.queries_per_key)
         if self.positions is Positions.ROTARY and self.head_dim % 2:
             raise ValueError(
-                f"rotary positions turn pairs, so `head_dim` must be even, got {self.head_dim}; "
-                f"use {self.head_dim + 1} or `positions: learned`"
+                "rotary positions rotate features in pairs, so `head_dim` must be even, got "
+                f"{self.head_dim}; use {self.head_dim + 1} or `positions: learned`"
             )
         check_loop(looped=self.looped, residual=self.residual)
         check_activation(gated=self.gated, activation=self.activation)
@@ -178,7 +179,7 @@ class Shape:
             options = {name: getattr(self, name) for name in WITHOUT_EXPERTS}
             check_without("model.experts", WITHOUT_EXPERTS, options)
             if not self.d_ff or self.encoder_depth or self.own_counts:
-                raise ValueError("`experts` need feed-forward branches of Fathom's own decoder")
+                raise ValueError("`model.experts` need Fathom's own decoder with `d_ff`; drop them")
         if self.encoder_depth:
             options = {name: getattr(self, name) for name in WITHOUT_ENCODER}
             check_without("an encoder", WITHOUT_ENCODER, options)
@@ -212,7 +213,7 @@ class Shape:
 
     @property
     def kv_heads(self) -> int:
-        """Heads of keys, and as many of values."""
+        """Number of key heads, which is that of value heads."""
         return self.n_heads // self.queries_per_key
 
     @property
@@ -393,8 +394,8 @@ class Shape:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Its numbers of parameters by name, as answers list them; those in use with experts
-        alone."""
+        """The shape's numbers of parameters by name, as answers list them; `params_active` only
+        with experts."""
         counts = {name: getattr(self, name) for name in ("params_total", "params_non_embedding")}
         return counts | ({"params_active": self.params_active} if self.experts else {})
 

@@ -45,7 +45,7 @@ class OpenRun:
     data: DataSet
     """Description of the data for MLflow."""
     fingerprint: Fingerprint
-    """Digests of the study and its data, those of the first start."""
+    """Digests of the study and its data at the first start."""
     past: Past
     """What earlier runs on the folder recorded."""
     began: float

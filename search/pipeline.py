@@ -179,9 +179,9 @@ def _check_device(scheduler: Scheduler, run: OpenRun, objective: Objective, step
     device = device_of_worker(config, objective)
     if device != frozen.device:
         raise run_folder.RunFolderError(
-            f"the step times of {folder.path} were measured on {frozen.device}, and a worker here "
-            f"has {device}, where the same seconds pay for other steps; resume it there, or "
-            "give the study another `study` name"
+            "a search whose trainings spend seconds must resume on the device on which its steps "
+            f"were timed, {frozen.device}, but a worker here has {device}; resume {folder.path} "
+            f"on {frozen.device}, or give the study another `study` name"
         )
 
 

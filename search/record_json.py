@@ -30,7 +30,7 @@ LARGEST = 10**18
 LEAST_SECONDS = 1e-9
 """Lower limit of the seconds of a training."""
 SPENT = {coin.name_in_records: coin for coin in OTHER_COINS}
-"""Key of a line -> the coin of `TrialSpec.shared_spend`, of which the line has the amount alone."""
+"""Key of a line -> the coin of `TrialSpec.shared_spend`; the line holds only its amount."""
 OF_SPENDING = ("shared_spend", "shared_tokens")
 """Fields of a trial's description that are written only if they are known, after all others."""
 OF_AN_ENCODER = ("encoder_depth", "source_vocab_size")

@@ -208,7 +208,7 @@ def _nothing_text(nothing: v.NoRemedy) -> str:
         case v.Lack.NO_SUCH_DEPTH:
             why = f"no shape of depth {depths} meets {budget}"
         case v.Lack.ALL_PLANNED:
-            why = f"the plan has every depth of a shape that meets {budget} already ({depths})"
+            why = f"the plan already has every depth at which a shape meets {budget} ({depths})"
     return f"{why}; drop this budget"
 
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 ROWS = {"cuda": 64}
-"""Kind of device -> the number of which the rows of the head are a multiple in its products: on a
-GPU those of 50,257 rows would not lie where its tensor cores read fast. Its gain has not been
+"""Kind of device -> the number to whose multiple the rows of the head are padded in its products:
+on a GPU 50,257 rows would not lie where its tensor cores read fast. Its gain has not been
 measured."""
 FEWEST_ROWS = 1024
 """Smallest vocabulary whose head gets further rows: below it they would be more than a few per
@@ -55,7 +55,7 @@ def chunked_loss(
 
 
 def rows_in_products(vocab_size: int, device_type: str) -> int:
-    """The rows of a head in its products, of which those beyond the vocabulary are zeros."""
+    """Number of rows of a head in its products; the rows beyond the vocabulary are zeros."""
     multiple = ROWS.get(device_type, 1) if vocab_size >= FEWEST_ROWS else 1
     return -(-vocab_size // multiple) * multiple
 
@@ -128,7 +128,8 @@ def _compiled_gradient(
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """The loss, and in its forward pass both gradients, which backward only scales."""
+    """The loss; its forward pass also computes both gradients, which the backward pass only
+    scales."""
 
     @staticmethod
     def forward(

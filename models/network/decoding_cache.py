@@ -17,7 +17,7 @@ class LayerCache:
     """Keys and values of one layer."""
 
     room: int = 0
-    """Number of tokens for which memory is taken at once; more take a copy with each new token."""
+    """Number of tokens for which memory is reserved; beyond it each new token copies the cache."""
     length: int = 0
     """Number of the decoder's tokens so far."""
     decoded: KeysValues | None = None
@@ -67,7 +67,7 @@ class DecodingCache:
     length: int = 0
     """Number of tokens so far."""
     room: int = 0
-    """Number of tokens for which memory is taken at once; more take a copy with each new token."""
+    """Number of tokens for which memory is reserved; beyond it each new token copies the cache."""
 
     def of_layers(self, number: int) -> list[LayerCache]:
         """The caches of `number` layers, made at the first call."""

@@ -32,5 +32,5 @@ class External:
     def batch(self, **_: Any) -> NoReturn:
         """Raises `ObjectiveError`: only the command has data."""
         raise ObjectiveError(
-            "`objective: external` has no data: `train.command` reads them; use another objective"
+            "`objective: external` has no data, which `train.command` reads; use another objective"
         )

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 NO_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF)
-"""Numbers of the errors of file systems that sync no folder, as some networks' do not."""
+"""Numbers of the errors of file systems that can't sync a folder, such as some network file
+systems."""
 
 
 def put_in_place(draft: Path, path: Path) -> None:

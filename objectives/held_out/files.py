@@ -35,8 +35,8 @@ def contained_error(found: Overlap, held_out_key: str, unit: str, remedy: str) -
     """The error of two splits of which one contains the other."""
     smaller, larger = found.names
     return ObjectiveError(
-        f"{held_out_key} must not be trained on, got {smaller} {unit} of which {found.percent} are "
-        f"among the {larger} {unit} as well, by windows of {found.window}; {remedy}"
+        f"{held_out_key} must not be trained on, got {smaller} {unit} of which {found.percent} "
+        f"are among the {larger} {unit} as well, in windows of {found.window}; {remedy}"
     )
 
 

@@ -36,21 +36,21 @@ def check_apart(
         else f"{in_held_out:.0%} of the training rows are among its rows"
     )
     raise ObjectiveError(
-        f"`{key}` must not be trained on, got {place}, but {found}; name other rows, or "
-        f"leave `{key}` out"
+        f"`{key}` must not be trained on, got {place}: {found}; name other rows, or leave `{key}` "
+        "out"
     )
 
 
 def rows_note(splits: Mapping[str, Sequence[Hashable]]) -> str:
-    """A line on the splits of which some rows are trained on as well; empty if they are few."""
+    """A line on the splits that share rows with the training data; empty if the rows are few."""
     train = set(splits["train"])
     shares = {name: shared(rows, train) for name, rows in splits.items() if name != "train"}
     told = [f"{share:.0%} of {name}" for name, share in sorted(shares.items()) if share >= TOLD]
     if not told:
         return ""
     return (
-        f"training rows are held out as well: {', '.join(told)}; what is measured there is too "
-        "good, so take these rows out of the training data"
+        f"training rows are held out as well: {', '.join(told)}; losses on them are too low, so "
+        "take these rows out of the training data"
     )
 
 

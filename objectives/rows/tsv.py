@@ -16,7 +16,7 @@ Row = TypeVar("Row")
 TAR_AT, TAR = 257, b"ustar"
 """Offset and bytes of the mark of a tar archive, once it is uncompressed."""
 MOST_NULS = 0.01
-"""Share of NUL characters from which on a file is no text that some have crept into."""
+"""Share of NUL characters above which a file is no text that some have crept into."""
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """First bytes of UTF-16 text, as some programs export it."""
 
@@ -112,7 +112,7 @@ def refuse_csv(line: TsvLine) -> None:
     if quoted or (len(line.cells) == 1 and "," in line.cells[0]):
         dialect = ', "excel-tab"' if len(line.cells) > 1 else ""
         raise ObjectiveError(
-            f"{line} must have plain cells with a tab between, and looks like CSV; convert the "
+            f"{line} must have plain cells separated by tabs, but looks like CSV; convert the "
             "file: python3 -c 'import csv, sys; "
             f'[print(*row, sep="\\t") for row in csv.reader(sys.stdin{dialect})]\''
             f" < {line.place} > rows.tsv"
@@ -133,7 +133,7 @@ def check_names(further: Iterable[str], *reserved: str) -> None:
     """Raises `ObjectiveError` if a further split has the name of another."""
     for name in set(reserved).intersection(further):
         raise ObjectiveError(
-            f"a further split must not be called {name!r}, which is another split; rename it"
+            f"a further split must not be called {name!r}, the name of another split; rename it"
         )
 
 
@@ -163,8 +163,8 @@ def with_dev(
     chosen = frozenset(distinct[: int(len(distinct) * fraction)])
     if not chosen:
         raise ObjectiveError(
-            f"{data} must have rows enough to hold out {fraction:g} of them, got {len(rows)}; "
-            "add rows, or name a `dev` file"
+            f"{data} must have enough rows to hold out {fraction:g} of them, got {len(rows)}; add "
+            "rows, or name a `dev` file"
         )
     return splits | {
         "train": [row for row in rows if key(row) not in chosen],

@@ -224,7 +224,7 @@ def _texts(corpus: str, files: Iterable[Path]) -> list[bytes]:
         elif not skipped:
             skipped = f"{file} {defect_of(file, content)}"
     if not texts:
-        found = skipped or f"a folder of a split of {corpus!r} is empty; name other files"
+        found = skipped or f"{corpus!r} has an empty folder of a split; name other files"
         raise ObjectiveError(f"a corpus must be UTF-8 text, but {found}")
     return texts
 

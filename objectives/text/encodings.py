@@ -35,7 +35,7 @@ ENCODINGS = {
 LOOKED_AT = 1 << 16
 """Bytes by which the encoding is judged."""
 DAMAGE = 100
-"""Bytes beyond ASCII for each invalid one from which on text is damaged UTF-8, and nothing else."""
+"""Bytes beyond ASCII for each invalid one above which text is damaged UTF-8, and nothing else."""
 
 
 def utf8_text(content: bytes, *, whole: bool = True) -> bytes | None:

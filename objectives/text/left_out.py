@@ -35,7 +35,7 @@ class Survey:
     words: tuple[str, ...]
     """The first files that are not read, each with the reason."""
     share: float
-    """Share of the bytes of all files that those are."""
+    """Share of the bytes of all files that the unread files have."""
     empty: tuple[str, ...]
 
 
@@ -160,6 +160,6 @@ def _near(pattern: str, read: set[Path]) -> Iterator[str]:
     )
     for place in map(Path, sorted({*glob(pattern, recursive=True), *glob(anyhow, recursive=True)})):
         if place.is_dir() and "**" not in pattern:
-            yield f"{place} is a folder (** in a pattern takes what is in folders)"
+            yield f"{place} is a folder (use ** in the pattern to take its files)"
         elif place.is_file() and place not in read:
-            yield f"{place} has other capitals than the pattern"
+            yield f"{place} differs from the pattern in upper and lower case"

@@ -164,8 +164,8 @@ def _segment(file: Path, whole: Any, values: Any, column: str) -> Segment:
         values = values.values
     if not pa.types.is_integer(values.type) or values.null_count:
         raise ObjectiveError(
-            f"{file} must have whole numbers in its column of ids, got {values.type}"
-            f"{' with gaps' if values.null_count else ''}; name another `column`"
+            f"{file} must have whole numbers in its column of ids, got "
+            f"{values.type}{' with nulls' if values.null_count else ''}; name another `column`"
         )
     dtype = np.dtype(values.type.to_pandas_dtype())
     data = values.buffers()[1]
@@ -175,7 +175,7 @@ def _segment(file: Path, whole: Any, values: Any, column: str) -> Segment:
     found = Segment(str(file), offset, end - begin, dtype.newbyteorder("<").str)
     if found.tokens and not 0 <= found.offset <= found.end <= whole.size:
         raise ObjectiveError(
-            f"{file} must not be compressed, so that it is read in place; turn it into shards: "
+            f"{file} must not be compressed, since it is read in place; turn it into shards: "
             f"{ids_command(file, column, pc.max(values).as_py())}"
         )
     return found

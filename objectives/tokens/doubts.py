@@ -36,10 +36,10 @@ WHOLE = "np.fromfile({file!r}, {kind!r}).astype('u4').tofile({out!r})"
 TYPES = ("uint16", "uint32", "int64", ">u2", ">u4")
 """Types that are tried where ids do not suit the vocabulary."""
 WORDS = {
-    "int64": "only every fourth number of 2 bytes takes more than a few values",
-    "uint32": "every second number of 2 bytes is 0 or takes few values",
-    ">u4": "every second number of 2 bytes is 0 or takes few values, the first one at that",
-    ">u2": "the lower byte of a number takes fewer values than its upper byte, as if swapped",
+    "int64": "of each four numbers of 2 bytes, only one takes more than a few values",
+    "uint32": "of each two numbers of 2 bytes, the second is 0 or takes few values",
+    ">u4": "of each two numbers of 2 bytes, the first is 0 or takes few values",
+    ">u2": ("the lower byte of a number takes fewer values than its upper byte, as if swapped"),
     "uint8": "both bytes of a number take the same few values",
 }
 """Type -> what of its ids, read as numbers of 2 bytes, gives them away."""
@@ -106,11 +106,11 @@ def refuse_type(file: Path, size: int, dtype: str | None) -> None:
     likely = likely_type(content) if dtype is None else ""
     if likely:
         width = np.dtype(likely).itemsize
-        torn = f", once `truncate -s {size - size % width} {file}` has dropped its torn last id"
+        torn = f" after `truncate -s {size - size % width} {file}`, which drops the torn last id"
         raise TypeDoubtError(
-            f"{file} must hold ids of 2 bytes, as no type is stated, but {WORDS[likely]}; set "
-            f"`dtype: {shown(likely)}`{torn if size % width else ''} (or `dtype: uint16` if they "
-            "are ids of 2 bytes)",
+            f"`dtype` must be stated for {file}, whose ids look like {likely}: {WORDS[likely]}; "
+            f"set `dtype: {shown(likely)}`{torn if size % width else ''} (or `dtype: uint16` if "
+            "each id does have 2 bytes)",
             file,
             likely,
         )

@@ -88,9 +88,9 @@ def _refuse_mixture(files: Sequence[Path], doubt: TypeDoubtError) -> None:
         new = str(doubt.file.with_suffix(".ids.npy"))
         raise ObjectiveError(
             f"raw files must have ids of one type, got {doubt.dtype} in {doubt.file} by their look "
-            f'and another in {other}; write the former with its type, python -c "import numpy as '
-            f'np; np.save({new!r}, np.fromfile({str(doubt.file)!r}, {doubt.dtype!r}))", and leave '
-            "the old file out"
+            f'and another in {other}; save {doubt.file} as .npy, python -c "import numpy as np; '
+            f'np.save({new!r}, np.fromfile({str(doubt.file)!r}, {doubt.dtype!r}))", and leave '
+            "the raw file out"
         )
 
 
@@ -220,8 +220,8 @@ def _segments(file: Path, column: str | None, dtype: str | None) -> list[Segment
         if file.suffix == NUMPY and dtype is None:
             kind = likely_type(sample_of(file)) or "uint16"
             raise TypeDoubtError(
-                f"{file} must be a .npy file, but has no header of one; raw ids, as OLMo writes "
-                f"them, are read with their `dtype`, most likely `dtype: {shown(kind)}`",
+                f"{file} must be a .npy file, but has no .npy header; raw ids, such as OLMo "
+                f"writes, are read with a `dtype`, here most likely `dtype: {shown(kind)}`",
                 file,
                 kind,
             )
@@ -259,8 +259,8 @@ def _numpy(file: Path) -> Segment:
         offset = opened.tell()
     if dtype.kind not in "iu" or (fortran and len(shape) > 1):
         raise ObjectiveError(
-            f"{file} must be an array of whole numbers, row by row, got {dtype}"
-            f"{' by columns' if fortran else ''}; save it as uint16 or uint32"
+            f"{file} must be an array of whole numbers, stored row by row, got "
+            f"{dtype}{', stored column by column' if fortran else ''}; save it as uint16 or uint32"
         )
     found = Segment(str(file), offset, int(np.prod(shape, dtype=np.int64)), dtype.str)
     size = file.stat().st_size

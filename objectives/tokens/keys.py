@@ -18,8 +18,8 @@ from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
 MOST_NAMES = 5
 """Files that a line names."""
 APART = (
-    "name other files; without `validation` the files of `train` with a name such as val.bin are "
-    "held out, or its last part"
+    "name other files; without `validation`, files of `train` with a name such as val.bin are "
+    "held out, or else the last part of `train`"
 )
 """What to do where held-out tokens are trained on."""
 
@@ -95,7 +95,7 @@ class TokensConfig(NextTokenConfig):
         return beside if beside.is_file() else None
 
     def splits(self) -> TokenSplits:
-        """The token ids of both splits, of which a sample was looked at.
+        """The token ids of both splits, after a look at a sample of them.
 
         Raises:
             ObjectiveError: when files are missing, damaged, too short, or of another vocabulary, or

@@ -28,7 +28,7 @@ SAMPLES, SAMPLE_TOKENS = 64, 512
 RAW = (".bin", ".npy")
 """Suffixes of files that may be raw."""
 FAR = 2
-"""Multiple of the ids in use from which on a vocabulary is far larger."""
+"""Multiple of the ids in use above which a vocabulary is far larger."""
 
 
 def check_ids(split: TokenFiles) -> None:
@@ -96,8 +96,8 @@ def vocabulary_note(split: TokenFiles, place: str) -> str:
         return ""
     return (
         f"the largest token id seen in {place} is {used - 1:,}, of a vocabulary of "
-        f"{split.vocab_size:,}: the rest of its embedding would never be trained; name the "
-        f"tokenizer that cut it, or `vocabulary: {used}` if those are all"
+        f"{split.vocab_size:,}: embeddings of larger ids would never be trained; name the "
+        f"tokenizer that cut it, or `vocabulary: {used}` if no id is larger"
     )
 
 

@@ -1,4 +1,4 @@
-"""Raw files of token ids, of which a header, a file beside them or `dtype` says the type."""
+"""Raw files of token ids, whose type is said by a header, a file beside them or `dtype`."""
 
 from pathlib import Path
 from struct import unpack_from
@@ -69,7 +69,7 @@ def _agreed(found: Segment, dtype: str | None, source: str) -> Segment:
     said = np.dtype(found.dtype)
     if dtype and stored_type(dtype).itemsize != said.itemsize:
         raise ObjectiveError(
-            f"`dtype` must be as {source} says, got {dtype} for {said.name} in {found.path}; drop "
+            f"`dtype` must be {said.name}, as {source} says of {found.path}, got {dtype}; drop "
             "`dtype`"
         )
     return found

@@ -83,9 +83,9 @@ def refuse_others(folder: Path) -> None:
     program = next((name for name, keys in OTHERS.items() if keys <= found.keys()), "")
     if program:
         raise ObjectiveError(
-            f"{folder} must hold ids alone or shards of `fathom tokenize`, and holds chunks of "
-            f"{program}, which are not read; cut the text that they were made of: fathom tokenize "
-            "TEXT --tokenizer tokenizer.json --out FOLDER"
+            f"{folder} must hold ids alone or shards of `fathom tokenize`, but holds chunks of "
+            f"{program}, which Fathom does not read; tokenize their text: fathom tokenize TEXT "
+            "--tokenizer tokenizer.json --out FOLDER"
         )
 
 

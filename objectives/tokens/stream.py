@@ -141,7 +141,7 @@ class TokenReader:
         content = os.pread(self._descriptor(part.path), part.end - part.offset, part.offset)
         if len(content) < part.end - part.offset:
             raise ObjectiveError(
-                f"{part.path} must hold at least {part.end} bytes, as when the search began, and "
+                f"{part.path} must hold at least {part.end} bytes, as when the search began, but "
                 "has been cut short; restore it"
             )
         return np.frombuffer(content, part.dtype)

@@ -40,8 +40,8 @@ def params_left(shape: Shape, sizes: Iterable[LayerSizes]) -> int:
 
 
 def _layer_params(shape: Shape, sizes: LayerSizes) -> int:
-    """Number of parameters of a layer that can be removed: all but, in post-norm layers, its norms
-    and skip connections."""
+    """Number of a layer's parameters that can be removed: all, except norms and skip connections in
+    post-norm layers."""
     single = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, d_ff=sizes.d_ff)
     params = single.parameter_groups["feed_forward"]
     params += sum(_attention_params(shape, heads) for heads in (sizes.n_heads, sizes.cross_heads))

@@ -35,8 +35,8 @@ def open_study(analysis: Analysis) -> OpenStudy:
     answers = [known for found in analysis.findings for known in found.optima if known.depths]
     if not answers:
         raise ConfigError(
-            f"`--from` must be runs that show a depth, but {printable(analysis.label)} shows none "
-            "(`fathom analyse` says why); name sizes with --params instead"
+            f"`--from` must name runs that show a best depth, but {printable(analysis.label)} "
+            "shows none (`fathom analyse` says why); name sizes with --params instead"
         )
     optimum = max(answers, key=lambda known: (not known.kind.settled, known.budget))
     seeds = min(max(FEWEST_SEEDS, seeds_to_resolve(optimum.noise)), MOST_SEEDS)

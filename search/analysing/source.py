@@ -95,7 +95,7 @@ def _coin(at: str | None, chosen: bool) -> Coin | None:
     coins = {str(coin).lower(): coin for coin in (Coin.FLOPS, Coin.SECONDS, Coin.TOKENS)}
     if chosen:
         raise ConfigError(
-            f"`--at` is for models of any size, got {at} with --params or --horizon; drop one"
+            f"`--at` compares models of any size, got {at} with --params or --horizon; drop one"
         )
     if at is not None and at.lower() not in coins:
         raise ConfigError(f"`--at` must be {', '.join(coins)}, got {at}; such as --at seconds")
@@ -242,7 +242,7 @@ def write_report_of(analysis: Analysis, folder: Path) -> Path:
         raise ConfigError(f"`--report` is for tables; use `{again}`")
     if not analysis.optima:
         raise ConfigError(
-            "`--report` shows best depths, but these runs show none apart from the size; drop it"
+            "`--report` shows best depths, but in these runs depth can't be told from size; drop it"
         )
     if len(analysis.findings) > 1:
         raise ConfigError(

@@ -58,8 +58,8 @@ class EqualFailures:
             return
         raise AllTrialsFailError(
             f"a trial must finish, but the last {len(self._failures)} failed for one reason, and "
-            f"none finished between them: {self._failures[-1].reason}; fix that, and run "
-            "the same command again, which trains the others"
+            f"none finished between them: {self._failures[-1].reason}; fix that, and run the same "
+            "command again, which trains the remaining ones"
         )
 
 

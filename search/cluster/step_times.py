@@ -28,7 +28,7 @@ from fathom.search.training.saving.trial_log import name_of
 SHARE = 0.15
 """Seconds of all measured steps together, as a share of those of a trial."""
 LEAST_SECONDS, MOST_SECONDS = 0.4, 5.0
-"""Fewest and most seconds of the steps of one shape, whatever a trial has."""
+"""Fewest and most seconds for which the steps of one shape are timed, however long a trial is."""
 LATE_SECONDS = 60.0
 """Longest wait in seconds for further workers once the first one is ready: others may use them."""
 

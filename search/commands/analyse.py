@@ -31,7 +31,7 @@ CountRule = Annotated[
 ]
 Budgets = Annotated[
     list[str] | None,
-    typer.Option("--params", help="Size, such as 100M; by default those with most depths."),
+    typer.Option("--params", help="Size, such as 100M; by default the sizes with the most depths."),
 ]
 Width = Annotated[
     float, typer.Option(help="How far a size may be from a budget, as a share of it.")

@@ -174,7 +174,7 @@ def predict(
     ] = None,
     law: Annotated[
         str,
-        typer.Option(help="levine2020, a run folder or its best.yaml, or `fathom analyse --json`."),
+        typer.Option(help="levine2020, a run folder, its best.yaml, or JSON of `fathom analyse`."),
     ] = "levine2020",
     doubling: Annotated[
         float | None,

@@ -47,15 +47,15 @@ EXAMPLES = {
     ),
     "run": _examples(
         ("A study that Fathom brings", "run quickstart"),
-        ("Your own, for a night at most", "run my.yaml --max-hours 8"),
+        ("Your own study, for a night at most", "run my.yaml --max-hours 8"),
     ),
     "status": _examples(
         ("Every run below runs/", "status"),
-        ("One of them, for a program", "status runs/my --json"),
+        ("One run, for a program", "status runs/my --json"),
     ),
     "ui": _examples(
         ("The runs below runs/", "ui"),
-        ("Of another folder, at another port", "ui --runs old --port 5001"),
+        ("Runs in another folder, at another port", "ui --runs old --port 5001"),
     ),
     "compare": _examples(
         ("Two splits of the layers", "compare runs/mt-1-1 runs/mt-12-1"),
@@ -63,10 +63,10 @@ EXAMPLES = {
     ),
     "latency": _examples(
         ("What each depth takes to answer, here", "latency runs/my"),
-        ("By a data sheet, in 20 ms a token", "latency runs/my --gpu H100 --max-token-ms 20"),
+        ("By a data sheet, at most 20 ms a token", "latency runs/my --gpu H100 --max-token-ms 20"),
     ),
     "report": _examples(
-        ("The answer once more, also while it runs", "report runs/my"),
+        ("The answer again, also while it runs", "report runs/my"),
         ("On a page, with a picture, for a paper", "report runs/my --card --out paper/depth"),
     ),
     "analyse": _examples(
@@ -79,7 +79,7 @@ EXAMPLES = {
     ),
     "ask": _examples(
         ("How deep at 1B? A day of searching", "ask --params 1B --data my.txt --hours 24"),
-        ("Only what would be searched", "ask --params 1B --hours 24 --plan"),
+        ("Only show what would be searched", "ask --params 1B --hours 24 --plan"),
     ),
     "export": _examples(
         ("The best shape at 10M", "export runs/my --params 10M --out best.yaml"),

@@ -40,7 +40,7 @@ def check_ladder(
     """
     if doubling is not None and not (isfinite(doubling) and doubling > 0):
         raise ConfigError(
-            f"`--doubling` must be the cost of twice the best depth, nats above 0, got {doubling:g}"
+            f"`--doubling` must be nats above 0 that twice the best depth costs, got {doubling:g}"
         )
     found = law_at(law)
     if found.count not in SIZES:

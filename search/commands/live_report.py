@@ -98,7 +98,7 @@ def live_reports(runs: Path, *, port: int, key: Key, study_page: StudyPage) -> I
 
 @dataclass
 class _Reports:
-    """The pages of the runs in a folder, each kept until its run has changed."""
+    """The pages of the runs in a folder; each page is kept until its run has changed."""
 
     runs: Path
     study_page: StudyPage
@@ -271,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not name or not (rest or path.endswith("/")):
             self._redirect(f"/{self.key.secret}/{quote(name or names[0])}/")
         elif rest not in ("", "stamp"):
-            self._send(404, "a run has its report here, and nothing else")
+            self._send(404, "only the report of a run is served here")
         else:
             content = self.reports.stamp if rest == "stamp" else self.reports.page
             try:

@@ -28,7 +28,7 @@ from fathom.search.study.file.options import count_of
 MOST_LAYERS = 10_000
 """Layers beyond which the end of an interval is printed as `over 10,000`."""
 USELESS = 10
-"""Factor between the ends of an interval from which on it is said to say next to nothing."""
+"""Factor between the ends of an interval above which it is said to say next to nothing."""
 
 
 def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer:
@@ -159,8 +159,8 @@ def _too_wide(prediction: Prediction) -> str:
         return ""
     low, high = map(_layers, prediction.interval)
     return (
-        f"The law says next to nothing of this size: {low} to {high} layers are possible. Larger "
-        "budgets, nearer to it, or more of them would say more."
+        f"The law says next to nothing of this size: {low} to {high} layers are possible. More "
+        "budgets, or larger ones nearer to this size, would narrow this."
     )
 
 

@@ -34,7 +34,7 @@ class AnswerSoFar:
 
     depth: int | None
     verdict: str
-    """Empty as long as its search goes on."""
+    """The verdict on the budget; empty as long as its search goes on."""
 
 
 @dataclass(frozen=True, slots=True)

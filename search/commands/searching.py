@@ -47,15 +47,15 @@ def run(
     trust: Trust = False,
     runs: Runs = Path("runs"),
     extend: Annotated[
-        bool, typer.Option("--extend", help="Resume trials that paused at an untrusted rung.")
+        bool, typer.Option("--extend", help="Resume trials that stopped at an untrusted rung.")
     ] = False,
     max_hours: Annotated[
         float | None,
-        typer.Option(min=0, help="End after so many hours, those of earlier runs included."),
+        typer.Option(min=0, help="End after this many hours, counting earlier runs."),
     ] = None,
     max_cost: Annotated[
         float | None,
-        typer.Option(min=0, help="End before trials cost more, those of earlier runs included."),
+        typer.Option(min=0, help="End before trials cost more than this, counting earlier runs."),
     ] = None,
     price: Annotated[
         float | None,
@@ -109,8 +109,8 @@ def _no_trial_finished(run: "RunResult") -> str:
     reasons = Counter(record.reason for record in records).most_common(1)
     most = f" ({printable(reasons[0][0])[:LONGEST_REASON]})" if reasons else ""
     return (
-        f"no trial finished: {ended or 'none began'}{most}; fix that first, then start again, as "
-        "the same command trains none of these again: " + shell_command("rm", "-r", run.folder.path)
+        f"no trial finished: {ended or 'none began'}{most}; fix that, then delete the run folder, "
+        "as these trials are not repeated: " + shell_command("rm", "-r", run.folder.path)
     )
 
 
@@ -124,8 +124,8 @@ def _cap(cost: float | None, price: float | None) -> "Cap | None":
     if cost is None or price is None:
         missing = "--price" if price is None else "--max-cost"
         raise ConfigError(
-            f"`{missing}` is missing: a cap is a cost and the price of an hour of a GPU (of a core "
-            "where trials have none); for example --max-cost 50 --price 2.5"
+            f"`{missing}` is missing: a cap needs a cost and the price of an hour of a GPU (of a "
+            "core if trials use none); for example --max-cost 50 --price 2.5"
         )
     return Cap(cost, price)
 
@@ -250,7 +250,7 @@ def report(
         bool, typer.Option("--trust", help="Write to the MLflow store and places that RUN names.")
     ] = False,
     card: Annotated[
-        bool, typer.Option("--card", help="Print the answer as a page of Markdown, nothing else.")
+        bool, typer.Option("--card", help="Print the answer as Markdown, and nothing else.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for --card; by default RUN.")] = None,
     horizon: HorizonOption = None,
@@ -331,7 +331,7 @@ def _print_card(path: Path, horizon: str | None, out: Path | None) -> None:
     folder = out or run.folder.path
     conclusion = conclude_run(run.folder, run.config, read_run(run.folder, run.config))
     if not conclusion.optima:
-        raise ConfigError(f"{run.folder.path} has no trial that ended; `fathom run` trains them")
+        raise ConfigError(f"{run.folder.path} has no ended trial; `fathom run` trains some")
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"`--out` must be a folder, got the file {folder}; name another place")
     folder.mkdir(parents=True, exist_ok=True)
@@ -376,7 +376,7 @@ def status(
 
 def ui(
     runs: Runs = Path("runs"),
-    study: Annotated[Path | None, typer.Option(help="Study file with its own tracking.")] = None,
+    study: Annotated[Path | None, typer.Option(help="Study file that names the store.")] = None,
     overrides: Overrides = None,
     port: Annotated[
         int, typer.Option(min=1, max=65535, help="Port of MLflow; reports are at the next port.")

@@ -151,8 +151,8 @@ def _check_corpus(objective: ObjectiveConfig) -> None:
     corpus = os.path.expanduser(objective.corpus)
     if not (os.path.isabs(corpus) or os.path.lexists(corpus) or glob.has_magic(corpus)):
         raise ConfigError(
-            f"the study's text, {objective.corpus!r}, is not to be seen from {Path.cwd()}; run it "
-            "in the folder of the search, or name the text with --data"
+            f"the study's text, {objective.corpus!r}, is not found from {Path.cwd()}; run this in "
+            "the folder of the search, or name the text with --data"
         )
 
 
@@ -165,8 +165,8 @@ def _check_vocabulary(objective: Objective, config: StudyConfig, chosen: BestSha
     if isinstance(config.objective, LanguageConfig):
         where = f"{config.objective.corpus!r} by `{config.objective.tokenizer}`"
     raise ConfigError(
-        f"the text must have as many token ids as the shape, {chosen.shape.vocab_size}, and "
-        f"{where} has {objective.vocab_size}; use the study's own, or search again on this one"
+        f"the text must have as many token ids as the shape, {chosen.shape.vocab_size}, but "
+        f"{where} has {objective.vocab_size}; use the study's text, or search again on this one"
     )
 
 

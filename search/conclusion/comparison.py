@@ -60,7 +60,8 @@ class ComparedPair:
     one: str
     other: str
     depths: DepthDifference | None
-    """None where one of them has no best depth inside the tested range; `why_not` says which."""
+    """The ratio of the best depths; None where a study has none inside the tested range (`why_not`
+    says which)."""
     why_not: str
     losses: LossDifference | None
     """The first best loss minus the other; None where losses do not compare."""
@@ -132,8 +133,8 @@ def compare_runs(paths: Sequence[Path], horizon: str | None = None) -> ComparedS
         together += _together(one, other, confidence)
     if not pairs:
         raise ConfigError(
-            f"{runs[0].folder.path} and {runs[1].folder.path} must have a budget in common with "
-            "whole trainings in both; run them with the same `budgets`"
+            f"{runs[0].folder.path} and {runs[1].folder.path} must share a budget at which both "
+            "have whole trainings; run them with the same `budgets`"
         )
     return ComparedStudies(
         studies=tuple(studies),

@@ -64,6 +64,6 @@ def _optima(law: str, folder: RunFolder, needs_tokens: str) -> tuple[Optimum, ..
     if needs_tokens:
         raise ConfigError(
             f"`{needs_tokens}` must be left out with {path}, which was searched at one horizon; a "
-            "table of several has a law over tokens: see `fathom analyse --horizons`"
+            "table of several horizons has a law over tokens: see `fathom analyse --horizons`"
         )
     return find_optima(read_records(folder, config), seed=config.seed)

@@ -27,7 +27,7 @@ class NamedLaw:
     optima: tuple[Optimum, ...] = ()
     """Answers of the budgets of a run; empty for another law."""
     over_tokens: PartLaw | None = None
-    """The law with the losses beside it, if it is over parameters and tokens."""
+    """A law over parameters and tokens with the losses beside it; None for any other law."""
 
 
 PUBLISHED: Mapping[str, NamedLaw] = {

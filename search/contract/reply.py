@@ -119,8 +119,8 @@ class BestDepth(Part):
     """The best depth."""
 
     depth: Number
-    """The depth that is expected to cost least, of a search a trained one; whole unless a law says
-    it."""
+    """The depth that is expected to cost least; in a search, one that was trained. Whole, unless it
+    is read off a law."""
     interval: Interval | None
     """95 % interval; null with fewer than three depths."""
     probabilities: tuple[DepthProbability, ...] = ()
@@ -189,7 +189,7 @@ class StatedSize(Part):
     horizon: AskedHorizon | None
     unit: "StatedUnit"
     size: int | None
-    """Of the lowest expected loss; null with fewer than three sizes."""
+    """Size of the lowest expected loss; null with fewer than three sizes."""
     interval: Interval | None
     plateau: Interval | None
     """The smallest and the largest size that can't be told from the best."""
@@ -291,7 +291,7 @@ class StatedSeconds(Part):
     trials: int
     median: float
     worst: float
-    """Of the trial that was furthest off."""
+    """Seconds of the trial that was furthest off."""
     median_off: float
     """Relative difference of the median from what was asked."""
     worst_off: float
@@ -410,7 +410,7 @@ class PlannedRung(Part):
     """A rung of early stopping, with expected numbers of trials."""
 
     share: float
-    """Of what a whole training spends, tokens or operations."""
+    """Share of what a whole training spends, tokens or operations."""
     tokens: int | None
     """Null where every shape spends the same operations."""
     arriving: float
@@ -440,7 +440,7 @@ class PlannedBudget(Part):
     flops: float
     hours: float
     step: StepFit
-    """Of the shape that takes most memory."""
+    """The step of the shape that takes most memory."""
     shape_list: tuple[dict[str, int], ...] | None
     """Every feasible shape, with `--shapes`."""
 
@@ -500,8 +500,8 @@ class StatedDepthRatio(Part):
     settled: bool
     """True where the interval leaves out 1."""
     costs: tuple[float | None, float | None] = (None, None)
-    """Nats that the best depth of the one costs in the other, and the other way round; null where
-    it was not tested there."""
+    """Nats that the best depth of the first study costs in the second, and that of the second in
+    the first; null where it was not tested there."""
     cost_intervals: tuple[Interval | None, Interval | None] = (None, None)
     why_not: str = ""
     """Why there is no ratio; else empty."""
@@ -635,7 +635,7 @@ class ServedShape(Part):
 
     depth: int
     measured: bool
-    """False if the times come from a model of the others, or from a data sheet."""
+    """False if the times are interpolated between other shapes, or from a data sheet."""
     prefill: Duration
     token: Duration
     tokens_per_second: float
@@ -738,8 +738,8 @@ class Reply(Part):
     answers: tuple[StatedAnswer, ...] = ()
     """One for each budget, horizon and part of a table."""
     sizes: tuple[StatedSize, ...] = ()
-    """Where models of any size have spent the same: one for each amount, and part of a table.
-    `answers` have the best depth there, if it is shown apart from size."""
+    """The best sizes where models of any size have spent the same: one for each amount, and part of
+    a table. `answers` have the best depth there, if it is shown apart from size."""
     background: tuple[Background, ...] = ()
     """One for each horizon of a study, or each horizon and part of a table."""
     token_laws: tuple[dict[str, Any], ...] = ()
@@ -748,26 +748,26 @@ class Reply(Part):
     notes: tuple[str, ...] = ()
     """Sentences on what was assumed or left out."""
     runs: tuple[RunProgress, ...] = ()
-    """Of `status`."""
+    """Result of `status`."""
     table: ReadTable | None = None
-    """Of `analyse`."""
+    """Result of `analyse`."""
     plan: Plan | None = None
-    """Of `plan`."""
+    """Result of `plan`."""
     comparison: StudyComparison | None = None
-    """Of `compare`."""
+    """Result of `compare`."""
     at_compute: AtCompute | None = None
-    """Of `ask` with an amount of compute."""
+    """Result of `ask` with an amount of compute."""
     checked: CheckedStudy | None = None
-    """Of `check`."""
+    """Result of `check`."""
     works: bool | None = None
-    """Of `doctor`: true if a search would work."""
+    """Result of `doctor`: true if a search would work."""
     findings: tuple[Finding, ...] = ()
     """Of `doctor`."""
     latency: tuple[ServedBudget, ...] = ()
-    """Of `latency`."""
+    """Result of `latency`."""
     size: SizeAnswer | None = None
-    """Of `predict` with a size."""
+    """Result of `predict` with a size."""
     law_table: LawTable | None = None
-    """Of `predict` without a size."""
+    """Result of `predict` without a size."""
     ladder: StatedLadder | None = None
-    """Of `predict` with models."""
+    """Result of `predict` with models."""

@@ -176,9 +176,9 @@ def kept_answers(path: Path) -> list[tuple[str, int, str]]:
 
 
 def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
-    """A best shape with the study that trains it. If its steps are timed, the study gets the
-    shape's `tokens`, and its size where sizes are free: step times are those of the search's device
-    alone."""
+    """A best shape with the study that trains it. Where a study spends seconds, it gets the shape's
+    `tokens` instead, since step times hold for the search's device alone; where sizes are free, it
+    gets the shape's size too."""
     if not config.coin.timed:
         return BestShape(config, budget, shape)
     changes: dict[str, object] = {config.coin.key: None, "tokens": tokens}

@@ -155,8 +155,8 @@ def _differences(model: ExportedModel) -> list[str]:
     if model.shape.norm is not model.best.shape.norm:
         assert model.shape.norm is Normalization.RMS
         return [
-            "Its norms are RMSNorm where the search had layer norm, of as many parameters; the "
-            "loss that was reported is the layer norm's."
+            "Its norms are RMSNorm where the search had layer norm, with as many parameters; the "
+            "reported loss is that of layer norm."
         ]
     return []
 

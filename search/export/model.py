@@ -93,8 +93,8 @@ def fit(
         )
     if not (weights or nearest):
         raise ConfigError(
-            f"`--format {name}` has no `model.norm: layer` without biases; add `--nearest` to have "
-            "RMSNorm there, of as many parameters, or search with `model.norm: rms`"
+            f"`--format {name}` has no `model.norm: layer` without biases; add `--nearest` to use "
+            "RMSNorm instead, with as many parameters, or search with `model.norm: rms`"
         )
     return built(other, rms, centred=weights)
 
@@ -116,9 +116,9 @@ def _check_own_model(best: BestShape, name: str, *, weights: bool) -> None:
     scheme = best.config.model.parametrization.scheme
     if weights and best.shape.post_norm and scheme is not Scheme.STANDARD:
         raise ConfigError(
-            f"`--format {name}` has no scale of the logits behind a post-norm, which "
-            f"`parametrization.scheme: {scheme.value}` has; leave `--weights` out, or search with "
-            "`standard`"
+            f"`--format {name}` can't scale the logits after a post-norm, as "
+            f"`parametrization.scheme: {scheme.value}` does; leave `--weights` out, or search "
+            "with `standard`"
         )
 
 

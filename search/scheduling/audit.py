@@ -19,7 +19,8 @@ FEWEST_PAIRS = 15
 WEAK_CORRELATION = 0.4
 """Rank correlation below which at least 3 pairs in 10 are in the wrong order at the rung."""
 SLOW = {"depth": ("deep", "shallow"), "size": ("large", "small")}
-"""What a bias goes with -> trials that a positive one ranks too low, and a negative one."""
+"""What a bias goes with -> trials that a positive bias ranks too low, and those that a negative
+bias does."""
 CHANCE = 1.96
 """Standard errors up to which a depth bias, or a regret, is attributed to chance."""
 
@@ -31,7 +32,8 @@ class RungAudit:
     rung: int
     """Tokens of the rung. Where trials spend another `unit`, only its share of `horizon` counts."""
     horizon: int
-    """Tokens of a trial that trains to the end; in another `unit`, a number for the whole of it."""
+    """Tokens of a trial that trains to the end; with a `unit` other than tokens, a number that
+    stands for a whole training."""
     finished: int
     """Finished trials, at the study's rate, with a value at this rung."""
     rank_correlation: float | None
@@ -64,7 +66,7 @@ class RungAudit:
     stopped_depths: tuple[int, ...]
     """Depths of the stopped trials."""
     cut_depths: tuple[int, ...]
-    """Depths of which some trials stopped at this rung and none trained beyond it."""
+    """Depths with trials that stopped at this rung and none that trained beyond it."""
     undecided: int = 0
     """Number of trials promoted only because their forecasts were too close to the best one."""
     unit: str = Coin.TOKENS.value

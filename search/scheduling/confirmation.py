@@ -31,7 +31,7 @@ CURVE_DEPTHS = 3
 """Depths that are trained to the end at once, the best one so far among them: as many as a curve
 needs."""
 OTHER_RATIO = 0.5
-"""Difference of ln feed-forward ratios from which on shapes of two depths can't be compared."""
+"""Difference of ln feed-forward ratios above which shapes of two depths can't be compared."""
 
 
 def next_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:

@@ -14,10 +14,10 @@ from fathom.search.analysis.curve_families import Array
 WORTH = 0.05
 """Share by which a training must be expected to reduce the doubt."""
 LIKELY = 0.05
-"""Probability, by the other depths alone, from which on a depth may be the best."""
+"""Probability, by the other depths alone, above which a depth may be the best."""
 UNUSUAL = 0.025
-"""Probability, by the other depths alone, of such a loss or a higher one, below which a training
-may have stalled."""
+"""A training may have stalled if the other depths alone make its loss, or a higher one, less
+probable than this."""
 NEAR = 0.03
 """Nats above the best within which a depth that misfits leaves the best one in doubt."""
 NARROW = 0.24

@@ -42,7 +42,7 @@ from fathom.search.study.planning.space.near_shapes import comparable_shape
 SAME_RATIO = 0.25
 """Difference of ln feed-forward ratios that is not worth another training."""
 WORSE = 3
-"""Standard errors behind the best depth from which on a depth gets no more trainings."""
+"""Standard errors behind the best depth above which a depth gets no more trainings."""
 STEP = 2
 """Depths about this factor apart enclose the best one. By a lesser one their losses differ by less
 than seeds do, by a larger one no curve holds between them."""
@@ -51,10 +51,10 @@ SPACING = 1.2
 REPEATS = 1
 """Repeats that are trained before anything else, so that the noise between seeds is measured."""
 NEXT_TO_NOTHING = 0.002
-"""Nats that the answer is expected to cost against the best depth up to which nothing more is
-trained where the interval is broad and flat."""
+"""Where the interval is broad and flat, nothing more is trained once the answer is expected to cost
+at most so many nats against the best depth."""
 OTHER_RATES = 1.5
-"""Factor between the best rates, or decays, of the outermost depths from which on those between
+"""Factor between the best rates, or decays, of the outermost depths above which those between
 are bracketed as well."""
 FRESH_SEEDS_FROM = 1000
 """First seed of confirming trials; exploring ones have lower seeds, so that no shape is confirmed

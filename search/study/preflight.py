@@ -177,7 +177,7 @@ def _check_writable(runs: Path) -> None:
     there = next(place for place in (runs, *runs.absolute().parents) if os.path.lexists(place))
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         raise RunFolderError(
-            f"`--runs` must be a folder that can be written to, got {runs}, and {there} can't be; "
+            f"`--runs` must be a folder that can be written to, got {runs}, but {there} can't be; "
             "make it writable, or choose another"
         )
     for place in (runs.absolute(), Path.cwd()):

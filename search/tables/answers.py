@@ -273,9 +273,9 @@ def _classes(asked: AskedRuns) -> dict[int, Sequence[Run]]:
             return {_middle(members, count): members for members in classes}
     depths = sorted({run.depth for run in runs})
     raise NothingAsked(
-        f"{label} must have models of several depths at one size, within {question.width:.0%}, got "
-        f"depths {ranges(depths)} from {_spanned(sizes)} {count.unit_in_full}, no two of them at "
-        f"one size; train them so, or widen --width{offered_coin(runs, count)}"
+        f"{label} must have models of several depths at one size, within {question.width:.0%}, "
+        f"got depths {ranges(depths)} from {_spanned(sizes)} {count.unit_in_full}, no two of them "
+        f"at one size; train more at one size, or widen --width{offered_coin(runs, count)}"
     )
 
 

@@ -31,7 +31,7 @@ class OpenTable:
     notes: tuple[str, ...] = ()
     """What was left out, as sentences without a full stop."""
     maximised: str = ""
-    """Column of which more is known to be better."""
+    """Column in which higher is known to be better."""
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Our name of a column, or `size` -> the end of a message that the table lacks it."""
 

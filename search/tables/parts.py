@@ -18,8 +18,8 @@ CONFIDENCE = 0.95
 
 
 def differences(parts: Sequence[Findings], width: float, noise: float | None) -> list[str]:
-    """In words, which parts differ in their best depth at a size, within `width`, or that no
-    difference is shown; empty where no two parts have a best depth inside their ranges. `noise`
+    """Sentences on which parts differ in their best depth at a size, within `width`, or that none
+    is shown to differ; empty where no two parts have a best depth inside their ranges. `noise`
     between seeds is in nats, if it was stated."""
     located = [
         (part, optimum, posterior)

@@ -26,7 +26,7 @@ class TableQuestion:
     count: Count | None = None
     """Parameters that a size counts; None for those that the table has, in total first."""
     budgets: Sequence[int] = ()
-    """Sizes; without any, those around which the table has most depths."""
+    """Sizes that are asked for; if empty, those around which the table has most depths."""
     width: float = WIDTH
     """How far a size may be from a budget, as a share of it."""
     horizons: Sequence[Horizon] = ()
@@ -45,7 +45,7 @@ class TableQuestion:
     """What models of any size are compared at an equal amount of; None for models of one size,
     unless the table says that all runs have spent as much."""
     best_of: Sequence[str] = ()
-    """Columns of settings of which the best value of each shape counts."""
+    """Columns of settings whose best value for each shape counts."""
     where: Mapping[str, str] = field(default_factory=dict)
     """Column -> the value of the rows that are used."""
     by: Sequence[str] = ()

@@ -74,6 +74,6 @@ class Runs:
     settings: tuple[str, ...] = ()
     """Names of the settings, as the table has them."""
     shaped: tuple[str, ...] = ()
-    """Columns of which each shape has one value, and which may be settings all the same."""
+    """Columns that have one value for each shape, but may be settings all the same."""
     seeded: bool = True
     """True if the table has a column that tells the seeds of a shape apart."""

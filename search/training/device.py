@@ -40,9 +40,9 @@ def granted_device(gpus: float) -> torch.device:
         return CPU
     if not torch.cuda.is_available():
         raise DeviceError(
-            f"a trial that was granted a GPU must train on it, and torch {torch.__version__} can't "
-            "use one here; install the build of torch for its driver (pytorch.org/get-started), or "
-            "set `resources.gpus_per_trial: 0`"
+            f"a trial that was granted a GPU must train on it, but torch {torch.__version__} "
+            "can't use one here; install the build of torch for its driver "
+            "(pytorch.org/get-started), or set `resources.gpus_per_trial: 0`"
         )
     return torch.device("cuda")
 

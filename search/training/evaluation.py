@@ -18,7 +18,8 @@ from fathom.search.training.utilisation import utilisation
 def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:
     """Context in which the model computes in the precision of the plan.
 
-    A sharded model's rounded weights are not kept, as they are whole.
+    Rounded copies of a sharded model's weights are not cached, since they are those of the whole
+    model.
     """
     return torch.autocast(
         device.type, torch.bfloat16, enabled=plan.bfloat16, cache_enabled=not plan.shards

@@ -51,7 +51,8 @@ def obstacle(training: Training) -> str:
 class RecordedStep:
     """A step of one training, which is called with it, each batch and the learning rate.
 
-    It does not hold the training, which holds it: the memory of both is free once the latter ends.
+    It holds no reference to the training, which holds one to it: both are freed when the training
+    ends.
     """
 
     def __init__(self, training: Training, first: Batch, backward: Backward) -> None:

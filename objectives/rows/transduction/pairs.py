@@ -96,7 +96,7 @@ def read_pairs(place: tsv.Place) -> list[Pair]:
     if categories > MOST_CATEGORIES:
         raise ObjectiveError(
             f"the third column of {tsv.name_of(place)} must be one of at most {MOST_CATEGORIES} "
-            f"categories, got {categories}; drop the column, or make them fewer"
+            f"categories, got {categories}; drop the column, or use fewer categories"
         )
     return pairs
 

@@ -41,7 +41,7 @@ class EncodedPairs:
         return sum(map(len, self.targets))
 
     def fitting(self, context: int) -> Self:
-        """The pairs of which neither side is longer than the context."""
+        """The pairs whose sides both fit the context."""
         kept = np.flatnonzero(self.lengths <= context)
         return type(self)([self.sources[at] for at in kept], [self.targets[at] for at in kept])
 

@@ -17,7 +17,7 @@ from fathom.objectives.text.tokenizer import BPE
 SUBWORDS = f"{BPE}:4000"
 """Tokenizer of text that is not generated, where none is named."""
 LEAST_SHARE = 0.5
-"""Share of padding from which on it is worth a line."""
+"""Smallest share of padding that is worth a line."""
 
 
 def _files(value: object) -> object:
@@ -160,9 +160,9 @@ def _survey(keys: TranslationConfig) -> tuple[int, str]:
     encoded = keys.encode(text)
     padding = 1 - encoded.train.target_tokens / encoded.epoch_tokens
     lost = (
-        (text.overlapping, "dropped as a side is held out"),
-        (encoded.too_long, f"dropped as longer than {keys.context} tokens"),
-        (text.unusable, "lines dropped as a side is empty or columns are too many or too few"),
+        (text.overlapping, "dropped because one side is held out"),
+        (encoded.too_long, f"dropped because longer than {keys.context} tokens"),
+        (text.unusable, "lines dropped because a side is empty or the number of columns is wrong"),
         (encoded.cut, f"of dev and test cut to {keys.context} tokens"),
     )
     note = (

@@ -69,9 +69,9 @@ def _of_two_files(source: tsv.Place, target: tsv.Place) -> list[tuple[int, str, 
     sides = [_lines(place) for place in (source, target)]
     if len(sides[0]) != len(sides[1]):
         raise ObjectiveError(
-            f"{tsv.name_of(source)} and {tsv.name_of(target)} must have as many lines as each "
-            f"other, a translation for each, got {len(sides[0])} and {len(sides[1])}; check that "
-            "they belong together"
+            f"{tsv.name_of(source)} and {tsv.name_of(target)} must have equally many lines, one "
+            f"translation in each, got {len(sides[0])} and {len(sides[1])}; check that they "
+            "belong together"
         )
     return [
         (number, _single_spaced(source_text), _single_spaced(target_text))

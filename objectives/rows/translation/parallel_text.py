@@ -88,7 +88,7 @@ def _held_out(
     each = min(most, int(HELD_OUT_FRACTION * len(firsts)))
     if names and not each:
         raise ObjectiveError(
-            f"`data` must have pairs enough to hold out {HELD_OUT_FRACTION:.0%} of them for each "
+            f"`data` must have enough pairs to hold out {HELD_OUT_FRACTION:.0%} of them for each "
             f"of {' and '.join(names)}, got {len(firsts)} different sources; add pairs, or name "
             f"the files of `{names[0]}`"
         )
@@ -110,8 +110,8 @@ def _without_overlap(
     train = [pair for pair in pairs if pair.source not in sources and pair.target not in targets]
     if not train:
         raise ObjectiveError(
-            f"`data` must have pairs to train on, but a side of each of its {len(pairs)} is in "
-            "`dev` or `test` as well; name other files, or check `columns`"
+            f"`data` must have pairs to train on, but each of its {len(pairs)} pairs has a side "
+            "that is in `dev` or `test` as well; name other files, or check `columns`"
         )
     overlapping = len(pairs) - len(train)
     if most is not None:

@@ -80,7 +80,7 @@ def _learned(texts: Sequence[str], tokenizer: str, side: str) -> SentenceTokens:
     if tokens.size != size:
         raise ObjectiveError(
             f"`tokenizer: {tokenizer}` must have no more ids than {side} of the training pairs "
-            f"support, got {size} where they support {tokens.size}; use {BPE}:{tokens.size} or "
+            f"support, got {size} where they support {tokens.size}; use {BPE}:{tokens.size}, or "
             "more pairs"
         )
     return tokens

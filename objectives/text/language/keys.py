@@ -19,7 +19,7 @@ from fathom.objectives.text.left_out import left_out_note, survey
 from fathom.objectives.text.tokenizer import BYTES, CHARS, count_ids
 
 LONG_BYTES = 1 << 24
-"""Bytes of text from which on its tokens are kept, whatever the tokenizer."""
+"""Bytes of text above which its tokens are kept, whatever the tokenizer."""
 
 
 class LanguageConfig(NextTokenConfig):
@@ -29,7 +29,8 @@ class LanguageConfig(NextTokenConfig):
     name: Literal["language"]
     corpus: str = Field("stdlib", max_length=4096, examples=["stdlib", "path/to/text"])
     """`stdlib`, a known name such as `tiny_shakespeare`, or a path: file, plain or .gz, folder or
-    glob. Of a folder with names such as `train.txt` and `valid.txt`, the latter is held out."""
+    glob. In a folder with names such as `train.txt` and `valid.txt`, the validation file is held
+    out."""
     tokenizer: str = Field(
         "bytes",
         pattern=r"^(bytes|chars|bpe:[0-9]{1,9})$",

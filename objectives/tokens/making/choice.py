@@ -15,7 +15,7 @@ from fathom.objectives.tokens.shards import TRAIN
 from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
 
 IDS = "ids"
-"""Name for ids that are cut already, of which only shards are made."""
+"""Name of the tokenizer for ids that are cut already and only become shards."""
 END = "<|endoftext|>"
 END_TOKENS = (END, "<|end_of_text|>", "</s>", "<eos>", "<|eot_id|>", "<|im_end|>", "[SEP]")
 """Usual names of the token between documents, the likeliest first."""

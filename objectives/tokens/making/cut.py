@@ -57,11 +57,11 @@ class CutBlock:
     """A block as token ids."""
 
     splits: dict[str, CutSplit]
-    """Splits that it has any text for."""
+    """Splits of which the block has text."""
     first: str
-    """Split of its first piece; empty if it has none."""
+    """Split of the block's first piece; empty without pieces."""
     last: str
-    """Split of its last piece."""
+    """Split of the block's last piece."""
 
 
 def texts_of(block: TextBlock, field: str) -> Sequence[Any]:
@@ -79,7 +79,7 @@ def texts_of(block: TextBlock, field: str) -> Sequence[Any]:
             return list(pieces_of(block.content))
         return list(_json_texts(block.content, field))
     except ValueError as error:
-        form = "UTF-8 text" if block.kind == "text" else f"a JSON object with `{field}` a line"
+        form = "UTF-8 text" if block.kind == "text" else f"a JSON object with `{field}` per line"
         raise ObjectiveError(
             f"{block.path} must be {form}, got {str(error).splitlines()[0]} (after byte "
             f"{block.place:,}); convert it, leave it out, or name another --field"

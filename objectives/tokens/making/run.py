@@ -77,7 +77,7 @@ def make_tokens(
     """
     files = find_sources(making.source)
     if held_out := held_out_names(making.source):
-        message(f"left out, as held out by name: {held_out}; cut it by itself for `validation`")
+        message(f"left out (its name says held out): {held_out}; cut it by itself for `validation`")
     check_choice(making.tokenizer, making.vocabulary)
     made_of = _digest(making, files)
     with _locked(making.out):

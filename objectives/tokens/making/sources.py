@@ -71,7 +71,7 @@ def find_sources(source: str) -> list[SourceFile]:
     """
     path = os.path.expanduser(source)
     if any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in SYSTEM_FILES):
-        raise ObjectiveError(f"SOURCE must not be of the system's own files, got {source!r}")
+        raise ObjectiveError(f"SOURCE must not be a system file, got {source!r}; name text")
     check_bounded(path)
     if os.path.isdir(path) and (dataset := _dataset(Path(path))):
         return [_source(file) for file in arrow.files_of(dataset)]
@@ -98,8 +98,8 @@ def find_sources(source: str) -> list[SourceFile]:
 
 
 def _dataset(folder: Path) -> Path | None:
-    """The data set that `save_to_disk` of `datasets` wrote into a folder, of several splits the one
-    to train on; None if it is no such folder."""
+    """The data set that `save_to_disk` of `datasets` wrote into a folder (of several splits, the
+    one to train on); None for any other folder."""
     if (folder / DATASETS).is_file():
         if not (folder / TRAIN / STATE).is_file():
             raise ObjectiveError(

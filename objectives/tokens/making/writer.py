@@ -40,7 +40,7 @@ class ShardWriter:
     """Writes shards of both splits into a folder."""
 
     def __init__(self, folder: Path, made_of: str, dtype: str, end: int | None) -> None:
-        """Continues where an earlier writer of the same made its last note.
+        """Continues from the last note of an earlier writer of the same tokens.
 
         Raises:
             ObjectiveError: when the folder holds tokens made of something else.

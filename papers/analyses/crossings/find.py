@@ -1,4 +1,4 @@
-"""Sizes from which on a deeper model wins, and the law through them (Levine et al. 2020).
+"""Sizes above which a deeper model wins, and the law through them (Levine et al. 2020).
 
 Each depth's loss at the budgets that both have is drawn as a curve over ln(parameters): a line
 through two budgets, a parabola through three or more. Curves of one order are subtracted by
@@ -29,7 +29,7 @@ from fathom.search.analysis.losses.depth_estimates import (
 from fathom.search.records import TrialRecord, by_budget
 
 CLEAR = 2.0
-"""Standard errors of the difference from which on one depth is clearly ahead of another."""
+"""Standard errors of the difference above which one depth is clearly ahead of another."""
 GRID = 201
 """Number of sizes, evenly spaced in ln, at which curves are searched for zeros."""
 FEWEST_CROSSINGS = 3
@@ -294,7 +294,7 @@ def fit_crossing_law(depths: Array, log_params: Array, drawn: Array) -> Crossing
 def _judgement(b_low: float, b_high: float, chance: float) -> str:
     """The judgement on a fitted law in one sentence."""
     if chance < DOUBT:
-        return "no line goes through the crossings: they miss it by far more than they err"
+        return "the crossings lie on no line: they miss it by far more than their errors"
     if b_low <= 0 <= b_high:
         return "the width at the crossing may as well not grow with depth: b may be 0"
     if b_high < 0:

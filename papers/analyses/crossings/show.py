@@ -26,7 +26,7 @@ NOTE = (
     " parameters, at the depth midway between the two by ratio. Levine et al. 2020:"
     f" a = {LEVINE_A}, b = {LEVINE_B}."
 )
-NOT_CROSSED = "where they can be told apart; not crossed within the sizes tried"
+NOT_CROSSED = "where they can be told apart; they do not cross within the sizes tried"
 
 
 def lines(found: Crossings, _metrics: Sequence[DepthMetric]) -> list[str]:

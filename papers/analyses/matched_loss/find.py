@@ -38,7 +38,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossLevel:
-    """Two depths at one level of the yardstick of every trial."""
+    """Two depths compared at one level of the yardstick, which all of their trials reached."""
 
     level: float
     shallow: Estimate

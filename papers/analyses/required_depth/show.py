@@ -52,7 +52,7 @@ def needs_text(required: RequiredDepth) -> str:
         return f"{text}; no slope, as too few difficulties require different depths"
     unit = "doublings of the difficulty" if required.rule.doubling else "steps of difficulty"
     gained = span(required.gained, required.gained_interval, "{:.2f}")
-    return f"{text}; a layer more gains {gained} {unit}"
+    return f"{text}; one more layer gains {gained} {unit}"
 
 
 def need_text(need: DifficultyDepth) -> str:

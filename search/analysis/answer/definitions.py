@@ -14,11 +14,13 @@ class Standing(Enum):
 
     ANSWER = auto()
     NOT_RULED_OUT = auto()
-    """It is one of `not_ruled_out`."""
+    """The depth is one of `not_ruled_out`."""
     IN_DOUBT = auto()
-    """It finished, and is neither ruled out nor as good as the best for practical purposes."""
+    """The depth finished, and is neither ruled out nor as good as the best for practical
+    purposes."""
     RULED_OUT = auto()
-    """It finished, lies outside the interval, and its cost is above 0 with 95 % probability."""
+    """The depth finished, lies outside the interval, and costs more than 0 with 95 %
+    probability."""
     NOT_FINISHED = auto()
 
 
@@ -35,7 +37,7 @@ class DepthStanding:
     estimate: DepthEstimate | None
     """The mean loss of its trials, as evidence; None where none finished."""
     records: tuple[TrialRecord, ...]
-    """Its trials."""
+    """Trials of the depth."""
 
     @property
     def finished(self) -> int:

@@ -46,14 +46,14 @@ MOST_SEEDS = 12
 """Most confirmation seeds that are advised: beyond them a longer horizon separates depths for less.
 """
 CERTAIN = 0.998
-"""Probability of being worse from which on the interval excludes a depth. Higher than for the
+"""Probability of being worse above which the interval excludes a depth. Higher than for the
 optimum itself, since a wrong exclusion costs coverage."""
 HIDDEN = 6 * PLATEAU_WIDTH
 """Difference, nats, that must be ruled out before a range is called flat."""
 MOSTLY_LEVEL = 0.8
 """Share of the range, in ln depth, that the plateau of a flat range covers."""
 TOO_WIDE = 3
-"""Factor between the ends of an interval, in whole depths, from which on no depth is identified;
+"""Factor between the ends of an interval, in whole depths, above which no depth is identified;
 likewise between the tested depths next to an interval that holds none."""
 CHANCE_OF_FLAT = 0.01
 """Significance level: below this chance of such differences without any effect of depth, depth has
@@ -89,7 +89,7 @@ class Location:
     answer_cost: float
     """Expected loss at `answer` above that at `depth`, nats."""
     chance_for_answer: float
-    """The same probability for `answer`."""
+    """The same probability, for the depth `answer`."""
     rivals: tuple[int, ...]
     """Depths that would be the best where `answer` costs so much more, the likeliest first."""
     tested: Sequence[int]

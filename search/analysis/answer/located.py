@@ -21,7 +21,7 @@ PLATEAU_PROBABILITY = 0.1
 """Smallest probability of lying within `PLATEAU_WIDTH` of the best at which a depth belongs to the
 plateau."""
 ENOUGH_DEPTHS = 3
-"""Depths from which on a curve can be fitted."""
+"""Fewest depths to which a curve can be fitted."""
 MENTIONED = 0.01
 """Smallest probability of being the best at which a depth is listed with it."""
 

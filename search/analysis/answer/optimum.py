@@ -41,7 +41,7 @@ class BestSize:
     sizes: tuple[int, int]
     """The smallest and the largest size that was trained so long."""
     size: int | None
-    """Of the lowest expected loss; None with fewer than three sizes."""
+    """Size of the lowest expected loss; None with fewer than three sizes."""
     loss: float | None
     """Expected loss at `size`, nats."""
     interval: tuple[int, int] | None

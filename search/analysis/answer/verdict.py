@@ -20,7 +20,7 @@ class Kind(StrEnum):
     INSUFFICIENT = "insufficient"
     UNFINISHED = "unfinished"
     BY_LAW = "by_law"
-    """Read off a law of other sizes; no budget has it, nor the two below."""
+    """The depth is read off a law of other sizes. No budget has this verdict, nor the two below."""
     NO_ANSWER = "no_answer"
     PLANNED = "planned"
 
@@ -63,7 +63,7 @@ class FlatInterval:
     """No depth of the interval can be named as the best, but none is much worse than the best."""
 
     interval: tuple[int, int]
-    """Its outermost tested depths."""
+    """The outermost tested depths of the interval."""
     difference: float
     """Nats by which the worst depth between these may be worse than the best (95 %)."""
     answer: int

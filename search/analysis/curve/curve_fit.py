@@ -32,7 +32,7 @@ error: no family holds far from the best. Chosen with
 `python -m benchmarks.answers.planted.coverage`: at 0 the steep side drags the lowest
 point, at 0.5 intervals say little."""
 CLEAR = 2
-"""Standard errors of a difference from which on one depth is clearly worse than another."""
+"""Standard errors of a difference above which one depth is clearly worse than another."""
 
 
 @dataclass(frozen=True, kw_only=True)

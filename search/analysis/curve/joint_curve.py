@@ -23,7 +23,7 @@ from fathom.search.analysis.losses.rates import Factor, brackets
 from fathom.search.records import UNSCALED, Stage, TrialRecord
 
 RULED_OUT = 3
-"""Standard errors of a forecast's difference from the best from which on a paused depth is out."""
+"""Standard errors of a forecast's difference from the best above which a paused depth is out."""
 FORECAST_MISFIT = 0.15
 """Share of its height above the best by which a forecast beyond the finished depths may be off: a
 model that starts slowly is forecast too high."""

@@ -30,7 +30,7 @@ DRAWS = 1000
 WIDEST = 4.0
 """Factor between the ends of the 95 % interval of the slope up to which it is determined."""
 BEYOND = 10.0
-"""Factor below the least compute of the ladder down to which the law is read."""
+"""The law is read down to the ladder's least compute divided by this factor."""
 ALIKE = 1.1
 """Factor between numbers of tokens up to which all budgets train on about the same."""
 HALF_WIDTH = 1.96

@@ -87,8 +87,8 @@ def nats_away(depth: float, best: float, curvature: float) -> float:
 
 
 def price(depth: int, prediction: Prediction, curvature: float) -> DepthCost:
-    """Cost of a depth at a size, nats: by the predicted best depth, and least and most within its
-    interval; `curvature` is in nats for a unit of ln depth."""
+    """Cost in nats of a depth at a size: for the predicted best depth, and the least and most
+    within its interval; `curvature` is in nats for a unit of ln depth."""
     low, high = prediction.interval or (prediction.depth, prediction.depth)
     ends = sorted(nats_away(depth, best, curvature) for best in (low, high))
     least = 0.0 if low <= depth <= high else ends[0]

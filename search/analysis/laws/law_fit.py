@@ -44,9 +44,10 @@ SMALLEST_ERROR = 0.01
 """Smallest standard error of ln depth: no optimum is known better than to a percent, whatever its
 interval."""
 AT_END = 1e-6
-"""Share of a depth within which an interval ends there: depths come from their logarithms."""
+"""Share of a depth within which an interval counts as ending at it, since depths are computed from
+their logarithms."""
 MOSTLY_BEYOND = 0.5
-"""Share of an edge's draws without a lowest point among the tested depths from which on its best
+"""Share of an edge's draws without a lowest point among the tested depths above which its best
 depth is only bounded."""
 
 

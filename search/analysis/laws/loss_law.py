@@ -21,7 +21,7 @@ from fathom.search.analysis.losses.depth_estimates import Array, excess_variance
 
 CONSTANTS = 5
 FEWEST_LOSSES = 7
-"""Five constants pass through five losses; two more can disagree."""
+"""Fewest losses of a law: its five constants pass through any five, and two more can disagree."""
 FEWEST_LEVELS = 3
 """Sizes, and numbers of tokens, that tell a power from a floor at the least."""
 EXPONENTS = (0.03, 1.5)
@@ -114,11 +114,11 @@ def why_no_loss_law(losses: Sequence[LowestLoss]) -> str:
     horizons = len({known.tokens for known in losses})
     if len(losses) < FEWEST_LOSSES or sizes < FEWEST_LEVELS or horizons < FEWEST_LEVELS:
         return (
-            f"a law of loss takes {FEWEST_LEVELS} sizes and {FEWEST_LEVELS} horizons, and "
+            f"a law of loss needs {FEWEST_LEVELS} sizes and {FEWEST_LEVELS} horizons, and "
             f"{FEWEST_LOSSES} losses among them, got {len(losses)} of {sizes} sizes"
         )
     if not tells_apart(np.array([[known.params, known.tokens] for known in losses], dtype=float)):
-        return "its horizons have about as many tokens a parameter at every size"
+        return "its horizons have about equally many tokens per parameter at every size"
     return ""
 
 

@@ -47,7 +47,7 @@ class NullLaw:
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     whole_layers: bool = False
-    """True if sizes count layers alone, so that the cube root is the same aspect ratio."""
+    """True if sizes count layers alone, so that the cube-root law is that of one aspect ratio."""
     layer: float = 0.0
     """Parameters of a layer over `d_model**2`, for the same aspect ratio."""
     embedding: float = 0.0

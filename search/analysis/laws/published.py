@@ -54,7 +54,7 @@ GPT3 = (
     _gpt3("175B", 96, 12288),
     Trained(name="1T", depth=None, d_model=None, params=1e12),
 )
-"""The sizes of GPT-3 by their usual names, and one beyond."""
+"""The sizes of GPT-3 by their usual names, and one larger size."""
 
 
 class Levine2020:

@@ -51,7 +51,7 @@ def law_names(weights: Mapping[str, float]) -> str:
 
 
 def law_words(name: str) -> str:
-    """The laws that a prediction is by, for a sentence.
+    """The laws behind a prediction, for a sentence.
 
     >>> law_words("power"), law_words("power and logarithmic")
     ('the power law', 'the power and logarithmic laws')
@@ -64,7 +64,7 @@ class WeighedLaws:
     """The laws of depth that fit the budgets of a study, with their probabilities."""
 
     laws: tuple[Law, ...]
-    """At least one, the one that predicts left-out budgets best first."""
+    """The laws, at least one; first the one that predicts left-out budgets best."""
     weights: dict[str, float]
     """Law -> its probability among the laws."""
 

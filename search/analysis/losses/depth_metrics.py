@@ -15,7 +15,7 @@ SCORES = ("bleu", "chrf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthMetric:
-    """One metric of a split at each depth of a budget, all the better the higher."""
+    """One metric of a split at each depth of a budget; higher is better."""
 
     budget: int
     name: str

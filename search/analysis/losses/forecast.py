@@ -177,7 +177,7 @@ class _Trial:
 
     def shape_loss(self, loss: float, error: float) -> ShapeLoss:
         """Estimate of the loss of the shape. All trials count as one stage here, since the question
-        is where the best lies, not how certain that is."""
+        is which depth is best, not how certain that is."""
         spec = self.record.spec
         return ShapeLoss(Stage.EXPLORE, spec.shape, self.record.ln_size, loss, error**2, 1)
 

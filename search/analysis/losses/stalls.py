@@ -55,9 +55,9 @@ class Stalls:
     """The trials that ended far from other seeds of their shape, by name."""
 
     stalled: frozenset[str] = frozenset()
-    """Those far above."""
+    """Trials far above the other seeds."""
     too_low: frozenset[str] = frozenset()
-    """Those far below, and below the curve of the other depths."""
+    """Trials far below the other seeds and below the curve of the other depths."""
     in_doubt: frozenset[Shape] = frozenset()
     """Shapes with two seeds, either of which may be the unusual one."""
     undecided: tuple[SeedApart, ...] = ()
@@ -110,8 +110,8 @@ def without_stalled(records: Sequence[TrialRecord]) -> list[TrialRecord]:
 
 
 def stalled_by_depth(records: Sequence[TrialRecord]) -> dict[int, tuple[int, int]]:
-    """Returns depth -> number of trainings that stalled, and of all that finished, for depths with
-    any that stalled."""
+    """Returns depth -> number of trainings that stalled, and number that finished, for depths with
+    a stalled one."""
     stalled = find_stalls(records).stalled
     lost = Counter(r.spec.shape.depth for r in records if r.spec.trial in stalled)
     trained = Counter(r.spec.shape.depth for r in records if r.loss is not None)
@@ -129,7 +129,8 @@ class _Seed:
     """A seed of a shape."""
 
     loss: float
-    """At the study's own rate and decay, or the lowest at others where that is not known; nats."""
+    """Loss in nats at the study's own rate and decay; where that is not known, the lowest at
+    others."""
     trials: tuple[str, ...]
     seed: int
 

@@ -27,7 +27,7 @@ SIZES = 400
 MOST_BEYOND = 1000.0
 """Times the compute of the ladder's largest training beyond which nothing is answered."""
 USELESS = 10.0
-"""Factor between the ends of the interval of the size from which on nothing is answered."""
+"""Factor between the ends of the interval of the size above which nothing is answered."""
 SEED = 0
 
 
@@ -197,8 +197,8 @@ def _beyond(flops: float, spent: Sequence[float]) -> str:
     not."""
     if flops < min(spent):
         return (
-            f"it is less than the {min(spent):.3g} FLOPs of the ladder's smallest training; so "
-            "small a model is searched itself: `fathom ask --params`"
+            f"it is less than the {min(spent):.3g} FLOPs of the ladder's smallest training; "
+            "search so small a model itself: `fathom ask --params`"
         )
     if flops > MOST_BEYOND * max(spent):
         return (

@@ -11,7 +11,7 @@ from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 from fathom.search.analysis.laws.law import Prediction, price
 
 OFF = 1.5
-"""Factor between a depth and the law's from which on a rung is off by a law without intervals."""
+"""Factor between a depth and the law's above which a rung is off by a law without intervals."""
 FEWEST_RUNGS = 3
 """Rungs through which a line can bend."""
 BEYOND = 10

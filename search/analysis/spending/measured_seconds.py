@@ -13,7 +13,7 @@ class MeasuredSeconds:
     """Seconds of training steps that the finished trials of a budget took."""
 
     asked: float
-    """Seconds that each was to take."""
+    """Seconds that each training was to take."""
     devices: tuple[str, ...]
     """Devices that trained them, in the order of their names; several where trials differ."""
     trials: int

@@ -17,7 +17,7 @@ from fathom.search.analysis.curve.posterior import Posterior
 from fathom.search.analysis.curve_families import Array
 
 SURE = 0.95
-"""Probability from which on something is said to be so."""
+"""Probability above which something is said to be so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class ServingChoice:
     """Depths that may meet the limits or not, since their times are not known well enough. All
     depths that are in neither are surely over a limit."""
     best: int | None = None
-    """The depth on offer with the lowest expected loss; None if none is."""
+    """The depth on offer with the lowest expected loss; None if no depth is on offer."""
     best_is_sure: bool = False
     """True if `best` is as good as the best depth that meets the limits with a probability of
     `SURE`."""

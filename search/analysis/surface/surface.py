@@ -72,15 +72,16 @@ ROUNDS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Depths with the size tuned for each, or sizes, by their places, with the depth tuned: their
-    estimates and posterior."""
+    """Estimates and posterior of depths with the size tuned for each, or of places of sizes with
+    the depth tuned for each."""
 
     estimates: DepthEstimates
-    """Estimates of those that finished; a place stands for a depth."""
+    """Estimates of the depths that finished; in the profile over sizes, of places in their
+    stead."""
     posterior: Posterior
     possible: Places
-    """Those of which a shape finished that is about as good as the tuned one, or better than all
-    such shapes of others; all that finished where none is."""
+    """Depths (or places) with a finished shape that is about as good as the tuned one, or better
+    than all such shapes of the others; all finished depths if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +210,8 @@ class SizeSurface:
         return Profile(estimates=estimates, posterior=posterior, possible=possible)
 
     def _estimate(self, value: int, losses: Array, of_finished: Sequence[int]) -> DepthEstimate:
-        """The estimate of one depth, or place, whose best shape is that of the lowest cell."""
+        """The estimate of one depth (or place of a size) from the draws of its loss; its shape is
+        the finished one with the lowest mean loss."""
         here = [s for s, at in zip(self.finished, of_finished, strict=True) if at == value]
         return DepthEstimate(
             depth=value,
@@ -379,8 +381,8 @@ def _apart(u: Array, v: Array) -> Array:
 
 
 def _deviations(points: _Points, u: Array, v: Array, rough: float, share: float) -> Array:
-    """Covariance of the deviations at points and then cells: a rough part, of which each depth has
-    one of its own, and a smooth one that is a share of the height above the best."""
+    """Covariance of the deviations at points and then cells: a rough part, independent between
+    depths, and a smooth part that is a share of the height above the best."""
     apart, own = _apart(u, v), np.isclose(v, v[:, None])
     alike = (1 - OWN) * np.exp(-apart / REACH) + OWN * own
     height = points.height(u, v) + LOW

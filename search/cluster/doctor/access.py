@@ -48,14 +48,14 @@ def judge_data(cluster: ClusterFacts, files: Collection[str], runs: Path) -> tup
     """Findings on files that every worker reads in place: if each node sees them, and if later
     nodes will, which share the folder `runs`; none without such files."""
     apart = [file for file in files if not Path(file).is_relative_to(runs)]
-    remedy = f"name them in a folder that all nodes share, to which `{CARRY}` carries them"
+    remedy = f"put the data into a folder that all nodes share (`{CARRY}` carries it there)"
     found = [
         failure("data", f"{node.name} does not see {path} ({reason})", remedy)
         for node in cluster.nodes
         for path, reason in [*node.facts.unseen_data.items()][:1]
     ]
     if not found and cluster.grows and apart:
-        text = f"{apart[0]} is outside {runs}, which is all that workers share that start later"
+        text = f"{apart[0]} is outside {runs}, the only folder that workers which start later share"
         found.append(warning("data", text, remedy))
     where = "every node sees" if len(cluster.nodes) > 1 else "seen:"
     return tuple(found) or ((ok("data", f"{where} {names([*files])}"),) if files else ())
@@ -84,7 +84,7 @@ def judge_token(cluster: ClusterFacts) -> tuple[Finding, ...]:
     for node in cluster.nodes:
         tokens.setdefault(_token(node), []).append(node.name)
     if set(tokens) == {""}:
-        text = "none: whoever reaches Ray's ports runs programs here"
+        text = "none: whoever reaches Ray's ports can run programs here"
         return (warning("token", text, GIVE_TOKEN),)
     if len(tokens) > 1:
         without = tokens.pop("", [])

@@ -49,7 +49,7 @@ def ask_amazon(asked: CloudFile, session: Session) -> tuple[Finding, ...]:
     except BotoCoreError:  # a profile that is named and not there
         known = False
     if not known:
-        text = f"role and quota for {asked.file} not asked: no credentials of AWS are found here"
+        text = f"role and quota for {asked.file} not checked: no AWS credentials are found here"
         return (ok("AWS", text, "before `ray up`: `aws configure`"),)
     questions = [("image", _images), ("quota", _quota)]
     if not asked.on_head and asked.worker_image:
@@ -63,10 +63,10 @@ def _answer(subject: str, ask: Question, asked: CloudFile, session: Session) -> 
         return ask(subject, asked, session)
     except (BotoCoreError, ClientError) as error:
         if asked.on_head and _denied(error):
-            return ok(subject, "not asked: the head's role may not read it", "ask before `ray up`")
-        text = f"not asked: {' '.join(str(error).split())}"
+            return ok(subject, "not checked: the head's role can't read it", "ask before `ray up`")
+        text = f"not checked: {' '.join(str(error).split())}"
         if isinstance(error, ClientError):
-            return warning(subject, text, "ask with credentials that may read it")
+            return warning(subject, text, "check with credentials that can read it")
         return warning(subject, text, "see that this machine reaches AWS")
 
 
@@ -74,12 +74,12 @@ def _images(subject: str, asked: CloudFile, session: Session) -> Finding:
     """Returns a failure if a parameter that names an image is missing in the region or, on the
     head, can't be read by its role: then no worker starts."""
     if not asked.images:
-        return ok(subject, "each is named by its own number")
+        return ok(subject, "each image is named by its id")
     try:
         found = _client(session, "ssm", asked).get_parameters(Names=list(asked.images))
     except ClientError as error:
         if asked.on_head and _denied(error):
-            text = "the head's role may not read the parameter that names the workers' image"
+            text = "the head's role can't read the parameter that names the workers' image"
             return failure(subject, f"{text}: no worker starts", _attach(_name_of(asked.profile)))
         raise
     if missing := found.get("InvalidParameters"):
@@ -101,7 +101,7 @@ def _role(subject: str, asked: CloudFile, session: Session) -> Finding:
         if name != ROLE:
             text = f"there is no instance profile {name}, which {asked.file} names for the head"
             return warning(subject, text, "make it, or leave IamInstanceProfile out")
-        text = f"`ray up` makes {ROLE}, which may not find the workers' image"
+        text = f"`ray up` makes {ROLE}, which can't look up the workers' image"
         return warning(subject, text, f"after the first `ray up`: {_attach(ROLE)}")
     if not profile["Roles"]:
         text = f"the instance profile {name} has no role"
@@ -114,8 +114,8 @@ def _role(subject: str, asked: CloudFile, session: Session) -> Finding:
         ResourceArns=[f"arn:{partition}:ssm:{asked.region}::parameter{asked.worker_image}"],
     )["EvaluationResults"]
     if all(answer["EvalDecision"] == "allowed" for answer in answers):
-        return ok(subject, f"{role['RoleName']} may find the workers' image")
-    text = f"{role['RoleName']} may not find the workers' image: no worker would start"
+        return ok(subject, f"{role['RoleName']} can look up the workers' image")
+    text = f"{role['RoleName']} can't look up the workers' image: no worker would start"
     return warning(subject, text, _attach(role["RoleName"]))
 
 
@@ -125,7 +125,7 @@ def _quota(subject: str, asked: CloudFile, session: Session) -> Finding:
     code = quota_code(asked.machine, spot=asked.spot)
     kind = "spot" if asked.spot else "on demand"
     if code is None:
-        text = f"not asked: the quota of {asked.machine}, {kind}, is not known here"
+        text = f"not checked: the quota of {asked.machine}, {kind}, is not known here"
         return warning(subject, text, "look in the console of Service Quotas, EC2")
     types = _client(session, "ec2", asked).describe_instance_types(InstanceTypes=[asked.machine])
     each = int(types["InstanceTypes"][0]["VCpuInfo"]["DefaultVCpus"])

@@ -139,7 +139,7 @@ def judge_cpus(cluster: ClusterFacts, needs: Needs) -> Finding:
     if most >= needs.cpus_per_trial:
         total = sum(node.cpus for node in cluster.nodes)
         return ok("CPUs", f"{total:g}, a trial takes {needs.cpus_per_trial:g}")
-    text = f"a trial asks for {needs.cpus_per_trial:g}, no node has more than {most:g}"
+    text = f"a trial asks for {needs.cpus_per_trial:g}, but no node has more than {most:g}"
     remedy = "lower `resources.cpus_per_trial`, or add a larger node"
     return warning_if(cluster.grows, "CPUs", text, remedy)
 

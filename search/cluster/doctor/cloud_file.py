@@ -53,12 +53,12 @@ def ask_cloud() -> tuple[Finding, ...]:
     if asked is None:
         return ()
     if importlib.util.find_spec("boto3") is None:
-        text = f"role and quota for {asked.file} not asked: boto3 is not installed here"
+        text = f"role and quota for {asked.file} not checked: boto3 is not installed here"
         return (ok("AWS", text, "before `ray up`: `pip install boto3`"),)
     command = [sys.executable, "-P", "-m", "fathom.search.cluster.doctor.amazon"]
     output, trouble = output_of([*command, json.dumps(to_values(asked))], AWS_SECONDS)
     if trouble:
-        text = f"role and quota for {asked.file} not asked: {trouble}"
+        text = f"role and quota for {asked.file} not checked: {trouble}"
         return (warning("AWS", text, "see that this machine reaches AWS"),)
     return tuple(from_values(Finding, entry) for entry in json.loads(output.splitlines()[-1]))
 

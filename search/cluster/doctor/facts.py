@@ -177,7 +177,7 @@ class Needs:
     least_memory: int
     """Bytes of the training of the budget that takes least."""
     saved_state: int
-    """Bytes of the largest state, of which a trial on a GPU keeps a copy in its node's memory."""
+    """Bytes of the largest state; a trial on a GPU keeps a copy of it in its node's memory."""
 
     @property
     def shares_gpus(self) -> bool:

@@ -75,7 +75,7 @@ def _ask_cluster(address: str, question: NodeQuestion) -> ClusterFacts:
 def _node(question: NodeQuestion, member: dict[str, Any], facts: Facts) -> Node:
     given, node_id = member["Resources"], member["NodeID"]
     if not (facts.storage_trouble or is_answered(question.probe, node_id)):
-        facts = replace(facts, storage_trouble="what it writes is not seen here")
+        facts = replace(facts, storage_trouble="a file that it wrote is not seen here")
     return Node(
         name=member["NodeManagerAddress"],
         cpus=given.get("CPU", 0.0),

@@ -43,7 +43,7 @@ def answer(probe: ClusterProbe, node: str) -> str:
     try:
         content = Path(probe.folder, probe.name).read_text(encoding="utf-8")
         if content != probe.content:
-            return "reads another content than was written"
+            return "reads other content than was written"
         _answer_path(probe, node).write_text(content, encoding="utf-8")
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)

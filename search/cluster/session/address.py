@@ -24,7 +24,7 @@ class NamedCluster:
     """An address of a Ray cluster and what names it."""
 
     address: str | None
-    """None where no cluster is named, or none that can be believed."""
+    """Address of the cluster; None where none is named, or only by a source that is not trusted."""
     source: str = "RAY_ADDRESS"
     """The variable or the file that names it."""
     doubt: str = ""

@@ -167,5 +167,5 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 def _no_start(error: Exception, reason: str, folder: Path) -> OSError:
     number = getattr(error, "errno", None) or errno.EIO
-    remedy = "set RAY_TMPDIR to a folder of a short name with room, which can be written to; it is"
+    remedy = "set RAY_TMPDIR to a writable folder with a short path and free space; it is"
     return OSError(number, f"Ray can't start ({reason}); {remedy}", str(folder))

@@ -17,9 +17,9 @@ SECRET = re.compile(
     r"|CONNECTION_STRING)(_|$)",
     re.IGNORECASE,
 )
-"""In the name of a variable: it holds a credential."""
+"""Pattern in the name of a variable that holds a credential."""
 LOGIN = re.compile(r"://[^/\s@]*:[^/\s]*@")
-"""In the value of a variable: an address with a password."""
+"""Pattern in the value of a variable that is an address with a password."""
 
 
 def secret_names() -> set[str]:

@@ -208,8 +208,8 @@ def _no_answer(question: Question, conclusion: Conclusion, study: Path) -> str:
     else:
         why = f"there is no law: {why_no_law(conclusion.optima)}"
     return (
-        f"No answer, because {why}. The lines above say what each budget needs; edit {study}, with "
-        "another `study` name, and ask again."
+        f"No answer, because {why}. The lines above say what each budget needs; edit {study}, "
+        "give it another `study` name, and ask again."
     )
 
 

@@ -170,8 +170,8 @@ def _depth_text(found: ComputeAnswer) -> str:
 def _shape_lines(answer: SizeAtCompute) -> Iterator[str]:
     if answer.shape is None or answer.shape_tokens is None:
         yield (
-            "FLOPs are six for each of these parameters and token: a table does not say what its "
-            "shapes cost beyond that."
+            "FLOPs are counted as six for each of these parameters and token, since a table does "
+            "not say what else its shapes cost."
         )
         return
     yield (
@@ -182,8 +182,8 @@ def _shape_lines(answer: SizeAtCompute) -> Iterator[str]:
 
 def _cost_lines(found: ComputeAnswer) -> Iterator[str]:
     yield (
-        f"What being wrong costs: were the law another that these losses allow, this size would "
-        f"cost up to {found.multiple:.2f} times the compute (95 %)."
+        "What being wrong costs: under other laws that these losses allow, this size costs up to "
+        f"{found.multiple:.2f} times the compute (95 %)."
     )
     if found.depth_multiple is not None:
         yield (

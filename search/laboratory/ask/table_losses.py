@@ -45,7 +45,7 @@ class TableLosses:
     count: Count
     """Rule by which the sizes are counted."""
     no_depth: str
-    """The second half of a sentence."""
+    """Why the losses show no depth, as the second half of a sentence."""
 
 
 def is_table(source: str) -> bool:

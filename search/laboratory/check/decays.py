@@ -16,7 +16,7 @@ MULTIPLES = (0.25, 1.0, 4.0)
 BESIDE_NONE = (0.0, 0.1)
 """Decays that are compared for a study without any: none, and the usual one."""
 CERTAIN = 2
-"""Standard errors from which on a difference between decays counts."""
+"""Standard errors above which a difference between decays counts."""
 
 
 def decays_to_compare(own: float) -> tuple[float, ...]:

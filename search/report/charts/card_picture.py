@@ -106,7 +106,7 @@ def _draw_charts(figure: Figure, charts: Sequence[Chart], size: PictureSize, top
 
 
 def _claim_lines(claim: str, width: float) -> tuple[float, list[str]]:
-    """Size of the letters in points, and the lines, of a claim in so many inches."""
+    """Font size in points and lines of a claim that is to fit `width` inches."""
     for points in CLAIM_POINTS:
         lines = wrap(claim, int((width - 2 * EDGE) * LETTERS / points))
         if len(lines) <= MOST_LINES:

@@ -68,10 +68,10 @@ def _caption(some_finished: bool, *, of_any_size: bool) -> str:
         )
     if of_any_size:
         return (
-            "Every point is one trial of any size at its last evaluation; hollow ones were stopped"
-            " early. A mean is the loss of a depth with the size tuned for it, which the surface of"
-            " the loss over both says, so that points of other sizes lie above; its bar is one"
-            " standard error."
+            "Every point is one trial of any size at its last evaluation; hollow ones were "
+            "stopped early. A mean is the loss of a depth at the size tuned for it, read off the "
+            "fitted surface of loss over size and depth, so that points of other sizes lie above "
+            "it; its bar is one standard error."
         )
     return (
         "Every point is one trial at its last evaluation. Hollow ones were stopped early, so their"

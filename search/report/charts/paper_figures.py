@@ -238,7 +238,7 @@ def _draw_points(axes: Axes, points: Points, order: int) -> None:
 
 
 def draw_small(axes: Axes, chart: Chart, letters: int) -> None:
-    """Draws a small chart under its texts, which have so many letters a line."""
+    """Draws a small chart under its texts, in lines of at most `letters` letters."""
     _draw_chart(axes, chart)
     axes.tick_params(labelsize=7)
     axes.set_xlabel(chart.x.label, fontsize=8, color=MUTED.light)

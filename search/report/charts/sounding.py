@@ -16,7 +16,7 @@ from fathom.search.report.words.text import counted, question_across
 BESIDE = 1.6
 """Factor by which the chart reaches beyond its smallest and its largest size."""
 ABOVE = 1.3
-"""Factor by which it reaches above its deepest mark."""
+"""Factor by which the chart's scale of depths goes beyond its deepest mark."""
 MOST_ABOVE = 4.0
 """Factor by which it reaches above the deepest trial, if the law's interval reaches further."""
 LEAST = 0.8

@@ -20,11 +20,11 @@ MOST_LEGEND_DEPTHS = 10
 FIRST_SHOWN = 0.7
 """Share of the first rung's tokens at which learning curves begin."""
 FEWEST_POINTS = 2
-"""Trials from which on a chart is drawn."""
+"""Fewest trials for which a chart is drawn."""
 GAP = 0.045
 """Smallest distance of two names, as a share of the height of a chart."""
 LATE = 0.8
-"""Share of a chart's width from which on a line ends at the right edge."""
+"""Share of a chart's width above which a line ends at the right edge."""
 
 
 def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:

@@ -29,7 +29,7 @@ BEYOND = 10
 ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8)
 """First digits of the sizes at which the handle stops beside the budgets."""
 MOST_DEPTHS = 13
-"""Depths of which the cost is shown at a size."""
+"""Most depths whose cost is shown at a size."""
 SPREAD = 4.0
 """Factor by which these reach above and below the best."""
 
@@ -142,8 +142,8 @@ def _note(found: Findings, law: WeighedLaws | None) -> str:
     low, high = map(rounded_count, law.params_range)
     weighed = text.weighed_laws_text(law.weights)
     return (
-        f"Measured at the stars. Between them the depth is by {weighed}; "
-        f"fitted to {low} to {high} parameters, dashed beyond, where the interval widens."
+        f"Measured at the stars. Between them the depth is read from {weighed}, fitted to {low} "
+        f"to {high} parameters, dashed beyond, where the interval widens."
     )
 
 

@@ -34,7 +34,7 @@ LOST = (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 RUNNING_LINES = 4
 """Most running trials that are listed one by one."""
 SILENT_SECONDS = 120.0
-"""Time without a loss from which on the line of a running trial says so."""
+"""Time without a loss above which the line of a running trial says so."""
 SPARKS = 12
 """Most evaluations of a running trial that are drawn."""
 

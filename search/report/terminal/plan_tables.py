@@ -15,7 +15,7 @@ from fathom.search.study.planning.plan import BudgetPlan, Rung, largest_state, l
 def print_plans(
     study: str, runs: Sequence[RunPlan], console: Console, *, price: float | None, with_shapes: bool
 ) -> None:
-    """Prints the plan of each run of a study, and the sums of several."""
+    """Prints the plan of each run of a study, and their sums if there are several."""
     for run in runs:
         shapes = with_shapes and run is runs[0]  # they are the same at every horizon
         print_plan(run, console, price=price, with_shapes=shapes)

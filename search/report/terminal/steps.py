@@ -11,7 +11,7 @@ from fathom.search.formatting import format_seconds
 from fathom.search.report.terminal.tables import print_text
 
 LEAST_SECONDS = 1.0
-"""Time of a step from which on it leaves a line on a terminal."""
+"""Time of a step above which it leaves a line on a terminal."""
 
 
 class Steps:

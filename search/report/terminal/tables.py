@@ -39,7 +39,7 @@ class RoomyTable(Table):
     least: Sequence[str] = ()
     """Headings of the columns to leave out, the first one first."""
     explained: str = ""
-    """Heading of the column that the caption explains, which goes with it."""
+    """Heading of the column that the caption explains; the caption is left out with it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the table, or its title, the cells by row and its caption."""

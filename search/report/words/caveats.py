@@ -26,7 +26,7 @@ from fathom.search.report.words.text import (
 from fathom.search.words import both_ends, plateau_width
 
 FACTOR_WORTH_A_WARNING = 1.25
-"""Factor in depth from which on two families disagree, or a law misses a left-out budget."""
+"""Factor in depth above which two families disagree, or a law misses a left-out budget."""
 
 OF_THE_TRAININGS = {
     "Weight decay": (decay_text, "that depths rank alike at another one"),

@@ -174,7 +174,7 @@ def _unsure_text(choice: ServingChoice) -> str:
     if not choice.unsure:
         return ""
     layers = "1 layer" if choice.unsure == (1,) else f"{ranges(choice.unsure)} layers"
-    return f" {layers} may take more than a limit or less: the times are not known well enough."
+    return f" {layers} may or may not exceed a limit: the times are not known well enough."
 
 
 def _timed(depth: int, seconds: Mapping[int, float]) -> str:

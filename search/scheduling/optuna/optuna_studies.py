@@ -114,7 +114,8 @@ class Copy:
 class _Lock(JournalFileSymlinkLock):
     """Optuna's lock, which other programs respect, released without a second name for its file.
 
-    That name takes room, which a used-up quota has not; Optuna would then wait for itself for ever.
+    A second name takes disk space, which a full quota lacks: Optuna would then wait for ever for
+    its own lock.
     """
 
     def release(self) -> None:
@@ -181,7 +182,7 @@ def open_file(path: Path) -> StudiesStorage:
         aside = path.with_name(path.name + ".damaged")
         put_in_place(path, aside)
         log.warning(
-            "Optuna can't read %s (%s): it is made again from the records, and the old one is %s",
+            "Optuna can't read %s (%s): it is rewritten from the records; the old one is now %s",
             path,
             type(error).__name__,
             aside.name,

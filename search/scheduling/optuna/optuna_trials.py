@@ -25,8 +25,8 @@ NAME = "trial"
 FORECAST = "forecast"
 """Attribute of a paused or stopped trial: its loss at the horizon as all trials forecast it."""
 End = tuple[object, object, object, TrialState]
-"""Outcome, tokens, forecast and Optuna's state of a trial; a stored trial with others is out of
-date."""
+"""Outcome, tokens, forecast and Optuna's state of a trial; a stored trial whose values differ is
+out of date."""
 STATES: dict[Outcome | None, TrialState] = {
     Outcome.FINISHED: TrialState.COMPLETE,
     Outcome.STOPPED: TrialState.PRUNED,
@@ -43,7 +43,7 @@ class StudyContents:
     records: tuple[TrialRecord, ...] = ()
     """Ended trials, each once."""
     done: bool = False
-    """True if none of them will be resumed."""
+    """True if none of the trials will be resumed."""
     attributes: Mapping[str, object] = field(default_factory=dict)
     """Attributes of the study, as JSON has them."""
 

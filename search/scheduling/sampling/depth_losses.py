@@ -15,8 +15,8 @@ from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, Trial
 RATIO = "ff_ratio"
 """Parameter that is the ratio of the feed-forward width to `d_model`."""
 VARIANCE, LN_SIZE = "variance", "ln_size"
-"""Attributes of trials, which Fathom's own have: the variance of the value as a forecast, squared
-nats, and ln of the parameters as a share of the budget."""
+"""Attributes that Fathom's own trials have: the variance of the value as a forecast, squared nats,
+and ln of the parameters as a share of the budget."""
 FINEST = 2**17
 """Largest width by which a ratio is expressed."""
 

@@ -17,7 +17,7 @@ SPREAD = 10
 SAME_RATIO = 0.35
 """Difference of ln feed-forward ratios up to which shapes can be compared."""
 DRAWS = 64
-"""Draws of the surface, of which one says what is tried."""
+"""Draws of the surface; one of them decides what is tried."""
 
 
 class SizeSampler:
@@ -54,8 +54,7 @@ class SizeSampler:
 
     @cached_property
     def _comparable(self) -> list[Shape]:
-        """The shapes of about the usual ratio, of which every size and depth that has some keeps
-        one."""
+        """The shapes of about the usual ratio, one for each size and depth that has any."""
         ratio = float(np.exp(np.median([shape.ln_ff_ratio for shape in self._shapes])))
         return [shape for shape in self._shapes if shape.off_ratio(ratio) <= SAME_RATIO]
 

@@ -35,4 +35,4 @@ def read_text(path: Path) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileError(f"must be UTF-8 text, byte {error.start} is not") from error
+        raise FileError(f"must be UTF-8 text, but byte {error.start} is not") from error

@@ -37,7 +37,8 @@ class Files:
     limit: str
     used: str
     events: str
-    """Has a line `oom_kill N`: so many of its processes the kernel has killed for memory."""
+    """File with a line `oom_kill N`: the number of the group's processes that the kernel has killed
+    for lack of memory."""
     given_back: str
     """Field of `memory.stat`: bytes of files that the kernel gives back when others need them."""
 
@@ -61,7 +62,7 @@ class Limit:
     size: float
     """Bytes."""
     file: Path
-    """Where it stands."""
+    """File in which the limit stands."""
     used: int
     """Bytes in use, without files that the kernel gives back when others need them."""
 

@@ -16,8 +16,8 @@ CONTROL = "nvidia-cuda-mps-control"
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 """Environment variable with the folder in which the service hears of new processes."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""Environment variable with the numbers of the GPUs that a process may use. A process that shares
-a GPU must count from 0 those that the service may use, which Ray's workers do not."""
+"""Environment variable with the numbers of the GPUs that a process may use. A process that shares a
+GPU must number the GPUs of the MPS service from 0; Ray's workers do not."""
 USUAL_PIPES = "/tmp/nvidia-mps"
 """That folder where the variable is not set."""
 SECONDS = 20

@@ -97,8 +97,8 @@ def own_parser(place: str) -> Callable[[str], Any]:
         raise PlanError(str(error), key="train.parser") from error
     if not callable(found):
         raise PlanError(
-            f"parser {place} must be a function of a line, but {module.__name__} has none by that "
-            "name; correct it",
+            f"parser {place} must be a function that takes a line, but {module.__name__} has none "
+            "by that name; correct it",
             key="train.parser",
         )
     parser: Callable[[str], Any] = found

@@ -118,9 +118,9 @@ class StudyConfig(Group):
     trials. More of them let more real workers explore a budget at once."""
     sampler: Sampler | SamplerClass = Field(
         Sampler.CURVE,
-        description="Sampler of Optuna's that draws the shapes of exploring trials: `curve` is "
-        "Fathom's DepthSampler, and an import path such as `optuna.samplers.CmaEsSampler` names "
-        "any other.",
+        description="Optuna sampler that draws the shapes of exploring trials: `curve` is "
+        "Fathom's DepthSampler; an import path such as "
+        "`optuna.samplers.CmaEsSampler` names any other.",
         examples=["optuna.samplers.CmaEsSampler"],
     )
     sampler_options: dict[str, Any] = Field({}, exclude_if=not_, examples=[{"sigma0": 0.5}])

@@ -7,8 +7,8 @@ from fathom.objectives.keys import RuleError
 from fathom.search.study.file.errors import ConfigError
 
 FEWEST_TRIALS = 16
-"""Fewest exploring trials: a loss over size and depth has six coefficients, as forecast from trials
-of which most pause."""
+"""Fewest exploring trials: the loss over size and depth has six coefficients, and most trials
+pause, so that their losses are forecasts."""
 NARROWEST = 4
 """Smallest factor between the ends of `space.params`: within it hardly any size is the best."""
 

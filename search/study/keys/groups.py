@@ -197,9 +197,9 @@ class StoppingMethod(StrEnum):
     """Rule by which a paused trial is promoted."""
 
     ASHA = "asha"
-    """As soon as it is among the best that have come to its rung: fewer workers stand idle."""
+    """A trial is promoted as soon as it is among the best at its rung: fewer workers stand idle."""
     SYNCHRONOUS = "synchronous"
-    """Once no more trials can come to its rung: fewer tokens."""
+    """A trial is promoted once no more trials can come to its rung: fewer tokens."""
 
 
 SamplerClass = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
@@ -286,7 +286,7 @@ class AutoSizingConfig(Group):
     """Proximal steps that delete parts of a model while it trains (Murray et al. 2019)."""
 
     norm: GroupNorm = GroupNorm.L21
-    """Penalty of a group of weights: `l21`, its root of the sum of squares, or `linf1`, its largest
+    """Penalty of a group of weights: `l21`, the root of its sum of squares, or `linf1`, its largest
     magnitude."""
     strength: Real = Field(0.0, ge=0.0, le=10.0)
     """What each step takes off a group, as a multiple of what it would add if every weight moved by
@@ -416,9 +416,9 @@ class ResourcesConfig(Group):
     """GPUs per trial; 0.25 packs four trials on one GPU, and `fathom plan` says where that would
     pay.
 
-    `auto` is 0 without a GPU in the cluster. With GPUs it is 1, or 0 where the CPU cores would
-    train the study's trials sooner, or on this machine alone a share where small trials can use a
-    GPU together by CUDA's MPS; a run that is resumed keeps what it began with.
+    `auto` is 0 without a GPU in the cluster. With GPUs it is 1; 0 where the CPU cores would train
+    the study's trials sooner; or, on this machine alone, a share where small trials can use one GPU
+    together by CUDA's MPS. A run that is resumed keeps what it began with.
 
     With 2 or more, each GPU trains its share of every batch, for shapes that are too slow on one.
     """

@@ -76,6 +76,6 @@ def check_horizon_of(horizons: Sequence[float], horizon: float | None) -> None:
         raise RuleError(
             "horizon_of",
             "must hold the study's own `tokens` or `tokens_per_parameter`, got "
-            f"{list(map(horizon_label, horizons))} and {horizon}; Fathom writes this key: write "
-            "`horizons`",
+            f"{list(map(horizon_label, horizons))} and {horizon}; only Fathom writes this key; "
+            "use `horizons` instead",
         )

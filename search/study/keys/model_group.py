@@ -71,7 +71,8 @@ class ExpertsConfig(Group):
     """Every n-th layer has experts, and the others one feed-forward network of the same width."""
     balance: Annotated[Real, Field(ge=0.0, le=100.0)] | Literal["bias"] = 0.01
     """Coefficient of the loss that balances the load of experts; `bias` balances it without a loss,
-    by biases of the choice, and scores experts by sigmoids, as DeepSeek-V3 does."""
+    by biases that only the choice of experts sees, and scores experts by sigmoids, as DeepSeek-V3
+    does."""
 
     @model_validator(mode="after")
     def _chooses_some(self) -> Self:

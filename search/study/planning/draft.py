@@ -47,8 +47,8 @@ OBJECTIVE_COMMENTS = {
     "name": "predict the next token",
     "corpus": "as seen from where fathom runs",
     "train": "as seen from where fathom runs",
-    "tokenizer": "bytes, chars or bpe:N, with N token ids; of cut tokens, its file",
-    "dtype": "type of an id, by the look of them",
+    "tokenizer": "bytes, chars or bpe:N (N token ids); for cut tokens, its file",
+    "dtype": "type of the ids, by their look",
     "vocabulary": "number of token ids; if none was named, the largest seen plus one",
 }
 FROM_RUNS: Mapping[str, object] = {}

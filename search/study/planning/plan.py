@@ -248,9 +248,9 @@ def largest_step(
     if fit.shards and not may_shard(config.model, config.train):
         whole = fit_step(largest, sequences, machine.memory, how, may_shard=False)
         raise PlanError(
-            "with `train.optimizer: muon`, `model.residual: admin` or `model.build` a whole model "
-            f"must fit each GPU of a trial, got a step of which {whole.text(machine.memory)} at "
-            f"budget {budget.label}; use larger GPUs, or do without",
+            "with `train.optimizer: muon`, `model.residual: admin` or `model.build` a whole "
+            f"model must fit each GPU of a trial, but at budget {budget.label} "
+            f"{whole.text(machine.memory)}; use larger GPUs, or drop that key",
             key="train.optimizer",
         )
     return fit
@@ -313,7 +313,7 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
         each = " or ".join(f"{seconds:g} s" for seconds in amounts)
         notes.append(
             "tokens are estimates for the speed of this plan; `fathom run` measures the steps of "
-            f"each depth before its first trial, and gives each {each} of them"
+            f"each depth before its first trial, and gives each depth {each} of such steps"
         )
     if config.train.command:
         notes.append(

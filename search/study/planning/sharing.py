@@ -18,7 +18,7 @@ from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_ho
 TRIALS = (2, 4, 8)
 """Numbers of trials on a GPU that are compared with one."""
 WORTH = 0.75
-"""Largest part of the time of one trial on each GPU that sharing may take to be advised or chosen:
+"""Sharing is advised or chosen if it takes at most this part of the time of one trial on each GPU:
 both times are estimates."""
 
 GPUS = "resources.gpus_per_trial"

@@ -31,7 +31,7 @@ WIDTH_TRAFFIC, FF_TRAFFIC, VOCABULARY_TRAFFIC = 190, 10, 30
 WEIGHT_TRAFFIC = 40
 """Bytes per parameter that clipping and AdamW move in a step."""
 OTHERS = 0.5
-"""Running processes of other programs per core from which on a machine counts as busy."""
+"""Running processes of other programs per core above which a machine counts as busy."""
 LARGEST_FILE = 1_000_000
 """Bytes of the largest file that is read: what Fathom keeps is far smaller."""
 

@@ -37,7 +37,7 @@ class StepTimes:
     """Seconds of a training step of every shape of a budget, interpolated between timed ones."""
 
     timed: tuple[TimedShape, ...]
-    """At least one, by depth and ratio, ascending."""
+    """Timed shapes, at least one, by ascending depth and ratio."""
     source: TimeSource = TimeSource.MEASURED
     """`MEASURED` on the workers of the run, before its search."""
 

@@ -23,7 +23,7 @@ class TimeLeft:
     low: float
     high: float
     low_busy: float
-    """Seconds of training, summed over all workers, if it is the least."""
+    """Least seconds of training that are left, summed over all workers."""
     high_busy: float
 
     @property

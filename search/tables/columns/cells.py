@@ -30,11 +30,11 @@ TEXTS = ("seed", "run")
 SPENT = ("seconds", "flops")
 """Columns of what a run spent, which is not known where they have no number."""
 LONGEST = 1e9
-"""Seconds from which on a number of them is a date."""
+"""Seconds above which a number of them is a date."""
 BLANK = ("", "nan", "none", "null", "na", "n/a", "-", "<na>")
 """Texts that stand for a number that is not there."""
 EXPLODED = 1000.0
-"""Number from which on a loss is none: the run has diverged."""
+"""Number above which a loss is none: the run has diverged."""
 NO_LOSS = tuple(text for text in BLANK if text != "nan")
 THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 WHOLE = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding")

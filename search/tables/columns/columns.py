@@ -122,7 +122,8 @@ WITHOUT = {"depth": "; `predict` needs no losses, `ask --flops` no depths"}
 MOST_NAMES = 12
 """Columns that an error lists."""
 SHORT = 60
-"""Letters of the names, beyond the first, where a remedy follows after them."""
+"""Most letters of the names together (the first one apart) in a message whose remedy follows
+them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,8 +303,8 @@ def _unit(plain: str) -> str:
 
 
 def listed(names: Sequence[str], letters: float = inf) -> str:
-    """The names of columns for a message, the first of many; the second and later ones as far as
-    all have at most these `letters`."""
+    """The names of columns for a message: the first ones, and after the first only as many as fit
+    `letters` letters in all."""
     shown = [printable(str(name)) or "''" for name in names[:MOST_NAMES]]
     while len(shown) > 1 and len(", ".join(shown)) > letters:
         shown.pop()

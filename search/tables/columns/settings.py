@@ -90,7 +90,7 @@ FOLLOWS = 0.1
 """Residual of the logarithm of a column up to which it follows from the shape as a power of depth,
 width and size, rounded."""
 FEWEST_COPIES = 3
-"""Fewest runs of which a table has copies, from which on a column that tells them apart has no
+"""Fewest runs of which a table has copies, above which a column that tells them apart has no
 effect."""
 MOST_DIGITS = 2
 """Significant digits of a share, such as 0.1, up to which it looks chosen and not measured."""
@@ -168,7 +168,7 @@ class Settings:
     left: tuple[str, ...]
     """Columns with several values that are taken for names."""
     shaped: tuple[str, ...] = ()
-    """Columns of numbers of which each shape has one, which do not follow from it."""
+    """Columns of numbers that have one value for each shape and do not follow from the shape."""
 
 
 def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
@@ -279,8 +279,8 @@ def _only_copies(name: str, cells: Cells) -> bool:
 def _stands_alone(
     texts: Texts, shapes: NDArray[np.int64], values: Mapping[str, NDArray[np.float64]]
 ) -> bool:
-    """True for chosen numbers of which each shape has one, which is no power of its depth, width
-    and size: a setting that goes with the shape."""
+    """True for chosen numbers, one for each shape, that are no power of its depth, width and size:
+    a setting that goes with the shape."""
     numbers = _numbers(texts)
     _, first = np.unique(shapes, return_index=True)
     if len(texts.values) < 2 or numbers is None or not _chosen(numbers, shapes[first], texts):

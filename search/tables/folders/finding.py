@@ -32,7 +32,7 @@ class Found:
     events: tuple[Path, ...]
     tables: tuple[Path, ...]
     others: tuple[Path, ...]
-    """None of these."""
+    """Files that are none of the above."""
 
     def name(self, path: Path) -> str:
         """The path of a file or folder from the root."""

@@ -34,12 +34,12 @@ SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
     "test": "test",
 }
-"""Words that say of what data a loss is -> the first part of our name for it."""
+"""Words that say on which data a loss was measured -> the first part of our name for it."""
 SPLIT = re.compile(rf"(?<![\w./-])({'|'.join(SPLITS)})(?![\w./])", re.IGNORECASE)
 BARE = ("loss", "lm_loss", "lm_loss_value")
 """Names of losses that do not say so; the last two are those of Megatron."""
 SPLIT_KEYS = ("split", "phase", "mode", "stage", "subset")
-"""Keys of a line in JSON whose value may be such a word."""
+"""Keys of a line in JSON whose value may be one of `SPLITS`."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 EXAMPLE = r"--line 'step (?P<step>\d+).* loss (?P<loss>\S+)'"
 

@@ -70,9 +70,10 @@ class LoggedRun:
 
     name: str
     settings: Mapping[str, object]
-    """Of its files with settings."""
+    """Settings from the files of settings beside the log."""
     named: Mapping[str, object]
-    """Of the names of its file and folders: those of `NAMED` by these, others as they are."""
+    """Settings in the names of the run's file and folders: those of `NAMED` under these names,
+    others under their own."""
     series: Mapping[str, Series]
 
 
@@ -244,9 +245,9 @@ def _check_depths(logged: Logged, used: Sequence[LoggedRun], depth: str) -> None
     known = {str(run.settings.get(depth)) for run in used if _has(run, depth)}
     if without and len(known) == 1 and not any(depth in run.series for run in used):
         raise TableError(
-            f"{logged.label} must have runs of several depths, got one, {known.pop()}, and "
-            f"{len(without)} of {len(used)} runs without a depth, such as {without[0]}; give each "
-            f"a column of its depth{logged.lacking['depth']}"
+            f"{logged.label} must have runs of several depths, got {len(without)} of {len(used)} "
+            f"runs without a depth, such as {without[0]}, and depth {known.pop()} for all others; "
+            f"give each run a column of its depth{logged.lacking['depth']}"
         )
 
 
@@ -261,7 +262,7 @@ def _notes(
         of_all = f"{len(left)} of {len(logged.runs)} {logged.kind}"
         yield f"{of_all} have {lack}: left out ({listed(left)})"
     if logged.kind == LOGS and not logged.settings and plain_name(loss) == "loss":
-        yield "no line says of what data its loss is: that of training may rank depths otherwise"
+        yield "no line says on which data its loss is: training losses may rank depths otherwise"
     if not times and any(len(run.series[loss].at) > 1 for run in used if loss in run.series):
         yield f"the losses have no step, so the last one of each of the {logged.kind} counts"
 

@@ -51,7 +51,7 @@ def settings_in(parts: Iterable[str]) -> dict[str, str]:
 
 
 def _short(part: str) -> dict[str, str]:
-    """The settings of a name that stand there without a sign between name and number."""
+    """The settings in a part of a name that have no sign between key and number, such as d8."""
     found: dict[str, str] = {}
     for match in SHORT.finditer(part):
         key = (match["key"] or match["after"]).lower()
@@ -71,7 +71,7 @@ def _short(part: str) -> dict[str, str]:
 
 
 def _known(key: str) -> str:
-    """Our name for the last words of a key that have one; empty for others."""
+    """Our name for the longest end of a key that has one; empty if none has."""
     words = key.split("_")
     for start in range(len(words)):
         end = "_".join(words[start:])

@@ -150,8 +150,8 @@ def _watched(seen: _Reading, patterns: Sequence[str]) -> Iterator[None]:
         nonlocal before
         if seen.lines == before:
             raise TableError(
-                f"`--line` must be a pattern that is quickly done with a line, got "
-                f"{listed(patterns)}; leave out repetitions of repetitions, such as (a+)+"
+                f"`--line` must be a pattern that is matched quickly, got {listed(patterns)}; "
+                "leave out repetitions of repetitions, such as (a+)+"
             )
         before = seen.lines
 

@@ -138,8 +138,8 @@ def _mean(runs: Sequence[EndedRun]) -> EndedRun:
 
 
 def _best(values: _Values, noise: float) -> list[EndedRun]:
-    """The runs at the values with the lowest mean loss, and the part of its lead that is chance,
-    nats."""
+    """The runs at the values with the lowest mean loss, and the part of their lead, nats, that is
+    due to chance."""
     means: dict[object, float] = {}
     errors: dict[object, float] = {}
     for value, of_rates in values.items():

@@ -21,22 +21,22 @@ ALIKE = 0.6
 """Share of the shapes with several runs that have the same number of them, where these are seeds: a
 search that draws settings repeats a shape as often as chance has it."""
 FEWEST_REPEATED = 3
-"""Fewest shapes with several runs of which that can be said."""
+"""Fewest shapes with several runs from which this can be judged."""
 UNUSUAL = 0.01
 """Share of the loss beyond which seeds seldom differ."""
 COMPARABLE = 0.5
-"""Ratio of what runs of one depth differ by to what depths do, from which on it hides them."""
+"""Ratio of what runs of one depth differ by to what depths do, above which it hides them."""
 SPARE = 3
 """Fewest runs beyond the first of each depth that show what they differ by."""
 GAIN = -0.2
 """Usual gain from size, nats for a unit of ln(parameters)."""
 OTHER_LAYERS = 1.5
-"""Factor between the parameters in layers of depths of one total size, from which on it is said."""
+"""Factor between the parameters in layers of depths of one total size, above which it is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRuns:
-    """Number of runs about a size that count after a spend."""
+    """How many of the runs about a size count at the horizon, and why others do not."""
 
     size: int
     runs: int
@@ -45,7 +45,7 @@ class CountedRuns:
     elsewhere: tuple[int, ...]
     """Depths with runs that have no loss near the horizon."""
     lost: tuple[int, ...]
-    """Depths of which no run counts."""
+    """Depths without a run that counts."""
     horizon: str
     """The horizon as a sentence has it; empty where the table has none."""
 
@@ -98,9 +98,9 @@ def check_repeats(runs: Sequence[Run], label: str) -> None:
     if len(several) < FEWEST_REPEATED or alike >= ALIKE * len(several):
         return
     raise TableError(
-        f"{label} must say what tells its rows apart, got from {min(several)} to {max(several)} of "
-        "one shape that differ in the loss alone, as by settings that the table lacks; export "
-        "those with it, or name the column of seeds with --map COLUMN=seed"
+        f"{label} must have a column for each setting in which its runs differ, got "
+        f"{min(several)} to {max(several)} rows for each shape that differ in the loss alone; "
+        "export the missing settings, or name the column of seeds with --map COLUMN=seed"
     )
 
 
@@ -157,7 +157,7 @@ def layers_note(
         else "--map COLUMN=params_non_embedding names a column with their parameters"
     )  # fmt: skip
     yield (
-        f"about {format_count(size)} in all, the layers have {rounded_count(middle[low])} "
+        f"at about {format_count(size)} in all, the layers have {rounded_count(middle[low])} "
         f"parameters at depth {low} and {rounded_count(middle[high])} at depth {high}, so depths "
         f"differ in size as well; {remedy}"
     )

@@ -18,7 +18,7 @@ IDENTITY = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding", 
 HAIR = 1e-3
 """Difference in size, as a share, that settings such as norms and biases make, and no shape."""
 SPENT = (Coin.FLOPS, Coin.SECONDS)
-"""Coins of which a table may have a column beside its tokens."""
+"""Coins that may have a column in a table beside its tokens."""
 SIZES = ("params_total", "params_non_embedding", "d_model")
 SAME_AMOUNT = 0.01
 """Difference in the logarithm of amounts that are the same."""
@@ -29,7 +29,7 @@ NO_CURVES, FEWEST_CURVES = (0.25, 0.75), 8
 FEW_SHARED = 0.25
 """Share of the runs with several rows up to which these are no curves, as all runs have some."""
 MANY_ROWS = 5
-"""Rows of a shape and seed from which on a name that is new in every row does not name runs."""
+"""Rows of a shape and seed above which a name that is new in every row does not name runs."""
 MOSTLY = 0.9
 """Share of the token counts that must occur equally often for rows to be those of several seeds."""
 
@@ -49,8 +49,7 @@ def group_runs(
     with_names: bool = False,
 ) -> Runs:  # fmt: skip
     """The runs of a table; `settings` are columns of `cells.texts`, as are `shaped`, of which each
-    shape has one value; `with_names` says that it has columns of which rows may differ in the name
-    alone.
+    shape has one value; `with_names` says that rows may differ in their name alone.
 
     Raises:
         TableError: when no row has a loss.
@@ -63,8 +62,8 @@ def group_runs(
         notes.append(f"{int((~has_size).sum())} rows have no size: left out")
     if not np.isfinite(values["loss"][has_size]).any():
         raise TableError(
-            f"{label} must have a loss that is a number in some row with a depth and a size, got "
-            f"none of {cells.rows}"
+            f"{label} must have at least one row with a depth, a size and a loss that is a "
+            f"number, got none among {cells.rows} rows"
         )
     kept = _without_blank_seeds(cells.at(has_size))
     time = _time(kept.values)
@@ -93,8 +92,8 @@ def group_runs(
 
 
 def _of_whole_sizes(runs: Sequence[Run]) -> list[Run]:
-    """The runs, of which those that are a hair larger than the smallest of their shape have its
-    size: whether norms have weights is a setting, and makes no other shape."""
+    """The runs; those that are a hair larger than the smallest of their shape get its size: whether
+    norms have weights is a setting, and makes no other shape."""
     least: dict[object, Run] = {}
     for run in sorted(runs, key=lambda run: run.params_total):
         least.setdefault(run.shape, run)
@@ -110,8 +109,8 @@ def _as_large_as(least: Run, run: Run) -> Run:
 def _told_apart(
     runs: list[Run], label: str, notes: list[str], *, by_seed: bool, by_name: bool
 ) -> list[Run]:
-    """The runs, of which those that differ in the loss alone are seeds if nothing names them; what
-    else becomes of them is noted."""
+    """The runs; those that differ in the loss alone are seeds if nothing names them, and notes say
+    what else became of runs."""
     repeats = _repeats(runs)
     if repeats and not by_seed and not by_name:
         check_repeats(runs, label)
@@ -170,7 +169,7 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
     if run is not None:
         groups = len(_codes(keys)[1])
         if time and len(set(run.tolist())) == len(run) >= MANY_ROWS * groups:
-            notes.append("the column that names runs has a new one in every row, so it is not used")
+            notes.append("the column of run names has a new one in every row, so it is not used")
         else:
             keys = [*keys, run]
     at = [values[time]] if time else []
@@ -259,10 +258,10 @@ def _runs_of(values: Mapping[str, Array], rows: NDArray[np.int64], time: str) ->
 
 
 def _seeds(tokens: Array, losses: Array) -> Iterator[NDArray[np.int64]]:
-    """Yields the rows of each seed, by tokens, of each of which a seed has one.
+    """Yields the rows of each seed, by tokens, with one row for each number of tokens.
 
-    Tokens that come twice here and there are those of a run that was restarted: the later row is
-    its own. Where nearly all come as often, they are of so many seeds, one after the other.
+    A few numbers of tokens that come twice are those of a run that was restarted: the later row
+    counts. Where nearly all come equally often, the rows are of that many seeds, one after another.
     """
     if len(np.unique(tokens)) == len(tokens):
         yield np.argsort(tokens)

@@ -106,7 +106,7 @@ class _Row:
         return round(found)
 
     def needed(self, ours: str, number: int | None) -> int:
-        """A number that each row needs."""
+        """The number of a column that each row must have; raises `TableError` if it is missing."""
         if number is None:
             raise TableError(f"{self._place}: a model must have the {ours}, got none")
         return number

@@ -23,21 +23,21 @@ MAXIMISED = re.compile(
     r"|ndcg|r2|recall|precision|mcc|iou|dice|corr(elation)?|pearson|spearman|rewards?|return|scores?"
     r"|em|exact_match|success|win|winrate|mmlu|hellaswag)($|_)"
 )
-"""Names of columns of which more is better."""
+"""Names of columns in which higher is better."""
 MINIMISED = re.compile(r"(^|_)(loss|losses|err|error|nll|ce|entropy)($|_)")
 """Names that say otherwise."""
 MANY = 0.25
-"""Share of the runs above `A_GUESS` from which on it is not that they diverged, but the unit."""
+"""Share of the runs above `A_GUESS` above which it is not that they diverged, but the unit."""
 RISING = 0.9
-"""Share of the curves that rise from which on the value is one to maximise."""
+"""Share of the curves that rise above which the value is one to maximise."""
 FEWEST_CURVES = 3
 """Fewest curves that can show it."""
 APART = 1.5
-"""Factor above every other loss from which on a whole number that runs share is no loss."""
+"""Least factor above every other loss at which a whole number that runs share is no loss."""
 REMEDY = "name the column of a held-out cross entropy with --map COLUMN=loss"
 SPREAD = 10
-"""Times the noise between seeds that values of a quantity to maximise differ by, where no repeats
-say it: those of losses usually do."""
+"""Assumed spread of a quantity to maximise, in multiples of the noise between seeds, where no
+repeats measure that noise; losses usually spread so."""
 LEVEL = 3.0
 """Nats at which the best value of a quantity to maximise is put, as losses usually are there."""
 
@@ -49,13 +49,13 @@ def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
     falls = MINIMISED.search(plain) or unit_in(plain)
     if maximised and falls:
         raise TableError(
-            f"`--maximise` must be of a column of which more is better, got {printable(name)}; "
-            "drop it, or name another column with --map COLUMN=loss"
+            f"`--maximise` needs a column in which higher is better, got {printable(name)}; drop "
+            "it, or name another column with --map COLUMN=loss"
         )
     if MAXIMISED.search(plain) and not maximised and not falls:
         raise TableError(
-            f"{label} must have a loss, which is minimised, got {printable(name)}, of which more "
-            f"is better by its name; say so with --maximise, or {REMEDY}"
+            f"{label} must have a loss, which is minimised, got {printable(name)}, in which by "
+            f"its name higher is better; say so with --maximise, or {REMEDY}"
         )
 
 
@@ -130,12 +130,12 @@ def positive_losses(cells: Cells, label: str) -> tuple[Cells, tuple[str, ...]]:
         )
     depths = sorted({int(depth) for depth in cells.values["depth"][~kept]})
     rows = "1 row has" if left == 1 else f"{left} of {len(loss)} rows have"
-    note = f"{rows} {name}, which no cross entropy is (depth {ranges(depths)}): left out"
+    note = f"{rows} {name}, impossible for a cross entropy (depth {ranges(depths)}): left out"
     return cells.at(kept), (note,)
 
 
 def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) -> Runs:
-    """The runs, of which those that end above any guess, or at a placeholder, have diverged.
+    """The runs; those that end above any guess, or at a placeholder, are marked as diverged.
 
     Raises:
         TableError: when so many do that the values are in another unit, or of another direction.
@@ -148,9 +148,9 @@ def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) ->
     _check_direction(runs.runs, printable(theirs), label)
     if plain_name(theirs) == "value" and not said and max(ends, default=2) <= 1:
         raise TableError(
-            f"{label} must say what {printable(theirs)} is, got no number above 1: accuracies and "
-            f"scores are such, too; if it is a loss in nats, --map {as_argument(theirs)}=loss; if "
-            "more is better, --maximise"
+            f"{label} must say whether {printable(theirs)} is a loss, got numbers up to 1 alone, "
+            "like accuracies and scores; if it is a loss in nats, --map "
+            f"{as_argument(theirs)}=loss; if more is better, --maximise"
         )
     failed = [run for run, end in zip(ended, ends, strict=True) if end > guess or end in shared]
     if not failed:

@@ -13,7 +13,7 @@ from fathom.models.shape import Shape
 from fathom.search.tables.runs import Run
 
 ONE_RULE = 0.95
-"""Squared correlation of the logarithms of depths and sizes from which on one follows from the
+"""Squared correlation of the logarithms of depths and sizes above which one follows from the
 other."""
 WIDTH = 0.1
 """Relative half-width of a size class."""
@@ -32,14 +32,14 @@ NEARBY = 0.4
 FEWEST_SPARE = 3
 """Fewest degrees of freedom of a scatter between shapes."""
 SIGNIFICANT = 0.05
-"""Chance of such a scatter without any difference between shapes, from which on there is none."""
+"""Chance of such a scatter without any difference between shapes, above which there is none."""
 RATIO = 4
 """Assumed d_ff / d_model of shapes whose table lacks it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedShape(Shape):
-    """A shape of a table, which counts as many parameters as the table says."""
+    """A shape of a table, with the number of parameters that the table states."""
 
     counted: int
     embedding: int

@@ -23,7 +23,7 @@ FINAL_NEAR = 0.25
 AROUND = 2
 """Evaluations on either side of a horizon whose median is the loss there, against spikes."""
 ENOUGH_DEPTHS = 3
-"""Depths from which on a curve can be fitted."""
+"""Fewest depths to which a curve can be fitted."""
 MOST_DEPTHS = 0.75
 """Share of the depths that a horizon leaves to compare, if it is not named."""
 MOST_POINTS = 200
@@ -98,8 +98,8 @@ def table_budget(
     runs: Sequence[Run], near: Sequence[Run], *, params: int, count: Count, tokens: float,
     table: str, rates: bool = False, noise: float | None = None,
 ) -> TableBudget:  # fmt: skip
-    """The runs `near` a size as trials of a budget, their losses as at exactly this size, and each
-    shape at the best of its settings, and of its learning rates if `rates`."""
+    """The runs `near` a size as trials of a budget: with losses corrected to exactly this size, and
+    each shape at its best setting and, if `rates`, at its best learning rate."""
     everywhere = _ended(runs, tokens)
     usual_noise = noise_of(everywhere) if noise is None else noise
     best = choose(everywhere, rates=True, noise=usual_noise)

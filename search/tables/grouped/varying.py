@@ -21,7 +21,7 @@ CLOSE_TOKENS = 1.05
 ROUNDED = 1.5
 """Factor between widths of heads up to which they are one width, rounded."""
 ENOUGH = 3
-"""Depths from which on a curve can be fitted."""
+"""Fewest depths to which a curve can be fitted."""
 MOST_FLAGS = 2
 """Flags that a message names, the best ones."""
 SHOWN = 4
@@ -129,7 +129,7 @@ def _bracketed(runs: Sequence[Run], name: str) -> bool:
 
 
 def confounded(runs: Sequence[Run], name: str, columns: Mapping[str, str]) -> Confounded:
-    """The cause of a verdict that a setting goes with depth."""
+    """The cause of a verdict: a setting that varies together with depth."""
     return Confounded(columns.get(name, name), tuple(depths_by_value(runs, name).items()))
 
 
@@ -167,7 +167,7 @@ def rates_differ(runs: Sequence[Run]) -> bool:
 
 
 def tokens_differ(runs: Sequence[Run]) -> bool:
-    """True if final losses are of tokens that go with depth, beyond what goes with the size."""
+    """True if the tokens of final losses vary with depth, beyond what follows from the size."""
     finals = [run for run in runs if len(run.tokens) == 1]
     if len(finals) < len(runs):
         return False
@@ -229,7 +229,8 @@ def refusal(
 
 
 def _in_words(values: Mapping[str, Sequence[int]]) -> str:
-    """Values of a setting by depth, as text: `16 at 4, 12; 64 at 16`; of many values the ends."""
+    """Values of a setting by depth, as text: `16 at 4, 12; 64 at 16`; of many values, the first
+    ones and the last."""
     texts = [
         f"{printable(value) or 'nothing'} at {ranges(list(depths))}"
         for value, depths in values.items()
@@ -315,8 +316,8 @@ def _close(values: set[str]) -> bool:
 
 
 def _near(low: float, high: float, close: float) -> bool:
-    """True if numbers differ by at most a factor of `close`; for shares such as 0.9 and 0.95, ten
-    and twenty steps of memory, their distances from 1 must too."""
+    """True if numbers differ by at most a factor of `close`. For shares such as 0.9 and 0.95 (a
+    memory of ten and of twenty steps) their distances from 1 must differ by no more either."""
     if low <= 0 or high > close * low:
         return False
     return high > 1 or 1 - low <= close * (1 - high)

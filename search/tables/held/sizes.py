@@ -69,7 +69,7 @@ class HeldAnswer:
     depth: Optimum | None
     """None where depth and width follow one rule, so that depth is not shown apart from size."""
     records: tuple[TrialRecord, ...]
-    """Those of `depth`."""
+    """The trials behind `depth`."""
 
 
 def held_coin(runs: Sequence[Run], count: Count, width: float) -> Coin | None:

@@ -38,7 +38,7 @@ SEED = 0
 AT_END = 0.15
 """Distance, of 2, from the largest size up to which the loss is said to fall on with size."""
 FAILED = 0.5
-"""Share of the runs of a depth that failed, from which on it is said."""
+"""Share of the runs of a depth that failed, above which it is said."""
 NAMED = 6
 """Settings whose importance a sentence has."""
 
@@ -108,8 +108,8 @@ def _at_size(drawn: Drawn, width: float, size: int | None) -> tuple[Tuned, str]:
     if place is None or tuned.points[best, place] < tuned.sizes[best, 1] - AT_END:
         return tuned, "at the size that suits each depth"
     return tune(drawn, middle), (
-        f"at {format_count(middle)} parameters, the middle size, since larger models are better "
-        "to the end; --params names another"
+        f"at {format_count(middle)} parameters, the middle size, since loss falls up to the "
+        "largest one; --params names another"
     )
 
 
@@ -214,7 +214,7 @@ def _notes(drawn: Drawn, tuned: Tuned, how: str) -> Iterator[str]:
     if stopped:
         yield (
             f"{stopped} of {len(drawn.runs)} runs ended before {format_count(drawn.horizon)} "
-            "tokens, and count by their last loss and what tokens change"
+            "tokens, and count by their last loss, corrected for the missing tokens"
         )
     averaged = int(tuned.depths[tuned.averaged.argmin()])
     yield f"averaged over the settings that were drawn, depth {averaged} is lowest"
@@ -223,8 +223,8 @@ def _notes(drawn: Drawn, tuned: Tuned, how: str) -> Iterator[str]:
     often = [depth for depth, n in failed.items() if n >= FAILED * (n + runs[depth])]
     if often:
         yield (
-            f"{len(drawn.failed)} runs failed, and most of depth {ranges(sorted(often))}: only "
-            "those that did not fail are compared"
+            f"{len(drawn.failed)} runs failed, in large part at depth {ranges(sorted(often))}: "
+            "only those that did not fail are compared"
         )
 
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 DEPTH, SIZE, TOKENS = "depth", "size", "tokens"
 LOGARITHMIC = 4.0
-"""Factor between the values of a setting from which on its logarithm counts."""
+"""Factor between the values of a setting above which its logarithm counts."""
 FEW_NUMBERS = 3
 """Most numbers that are taken for categories."""
 MOST_CATEGORIES = 8
@@ -33,12 +33,12 @@ LOW = 0.3
 INSIDE = (0.05, 0.95)
 """Quantiles of their numbers between which the best is looked for."""
 FEWEST_RUNS = 40
-"""Fewest runs of which it can be said that their settings were drawn."""
+"""Fewest runs whose settings can be said to have been drawn."""
 FEWEST_DEPTHS = 3
 FEWEST_WHOLE = 10
 """Fewest runs that were trained to the end, where others were stopped."""
 DRAWN = 0.5
-"""Share of the runs whose settings no other depth has, from which on they were drawn."""
+"""Share of the runs whose settings no other depth has, above which they were drawn."""
 PER_DEPTH = 2
 """Different settings for each depth, at least, where they were drawn: a rule for each has one."""
 
@@ -83,9 +83,9 @@ class Drawn:
     axes: tuple[SettingAxis, ...]
     """Depth first."""
     runs: tuple[Run, ...]
-    """Those with a loss, in the order of `rows`."""
+    """Runs with a loss, in the order of `rows`."""
     failed: tuple[Run, ...]
-    """Those without one: they diverged."""
+    """Runs without a loss: they diverged."""
     rows: Array
     """Places of the settings, (runs, axes)."""
     depths: Array

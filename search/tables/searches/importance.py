@@ -11,7 +11,7 @@ from fathom.search.tables.searches.tuning import DRAWS, Tuned
 ENDS = (0.1, 0.9)
 """Quantiles of a setting's numbers at which the best depth is compared."""
 CERTAIN = 0.98
-"""Probability that the best depth is another, from which on it depends on a setting."""
+"""Probability that the best depth is another, above which it depends on a setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ SMALLEST = 1e-8
 STEPS = 60
 """Steps of the fit of the variances."""
 BEND = 20.0
-"""Height above the lowest loss, as a multiple of the median one, from which on the scale is
+"""Height above the lowest loss, as a multiple of the median one, above which the scale is
 logarithmic."""
 
 

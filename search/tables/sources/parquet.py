@@ -13,7 +13,7 @@ from fathom.search.tables.open_table import MOST_ROWS, OpenTable, readable, read
 ROWS_AT_ONCE = 64
 """Rows that are unpacked together: a value that a file holds once may stand in each of them."""
 MOST_BYTES = 1 << 28
-"""Bytes of so many rows."""
+"""Most bytes of the rows that are read at once."""
 
 
 def open_parquet(path: Path) -> OpenTable:

@@ -76,7 +76,7 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _first_table(text: Iterable[str]) -> Iterator[str]:
-    """The lines of the first table of a text in Markdown, of which each has a bar."""
+    """The lines of the first table of a text in Markdown; each of them has a bar."""
     return takewhile(lambda line: BAR in line, dropwhile(lambda line: BAR not in line, text))
 
 
@@ -96,8 +96,8 @@ def _open_csv(text: Iterable[str], label: str) -> OpenTable:
     if len(names) < 2:
         raise TableError(
             f"{label} must be {KINDS}, got text whose first line has none of the separators "
-            f"{' '.join(map(repr, SEPARATORS))}; name the folder of a log, which has one for each "
-            "run, or give the form of its lines with --line"
+            f"{' '.join(map(repr, SEPARATORS))}; if it is a log, name the folder that has a log "
+            "for each run, or give the form of its lines with --line"
         )
 
     def rows() -> Iterator[Row]:

@@ -84,7 +84,8 @@ def open_ui(uri: str, *, key: Key, port: int = 5000, say: Callable[[str], None] 
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Raises KeyboardInterrupt at a SIGTERM or SIGHUP, which would not reach the server alone."""
+    """Context in which SIGTERM and SIGHUP raise KeyboardInterrupt, so that the server is ended
+    too."""
     with handled(interrupt):
         yield
 
@@ -97,7 +98,8 @@ def page_address(uri: str, port: int, key: Key) -> str:
 
 
 def _addresses(uri: str, page: str) -> list[str]:
-    """Returns a line with name and address of every study, the latest first, and of all."""
+    """Returns a line with name and address of every study, the latest first, then one of all
+    studies together."""
     studies = [f"{name}: {address}" for name, address in study_addresses(uri, page).items()]
     return [*studies, f"all of MLflow: {page}#/{MODE}"]
 

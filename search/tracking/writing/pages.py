@@ -95,7 +95,7 @@ def trial_tags(record: TrialRecord) -> dict[str, str]:
 
 
 def answer_tags(found: InterimAnswer) -> dict[str, str]:
-    """Returns an interim answer as the tags that the list shows."""
+    """Returns an interim answer as tags, which MLflow's list of runs shows."""
     known = found.low is not None
     return {
         "optimal_depth": str(found.depth),

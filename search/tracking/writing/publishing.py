@@ -51,7 +51,7 @@ class StudyResult:
     """The run folder of the study, which is that of its run if it has one."""
     config: StudyConfig
     runs: tuple[RunResult, ...]
-    """By ascending horizon; those whose search has begun."""
+    """Runs whose search has begun, by ascending horizon."""
 
     @property
     def conclusions(self) -> Sequence[Conclusion]:

@@ -16,7 +16,7 @@ from fathom.models.network.transformer import Transformer
 
 
 def shard(model: Transformer, device_type: str) -> Transformer:
-    """The same model, of whose weights this rank keeps its part on its device."""
+    """The same model; this rank keeps its part of the weights on its device."""
     fsdp: Any = importlib.import_module("torch.distributed.fsdp")
     meshes: Any = importlib.import_module("torch.distributed.device_mesh")
     mesh = meshes.init_device_mesh(device_type, (torch.distributed.get_world_size(),))

@@ -1,6 +1,4 @@
-"""Writes the parts of a sharded training, and says it where the disk is full. Takes a second to
-import.
-"""
+"""Writes the parts of a sharded training, and reports a full disk. Takes a second to import."""
 
 from typing import Any
 

@@ -120,7 +120,7 @@ def test_required_depth_goes_over_the_studies_of_a_paper() -> None:
         for k in (5, 3, 4)
     ]
     lines = list(needs(studies))
-    assert "a layer more gains 1.00 " in lines[0]
+    assert "one more layer gains 1.00 " in lines[0]
     assert lines[-3:] == ["| 3 | 1 |", "| 4 | 2 |", "| 5 | 3 |"]
 
 

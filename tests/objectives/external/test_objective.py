@@ -14,5 +14,5 @@ def test_vocabulary_and_context_are_known_and_no_data() -> None:
     objective = prepare(keys)
     assert (objective.vocab_size, objective.context) == (keys.vocab_size(), 8)
     assert objective.chance_loss == math.log(50)
-    with pytest.raises(ObjectiveError, match=r"has no data: `train.command` reads them"):
+    with pytest.raises(ObjectiveError, match=r"has no data, which `train.command` reads"):
         objective.batch(seed=0, step=0, batch_size=1)

@@ -91,8 +91,8 @@ def test_of_a_large_corpus_only_heads_are_read(
         ({".h.txt": b"text"}, "", ".h.txt is hidden (rename it)"),
         ({".h/i.txt": b"text"}, "", "i.txt is hidden (rename it)"),
         ({"a.txt.gz": GZIPPED}, "", "a.txt.gz (the same as a.txt?)"),
-        ({"B.TXT": b"text"}, "*.txt", "B.TXT has other capitals than the pattern"),
-        ({"d/e.txt": b"text"}, "*", "d is a folder (** in a pattern"),
+        ({"B.TXT": b"text"}, "*.txt", "B.TXT differs from the pattern in upper and lower case"),
+        ({"d/e.txt": b"text"}, "*", "d is a folder (use ** in the pattern"),
         ({"p.txt": bytes(range(256))}, "*.txt", "p.txt has a zero byte at offset 0 (binary)"),
     ],
 )

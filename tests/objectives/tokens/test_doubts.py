@@ -63,7 +63,7 @@ def test_ids_of_another_type_are_refused_with_the_type_that_reads_them(
     ids, stored, dtype = WRONG[what]
     file = tmp_path / "ids.bin"
     ids.astype(stored).tofile(file)
-    with pytest.raises(TypeDoubtError, match=r"must hold ids of 2 bytes") as doubt:
+    with pytest.raises(TypeDoubtError, match=r"must be stated for") as doubt:
         find_tokens(str(file), "train", column=None, dtype=None)
     assert doubt.value.dtype == dtype
     found = find_tokens(str(file), "train", column=None, dtype=dtype)
@@ -80,7 +80,7 @@ def test_ids_of_two_bytes_are_in_no_doubt(what: str, tmp_path: Path) -> None:
 def test_a_torn_last_id_is_named_with_the_command_that_drops_it(tmp_path: Path) -> None:
     file = tmp_path / "ids.bin"
     file.write_bytes(words(50_257).astype("<i4").tobytes()[:-2])
-    with pytest.raises(ObjectiveError, match=r"`dtype: uint32`, once `truncate -s 79996 "):
+    with pytest.raises(ObjectiveError, match=r"`dtype: uint32` after `truncate -s 79996 "):
         find_tokens(str(file), "train", column=None, dtype=None)
     with pytest.raises(ObjectiveError, match=r"whole ids of 4 bytes .*truncate -s 79996 "):
         find_tokens(str(file), "train", column=None, dtype="uint32")

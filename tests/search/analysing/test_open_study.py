@@ -66,6 +66,8 @@ def test_runs_that_show_no_depth_are_refused() -> None:
         {"depth": depth, "params": 10**6 * depth, "loss": 3.0 + depth / 100, "flops": 1e18}
         for depth in (4, 8, 16)
     ]
-    with pytest.raises(ConfigError, match="`--from` must be runs that show a depth") as error:
+    with pytest.raises(
+        ConfigError, match="`--from` must name runs that show a best depth"
+    ) as error:
         open_study(analysed(found))
     assert len(str(error.value)) <= 300

@@ -221,7 +221,7 @@ def test_a_node_reads_the_probe_and_answers_beside_it_and_nothing_stays(tmp_path
         assert is_answered(probe, "here")
         assert not is_answered(probe, "there"), "a node whose answer is not seen from here"
         other = replace(probe, content="other")
-        assert look(probe=other).storage_trouble == "reads another content than was written"
+        assert look(probe=other).storage_trouble == "reads other content than was written"
         elsewhere = replace(probe, folder=str(tmp_path / "elsewhere"))
         assert look(probe=elsewhere).storage_trouble == "does not see it"
     assert not list(tmp_path.iterdir())

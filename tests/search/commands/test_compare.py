@@ -163,7 +163,7 @@ def test_other_data_have_no_difference_of_losses(tmp_path: Path) -> None:
     ("keys", "words"),
     [
         ({"count": "non_embedding"}, "the same `count`"),
-        ({"budgets": ["50k"]}, "a budget in common"),
+        ({"budgets": ["50k"]}, "share a budget"),
     ],
 )
 def test_studies_whose_sizes_are_others_are_refused(

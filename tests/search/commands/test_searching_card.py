@@ -36,7 +36,7 @@ def test_another_folder_may_take_the_card(run: Path, tmp_path: Path) -> None:
 
 def test_a_run_without_an_ended_trial_has_no_card(run: Path, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text((run / "config.yaml").read_text())
-    assert_refused(here("report", tmp_path, "--card"), "no trial that ended", "`fathom run`")
+    assert_refused(here("report", tmp_path, "--card"), "no ended trial", "`fathom run`")
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 

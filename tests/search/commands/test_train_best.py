@@ -62,7 +62,7 @@ def test_a_text_that_is_not_to_be_seen_from_here_is_answered_with_the_option(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     best = best_of(objective=LANGUAGE | {"corpus": "texts/mine.txt", "tokenizer": "bytes"})
-    with pytest.raises(ConfigError, match=r"'texts/mine.txt', is not to be seen from .*--data"):
+    with pytest.raises(ConfigError, match=r"'texts/mine.txt', is not found from .*--data"):
         said_by(best, tmp_path / "out")
 
 
@@ -149,7 +149,7 @@ def test_another_corpus_is_trained_on_if_it_suits_the_shape_and_takes_another_fo
     with pytest.raises(ConfigError, match="holds another training"):
         said_by(best, tmp_path / "other")
     chars = LANGUAGE | {"corpus": str(corpus), "tokenizer": "chars"}
-    with pytest.raises(ConfigError, match=r"as the shape, 28, and .*other.txt' by `chars` has 12"):
+    with pytest.raises(ConfigError, match=r"as the shape, 28, but .*other.txt' by `chars` has 12"):
         said_by(best_of(objective=chars, vocab_size=28), tmp_path / "out", corpus=other)
     with pytest.raises(ValueError, match="nowhere"):
         said_by(best, tmp_path / "out", corpus="nowhere.txt")

@@ -98,5 +98,5 @@ def test_what_transformers_lacks_is_named(options: dict[str, Any], words: str) -
 
 
 def test_a_scale_of_logits_behind_a_post_norm_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no scale of the logits behind a post-norm"):
+    with pytest.raises(ConfigError, match="can't scale the logits after a post-norm"):
         model_of(shape_of(Scheme.MUP, BART), "hf", weights=tmp_path)

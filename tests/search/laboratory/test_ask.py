@@ -141,7 +141,7 @@ def test_without_a_law_the_answer_says_so_and_what_to_do(searched: Study) -> Non
     assert (none.answer, none.verdict.kind) == (None, Kind.NO_ANSWER)
     printed_values(Reply(command="ask", answers=(none,)))
     assert "No answer, because there is no law: it takes three budgets" in text
-    assert "edit mine.yaml, with another `study` name, and ask again" in text
+    assert "edit mine.yaml, give it another `study` name, and ask again" in text
 
 
 def test_a_size_that_was_searched_is_answered_by_its_search(

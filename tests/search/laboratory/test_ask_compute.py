@@ -105,7 +105,7 @@ def test_too_much_compute_and_a_ladder_too_small_end_with_a_reason_and_status_1(
     write_token_laws(small, [replace(ladder_law(), losses=ladder_law().losses[:6])])
     status, out, _ = said("--flops", LARGEST, "--law", small)
     assert status == 1
-    assert "a law of loss takes 3 sizes and 3 horizons" in out
+    assert "a law of loss needs 3 sizes and 3 horizons" in out
     status, out, _ = said("--flops", "1e24", "--law", answer, "--json")
     [none] = valid(json.loads(out))["answers"]
     assert (status, none["answer"], none["verdict"]["kind"]) == (1, None, "no_answer")
@@ -177,7 +177,10 @@ def test_a_table_that_shows_no_size_is_one_line(runs: Path) -> None:
         (["--gpu-hours", "5", "--law", "x"], "`--gpu` must name the GPU"),
         (["--flops", "1", "--gpu", "L4", "--law", "x"], "`--gpu` names the GPU of --gpu-hours"),
         (["--flops", "1", "--law", "x", "--params", "1B"], "`--flops` and `--params` are of two"),
-        (["--flops", "1", "--law", "x", "--plan"], "`--flops` and `--plan` are of two questions"),
+        (
+            ["--flops", "1", "--law", "x", "--plan"],
+            "`--flops` and `--plan` belong to two questions",
+        ),
         (["--params", "1B", "--hours", "1", "--law", "x"], "`--params` and `--law` are of two"),
         (["--params", "1B", "--hours", "1", "--gpu", ""], "`--gpu` must be one of"),
         (["--params", "1B", "--hours", "1", "--out", "."], "`--out` must be a file in a folder"),

@@ -126,7 +126,7 @@ def test_an_exported_shape_is_trained_on_the_tokens_that_it_had(
 
 def test_a_plan_says_that_tokens_are_estimates_and_too_few_seconds_are_refused() -> None:
     plans = plan_study(CONFIG, VOCAB_SIZE, MACHINE)
-    assert any("gives each 20 s of them" in note for note in study_notes(CONFIG))
+    assert any("gives each depth 20 s of such steps" in note for note in study_notes(CONFIG))
     short = changed(CONFIG, {"budgets": [1]})
     by_size = {size: tuple(s) for size, s in sizes_to_time(plans[0].shapes).items()}
     slow = times_of(by_size)

@@ -74,7 +74,9 @@ def test_failed_runs_are_left_out_and_depths_that_failed_are_said() -> None:
 
     assert analysis.optima[0].trials["diverged"] == failed
     assert 16 not in {estimate.depth for estimate in analysis.optima[0].depths}
-    assert any(f"{failed} runs failed, and most of depth 16" in note for note in analysis.notes)
+    assert any(
+        f"{failed} runs failed, in large part at depth 16" in note for note in analysis.notes
+    )
 
 
 def test_what_the_model_leaves_is_not_called_the_noise_of_seeds() -> None:

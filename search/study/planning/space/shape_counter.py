@@ -31,7 +31,7 @@ class TooManyBuildsError(PlanError):
 
     def __init__(self, place: str) -> None:
         super().__init__(
-            f"a study must count its shapes by at most {MOST_BUILDS} models of {place}, and its "
+            f"a study must count its shapes by at most {MOST_BUILDS} models of {place}, but its "
             "widths need more; raise `space.d_model_multiple`, set `space.d_model`, or take "
             "budgets that are nearer to each other",
             key="space",

@@ -129,7 +129,7 @@ class ShapeLimits:
 
     @property
     def heads_step(self) -> int:
-        """The number of which widths are multiples because of their heads."""
+        """The number that the heads make all widths multiples of."""
         if self.limits.n_heads and self.limits.head_dim:
             return 1
         if self.limits.n_heads:

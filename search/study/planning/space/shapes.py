@@ -97,7 +97,8 @@ class _Width:
     def depths(self, least: float, most: float) -> tuple[float, float]:
         """Smallest and largest depth at which a shape of this width can have that many parameters.
 
-        From the thickest layers to the thinnest; empty when the first is above the second.
+        The smallest has the thickest layers, the largest the thinnest; none fits if the first
+        exceeds the second.
         """
         thinnest, thickest = (self.block + self.per_d_ff * self.d_ffs[end] for end in (0, -1))
         thickest += self.cross  # as though all layers were a decoder's, and had experts
@@ -254,7 +255,7 @@ def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> s
             f"{space.width_step})"
         )
     remedy = "; ".join(_remedies(space, budget)) or (
-        "no budget near it has so many, nor does it with a wider `space.depth`, `space.ff_ratio` "
+        "no budget near it has so many depths, even with a wider `space.depth`, `space.ff_ratio` "
         "or `tolerance`; drop it"
     )
     return (

@@ -93,7 +93,7 @@ def _parts(row: Row) -> Iterator[Row]:
 
 
 def _is_history(value: object) -> bool:
-    """True for a list of objects of which some have a loss or a time by their names."""
+    """True for a list of objects some of which have a key with the name of a loss or a time."""
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         return False
     return any(meaning(name) in ("loss", *TIMES) for entry in value for name in entry)

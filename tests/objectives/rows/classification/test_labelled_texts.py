@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "rating\tbody\n" + "good\ta b\nbad\tc d\n" * 20: (
         *("first", "line 1 of", "'rating', and looks like a header"),
     ),
-    "a\tb c\n" * 9: ("first", "rows enough to hold out"),
+    "a\tb c\n" * 9: ("first", "enough rows to hold out"),
     "".join(f"a\tb {n}\n" for n in range(9)): ("first", "two classes", "got 1 labels"),
     "".join(f"text {n}\ta {n}\n" for n in range(40)): (
         *("first", "got 30 labels in 30 texts", "check `label`"),

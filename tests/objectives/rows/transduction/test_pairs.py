@@ -78,7 +78,7 @@ def test_without_a_dev_file_a_fraction_of_the_sources_is_held_out(rows: Path) ->
 def test_places_that_cannot_be_split_are_refused(rows: Path, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("a\tb\n")
     for data, words in (
-        (tmp_path / "x", "rows enough to hold out 0.1"),
+        (tmp_path / "x", "enough rows to hold out 0.1"),
         ("cog", "did you mean 'cogs'"),
         ("/nowhere/at/all", "check the path"),
     ):

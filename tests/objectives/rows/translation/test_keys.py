@@ -55,7 +55,7 @@ def test_files_that_do_not_belong_together_end_a_plan(tmp_path: Path) -> None:
     (tmp_path / "x.en").write_text("a\nb\n")
     (tmp_path / "x.fr").write_text("A\n")
 
-    with pytest.raises(PlanError, match="as many lines as each other"):
+    with pytest.raises(PlanError, match="equally many lines, one translation in each"):
         vocab_size_of(
             study(data=[f"{tmp_path}/x.en", f"{tmp_path}/x.fr"], tokenizer="words").objective
         )
@@ -70,6 +70,6 @@ def test_a_plan_says_what_became_of_pairs_that_are_not_used_whole(tmp_path: Path
     (note, *_) = study_notes(study(**keys, context=5))
 
     assert note == (
-        "35 training pairs, 4 of dev, 2 of test; 1 dropped as a side is held out; 1 dropped as "
-        "longer than 5 tokens; 1 of dev and test cut to 5 tokens"
+        "35 training pairs, 4 of dev, 2 of test; 1 dropped because one side is held out; "
+        "1 dropped because longer than 5 tokens; 1 of dev and test cut to 5 tokens"
     )

@@ -35,7 +35,7 @@ def test_a_table_has_source_and_target_in_the_named_columns(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("source", "target", "words"),
     [
-        (b"a\nb\n", b"A\n", ("as many lines", "got 2 and 1", "belong together")),
+        (b"a\nb\n", b"A\n", ("equally many lines", "got 2 and 1", "belong together")),
         (b"a\n\nc\n\n", b"A\nB\nC\nD\n", ("line 2 of", "x.en", "1 more line", "both sides")),
         (b"a\nb\n", b"A\n \n", ("line 2 of", "x.fr", "target is empty", "both sides")),
         (b"a\n", b"\xff\n", ("x.fr", "UTF-8", "0xff", "convert")),

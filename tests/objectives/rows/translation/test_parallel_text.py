@@ -86,7 +86,7 @@ def test_too_few_pairs_are_refused(tmp_path: Path) -> None:
     place, few = table(tmp_path), tmp_path / "few"
     few.mkdir()
     for data, changes, words in (
-        (table(few, count=8), {}, ("enough to hold out", "got 8 different sources", "`dev`")),
+        (table(few, count=8), {}, ("enough pairs to hold out", "got 8 different sources", "`dev`")),
         (place, {"train_pairs": 49}, ("`train_pairs` must be at most", "48", "got 49", "lower it")),
         (
             place,

@@ -206,7 +206,11 @@ WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
     ),
     "no gz": (lambda f: written(f / "a.txt.gz", b"text"), {}, "Not a gzipped file"),
     "no zst": (lambda f: written(f / "a.txt.zst", b"text" * 9), {}, "read to its end:"),
-    "no JSON": (lambda f: written(f / "a.jsonl", b"text\n"), {}, "object with `text` a line, got"),
+    "no JSON": (
+        lambda f: written(f / "a.jsonl", b"text\n"),
+        {},
+        "object with `text` per line, got",
+    ),
     "another key": (
         lambda f: written(f / "a.jsonl", b'{"body": "a", "id": 3}\n'),
         {},
@@ -304,4 +308,6 @@ def test_a_folder_is_cut_without_what_its_names_hold_out(tmp_path: Path) -> None
     making = Making(source=str(source), out=tmp_path / "out", tokenizer="bytes", validation=0)
     make_tokens(making, ignore, said.append)
     assert set("".join(documents_of(tmp_path / "out", "train")).splitlines()) == {"to train on"}
-    assert said == ["left out, as held out by name: valid.txt; cut it by itself for `validation`"]
+    assert said == [
+        "left out (its name says held out): valid.txt; cut it by itself for `validation`"
+    ]

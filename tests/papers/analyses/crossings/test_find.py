@@ -156,7 +156,7 @@ def test_a_law_through_crossings_has_its_coefficients() -> None:
     [
         ([5.0, 5.01, 4.99, 5.0], "may as well not grow"),
         ([6.0, 5.5, 5.0, 4.5], "falls with depth"),
-        ([5.0, 6.0, 5.2, 6.4], "no line goes through"),
+        ([5.0, 6.0, 5.2, 6.4], "lie on no line"),
         ([5.0, 5.5], "there are 2"),
         ([5.0], "there is 1"),
     ],

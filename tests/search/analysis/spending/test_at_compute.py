@@ -142,7 +142,7 @@ def test_losses_too_noisy_for_an_exponent_are_no_answer() -> None:
         (ladder()[:6], "got 6 of 2 sizes"),
         (
             [replace(known, tokens=20 * known.params) for known in ladder()],
-            "about as many tokens a parameter",
+            "about equally many tokens per parameter",
         ),
     ],
     ids=["two sizes", "six losses", "one ratio"],

@@ -183,7 +183,7 @@ def test_what_may_not_be_asked_is_said_so_and_the_rest_is_asked(there: Amazon) -
     found = there.says()
 
     assert found["AWS role"].level is Severity.WARNING
-    assert found["AWS role"].message.startswith("not asked: ")
+    assert found["AWS role"].message.startswith("not checked: ")
     assert "says AccessDenied" in found["AWS role"].message
     assert found["AWS quota"].level is Severity.OK
 

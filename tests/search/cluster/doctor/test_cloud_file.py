@@ -90,7 +90,7 @@ def test_without_boto3_or_credentials_one_line_says_what_was_not_asked(
 
     for finding in (without_credentials, without_boto3):
         assert finding.level is Severity.OK, "a search on this machine needs neither"
-        assert finding.message.startswith("role and quota for cluster.yaml not asked: ")
+        assert finding.message.startswith("role and quota for cluster.yaml not checked: ")
     assert without_credentials.remedy == "before `ray up`: `aws configure`"
     assert without_boto3.remedy == "before `ray up`: `pip install boto3`"
 
@@ -103,4 +103,4 @@ def test_a_cloud_that_is_silent_is_a_warning(folder: Path, monkeypatch: pytest.M
     (finding,) = ask_cloud()
 
     assert finding.level is Severity.WARNING
-    assert finding.message.endswith("not asked: no answer in 120 s")
+    assert finding.message.endswith("not checked: no answer in 120 s")

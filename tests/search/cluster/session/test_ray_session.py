@@ -37,7 +37,9 @@ def test_a_folder_whose_name_is_too_long_for_a_socket_is_named_with_the_remedy(
     long = tmp_path / ("x" * 100)
     long.mkdir()
     alone.setenv("RAY_TMPDIR", str(long))
-    with pytest.raises(OSError, match=r"cannot exceed .*RAY_TMPDIR to a folder of a short"):
+    with pytest.raises(
+        OSError, match=r"cannot exceed .*RAY_TMPDIR to a writable folder with a short"
+    ):
         start_ray(RESOURCES, "fathom run")
 
 

@@ -110,7 +110,7 @@ def test_a_file_that_optuna_cannot_read_is_put_aside_in_one_line(
         Simulation(scheduler(CONFIG, tmp_path)).run()
     (line,) = (record.getMessage() for record in caplog.records)
     assert f"can't read {search.folder.optuna}" in line
-    assert "made again from the records" in line
+    assert "rewritten from the records" in line
     assert "\n" not in line
     assert search.folder.optuna.with_name("optuna.log.damaged").read_bytes() == damaged
 

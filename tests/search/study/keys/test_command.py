@@ -51,7 +51,9 @@ def test_a_parser_is_found_in_the_working_folder(
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "own_log_lines.py").write_text("def parse(line): return None\n", encoding="utf-8")
     assert own_parser("own_log_lines:parse")("a line") is None
-    with pytest.raises(PlanError, match="must be a function of a line, but own_log_lines has none"):
+    with pytest.raises(
+        PlanError, match="must be a function that takes a line, but own_log_lines has none"
+    ):
         own_parser("own_log_lines:prase")
     with pytest.raises(PlanError, match="parser no_such_module:parse must be"):
         own_parser("no_such_module:parse")

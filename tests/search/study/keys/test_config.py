@@ -223,7 +223,7 @@ def test_a_tag_never_runs_code(tmp_path: Path) -> None:
     [
         (None, "No such file"),
         (b"", "Is a directory"),
-        (b"\x80\x00\xffELF", "must be UTF-8 text, byte 0 is not"),
+        (b"\x80\x00\xffELF", "must be UTF-8 text, but byte 0 is not"),
         (b"study: s\nbudget: [1M]\nobjective: language", "did you mean `budgets`"),
     ],
 )

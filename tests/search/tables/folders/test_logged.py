@@ -171,5 +171,5 @@ def test_a_column_that_lacks_is_named_with_what_gives_it(
 
 def test_a_loss_of_no_known_data_is_noted() -> None:
     measured = run(series=series(step={1: 10.0}, loss={1: 5.0}))
-    assert any("of what data" in note for note in notes(measured))
+    assert any("on which data" in note for note in notes(measured))
     assert not notes(run(series=series(step={1: 1.0}, val_loss={1: 5.0})))

@@ -78,7 +78,7 @@ def test_a_pattern_that_takes_too_long_on_a_line_is_refused(
 ) -> None:
     monkeypatch.setattr(text_logs, "SLOWEST", 0.1)
     (tmp_path / "a.log").write_text("a" * 1000)
-    with pytest.raises(TableError, match="must be a pattern that is quickly done with a line"):
+    with pytest.raises(TableError, match="must be a pattern that is matched quickly"):
         read(tmp_path, "(?P<loss>(a+)+)!")
 
 

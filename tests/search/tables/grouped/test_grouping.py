@@ -98,7 +98,7 @@ def test_a_size_that_is_not_there_is_estimated_by_the_matrices() -> None:
         ({"depth": [4], "params": [-9], "loss": [3]}, "'params' must hold a whole number from 1"),
         ({"depth": [4], "params": [9], "loss": ["3,1"]}, "with a decimal point, or nothing"),
         ({"depth": [""], "params": [9], "loss": [3]}, "got 1 without a depth or a loss"),
-        ({"depth": [4], "params": [9], "loss": ["nan"]}, "must have a loss that is a number"),
+        ({"depth": [4], "params": [9], "loss": ["nan"]}, "and a loss that is a number, got none"),
     ],
 )
 def test_a_wrong_value_is_refused_in_one_line(

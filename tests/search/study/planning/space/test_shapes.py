@@ -336,7 +336,7 @@ NO_BRANCH = "space: {feed_forward: false}"
             "9",
             "tokens: 1M\nspace: {head_dim: 16, depth: [9, 90], d_model: 16}",
             VOCAB,
-            ("no budget near it has so many, nor does it with a wider", "drop it"),
+            ("no budget near it has so many depths, even with a wider", "drop it"),
         ),
         ("3e5", "space: {d_model: 50}", VOCAB, ("`space.d_model` must", "got 50; use 48,")),
         ("3e5", "space: {d_model: 1}", VOCAB, ("`space.d_model` must", "got 1; use 16,")),
