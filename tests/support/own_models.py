@@ -201,12 +201,12 @@ def exiting(**sizes: Any) -> nn.Module:
     raise SystemExit("no GPU")
 
 
-class Stop(BaseException):
+class Halt(BaseException):
     """An exception that is no `Exception`."""
 
 
 def stopping(**sizes: Any) -> nn.Module:
-    raise Stop("no GPU")
+    raise Halt("no GPU")
 
 
 def lazy(**sizes: Any) -> nn.Module:
