@@ -177,9 +177,8 @@ class Group(BaseModel):
 
 def _docstrings(group: type) -> dict[str, str]:
     """Key of a group -> the text below it in the source."""
-    [body] = ast.parse(inspect.getsource(group)).body
-    found = {}
-    for statement, below in pairwise(body.body):
+    whole, found = ast.parse(inspect.getsource(group)).body[0], {}
+    for statement, below in pairwise(whole.body if isinstance(whole, ast.ClassDef) else ()):
         match statement, below:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),

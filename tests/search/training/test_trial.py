@@ -318,10 +318,10 @@ def test_a_request_to_stop_is_no_failure(error: BaseException) -> None:
 
 def test_an_error_of_users_code_that_is_no_exception_fails_the_trial() -> None:
     def stopped() -> Iterator[Report]:
-        raise BaseException("enough")
         yield Report(points=())
+        raise BaseException("enough")
 
-    (report,) = catch_failures(stopped())
+    _, report = catch_failures(stopped())
     assert (report.outcome, report.reason) == (Outcome.FAILED, "BaseException: enough")
 
 
