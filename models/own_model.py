@@ -129,12 +129,12 @@ def _check_module(module: Any, place: str) -> None:
 
 @contextmanager
 def _own_code(rule: str) -> Iterator[None]:
-    """Context for a user's code, in which any exception or exit becomes an error of one line."""
+    """Context for a user's code: whatever it raises but Ctrl-C becomes an error of one line."""
     try:
         yield
-    except OwnModelError:
+    except (OwnModelError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise OwnModelError(
@@ -263,7 +263,9 @@ def _saved_bytes(module: nn.Module, shape: Shape) -> int:
         with torch.device("meta"), saved_tensors_hooks(keep, lambda tensor: tensor):
             output = module(ids)
         del output
-    except (Exception, SystemExit):  # noqa: BLE001 - of the user, and to run on real devices only
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - of the user, and to run on real devices only
         return 4 * shape.context * shape.depth * (16 * shape.d_model + 4 * shape.d_ff)
     weights = {weight.untyped_storage()._cdata for weight in module.parameters()}
     return sum(storage.nbytes() for key, storage in kept.items() if key not in weights)

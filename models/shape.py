@@ -167,6 +167,10 @@ class Shape:
         check_activation(gated=self.gated, activation=self.activation)
         self._check_stacks()
 
+    def __hash__(self) -> int:
+        """Hash of the sizes that usually differ, as shapes are looked up by the million."""
+        return hash((self.depth, self.d_model, self.d_ff, self.n_heads))
+
     def _check_stacks(self) -> None:
         """Raises `ValueError` for an impossible encoder depth, options that do not go with experts
         or an encoder, or a source vocabulary without an encoder."""

@@ -1,9 +1,12 @@
 """Groups of keys in a study file, numbers as people write them, and keys that all objectives
 have."""
 
+import ast
+import inspect
 import re
 from abc import ABC, abstractmethod
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -158,9 +161,31 @@ Multiple = Annotated[Real, Field(ge=1e-3, le=1e6)]
 class Group(BaseModel):
     """A group of keys in a study file: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
+        """The schema in which keys have their docstrings, which no other use needs to read."""
+        schema = handler(core_schema)
+        keys = handler.resolve_ref_schema(schema).get("properties", {})
+        for base in cls.__mro__:
+            for name, text in _docstrings(base).items() if issubclass(base, Group) else ():
+                if name in keys:
+                    keys[name].setdefault("description", text)
+        return schema
+
+
+def _docstrings(group: type) -> dict[str, str]:
+    """Key of a group -> the text below it in the source."""
+    whole, found = ast.parse(inspect.getsource(group)).body[0], {}
+    for statement, below in pairwise(whole.body if isinstance(whole, ast.ClassDef) else ()):
+        match statement, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = inspect.cleandoc(text)
+    return found
 
 
 class RuleError(ValueError):

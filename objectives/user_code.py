@@ -23,6 +23,8 @@ OURS = ("fathom", "models", "objectives", "search")
 """Names of Fathom's folders in a checkout."""
 MACHINERY = (str(Path(__file__).parent), str(Path(importlib.__file__).parent))
 """Folders with the code that runs a user's."""
+NOT_OF_USERS = (KeyboardInterrupt, GeneratorExit)
+"""Exceptions that come from outside whatever code they interrupt."""
 
 
 class UserCodeError(ObjectiveError):
@@ -31,17 +33,17 @@ class UserCodeError(ObjectiveError):
 
 @contextmanager
 def user_code(rule: str, remedy: str = "fix it there") -> Iterator[None]:
-    """Context in which a user's code runs: any exception or exit becomes an error of one line,
-    except errors that are one already.
+    """Context in which a user's code runs: whatever it raises becomes an error of one line, except
+    Ctrl-C and errors that are one already.
 
     Raises:
         UserCodeError: says `rule`, what was raised and where, and `remedy`.
     """
     try:
         yield
-    except ObjectiveError:
+    except (ObjectiveError, *NOT_OF_USERS):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         place = place_of(error)
         at = f" at {place}" if place else ""
         raise UserCodeError(f"{rule}, got {one_line(error)}{at}; {remedy}") from error
@@ -59,7 +61,9 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
     folder = search_working_folder()
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
+    except NOT_OF_USERS:
+        raise
+    except BaseException as error:
         reason, where = one_line(error), place_of(error)
         if isinstance(error, SyntaxError):
             where = f"{error.filename or module_name}, line {error.lineno or 1}"

@@ -22,7 +22,6 @@ from fathom.search.commands.laboratory import ask, check, latency
 from fathom.search.commands.searching import report, run, status, ui
 from fathom.search.commands.study_file import doctor, init, plan, schema, tokenize
 from fathom.search.signals import ending_signals, interrupt
-from fathom.search.version import CORE, FULL, own_version
 
 VERBS = {
     "Before a search": (init, plan, check, doctor, tokenize, schema),
@@ -97,6 +96,8 @@ def _print_version(asked: bool) -> None:
     """Prints the installed version and exits, if it is asked for."""
     if not asked:
         return
+    from fathom.search.version import own_version
+
     installed = own_version()
     print(f"fathom {installed}" if installed else "fathom, a checkout that is not installed")
     raise typer.Exit
@@ -146,6 +147,8 @@ def main() -> None:
         package = (error.name or "").split(".")[0]
         if package not in OF_A_SEARCH:
             raise
+        from fathom.search.version import CORE, FULL
+
         _print_error(
             f"`{package}` must be installed for this command, which {CORE} leaves out; "
             f"`pip install {FULL}` brings all that a search takes"

@@ -573,6 +573,12 @@ def test_no_module_is_loaded_under_two_names(name: str) -> None:
     assert by_folder <= {"search", "search.__main__"}, "`python -m search` only delegates"
 
 
+def test_a_plan_of_text_loads_no_library_that_only_reading_tokens_takes() -> None:
+    loaded = loaded_by(["-m", "fathom", "plan", "configs/tiny.yaml"])
+
+    assert not {"numpy", "tokenizers"} & loaded
+
+
 def loaded_by(arguments: list[str]) -> set[str]:
     """Names of the modules that a run of Python has loaded when it ends well."""
     hook = "import atexit, sys; atexit.register(lambda: print('LOADED', *sys.modules))"

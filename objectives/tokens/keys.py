@@ -1,39 +1,12 @@
 """Keys of `objective: tokens`."""
 
-from dataclasses import dataclass
+import importlib
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.held_out.files import check_apart, overlap_note
 from fathom.objectives.keys import NextTokenConfig, Number, Positive, Real
-from fathom.objectives.tokens.formats import TokenData, find_tokens, has_split, passed_over
-from fathom.objectives.tokens.ranges import check_ids, largest_id, type_note, vocabulary_note
-from fathom.objectives.tokens.shards import TOKENIZER, TRAIN, VALIDATION
-from fathom.objectives.tokens.stream import TokenFiles
-from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
-
-MOST_NAMES = 5
-"""Files that a line names."""
-APART = (
-    "name other files; without `validation`, files of `train` with a name such as val.bin are "
-    "held out, or else the last part of `train`"
-)
-"""What to do where held-out tokens are trained on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenSplits:
-    """The token ids of both splits."""
-
-    train: TokenFiles
-    validation: TokenFiles
-    data: tuple[TokenData, ...]
-    """What was found at `train`, and at `validation` if that is another place."""
-    bytes: int | None
-    """Bytes of the text of `validation`, if they are known."""
 
 
 class TokensConfig(NextTokenConfig):
@@ -65,112 +38,39 @@ class TokensConfig(NextTokenConfig):
 
     def vocab_size(self) -> int:
         """Number of token ids; reads a sample of them, and the sizes and heads of their files."""
-        return self.splits().train.vocab_size
+        return int(self.splits().train.vocab_size)
 
     def train_tokens(self) -> int:
         """Number of training tokens."""
-        return len(self._cut(*self._found())[0])
+        return int(_files().train_tokens(self))
 
     def data_note(self) -> str:
         """A line on held-out tokens that are trained on as well, on ids that look like another
         `dtype`, on files that are not read, and on a vocabulary far larger than the ids in use;
         empty if all is well."""
-        found = self.splits()
-        notes = [overlap_note(found.train, found.validation)]
-        places = dict.fromkeys(filter(None, (self.train, self.validation)))
-        if unread := [words for place in places for words in passed_over(place)]:
-            notes.append(f"not read: {'; '.join(unread[:MOST_NAMES])}, {len(unread)} in all")
-        if self.dtype:
-            notes.append(type_note(found.train, self.dtype))
-        if all(data.hashes is None for data in found.data):
-            notes.append(vocabulary_note(found.train, self.train))
-        return "; ".join(filter(None, notes))
+        return str(_files().data_note(self))
 
     @property
     def tokenizer_file(self) -> Path | None:
         """The tokenizer's file, which is named or lies beside shards; None if it is not known."""
-        if self.tokenizer:
-            return Path(self.tokenizer).expanduser().absolute()
-        beside = Path(self.train).expanduser().absolute() / TOKENIZER
-        return beside if beside.is_file() else None
+        found: Path | None = _files().tokenizer_file(self)
+        return found
 
-    def splits(self) -> TokenSplits:
-        """The token ids of both splits, after a look at a sample of them.
+    def splits(self) -> Any:
+        """The `TokenSplits` of the study, after a look at a sample of them.
 
         Raises:
             ObjectiveError: when files are missing, damaged, too short, or of another vocabulary, or
                 the splits share a file, or one contains the other.
         """
-        data = self._found()
-        size = self._vocabulary(data)
-        parts = self._cut(*data)
-        train, validation = (TokenFiles(part.segments, size) for part in parts)
-        for split, key in ((train, "train"), (validation, "validation")):
-            self._check_length(split, key)
-            check_ids(split)
-        ours = self.validation is None and data[-1].hashes is not None  # held out by document
-        if len(data) > 1 and not ours:
-            check_apart(train, validation, held_out_key="`validation`", remedy=APART)
-        return TokenSplits(
-            train=train, validation=validation, data=data,
-            bytes=data[-1].bytes if len(data) > 1 else None,
-        )  # fmt: skip
+        return _files().splits(self)
 
     def files_on_nodes(self) -> dict[str, int]:
         """Path -> least bytes of each file of token ids, which trials read in place."""
         found = self.splits()
-        return found.train.ends | found.validation.ends
+        return {**found.train.ends, **found.validation.ends}
 
-    def _found(self) -> tuple[TokenData, ...]:
-        """Returns the training data, and the held-out data if `validation` names them or the folder
-        `train` has them apart."""
-        held_out = self.validation
-        if held_out is None and has_split(self.train, VALIDATION):
-            held_out = self.train
-        places = ((self.train, TRAIN), *([(held_out, VALIDATION)] if held_out else []))
-        return tuple(
-            find_tokens(place, split, column=self.column, dtype=self.dtype)
-            for place, split in places
-        )
 
-    def _cut(self, train: TokenData, held_out: TokenData | None = None) -> tuple[TokenFiles, ...]:
-        """Both splits; the last part of `train` is held out if nothing else is."""
-        files = TokenFiles(train.segments, 0)
-        if held_out is not None:
-            return files, TokenFiles(held_out.segments, 0)
-        place = len(files) - int(len(files) * self.validation_fraction)
-        return files.cut(0, place), files.cut(place, len(files))
-
-    def _vocabulary(self, data: tuple[TokenData, ...]) -> int:
-        """Number of token ids."""
-        said = {found.vocabulary for found in data if found.vocabulary is not None}
-        if self.tokenizer:
-            said.add(id_count(read_tokenizer(Path(self.tokenizer).expanduser())))
-        if len(said) > 1:
-            raise ObjectiveError(
-                "`train`, `validation` and `tokenizer` must be of one vocabulary, got "
-                f"{' and '.join(map(str, sorted(said)))} token ids; cut both with one tokenizer"
-            )
-        known = next(iter(said), None)
-        size = self.vocabulary or known
-        if size is None:
-            largest = largest_id(TokenFiles(data[0].segments, 0))
-            raise ObjectiveError(
-                f"`tokenizer` must name the tokenizer.json that cut {self.train}, or `vocabulary` "
-                "the number of its token ids, which the files do not say; the largest id seen is "
-                f"{largest}: set `vocabulary: {largest + 1}` if there is no larger one"
-            )
-        if known is not None and size < known:
-            raise ObjectiveError(
-                f"`vocabulary` must be at least the {known} token ids of the tokenizer, got {size};"
-                " drop it"
-            )
-        return size
-
-    def _check_length(self, split: TokenFiles, key: str) -> None:
-        if len(split) <= self.context:
-            raise ObjectiveError(
-                f"both splits must be longer than `context`, got {len(split)} tokens of {key} with "
-                f"context={self.context}; use more tokens, a shorter `context`, or another "
-                "`validation_fraction`"
-            )
+def _files() -> Any:
+    """The module that reads files of token ids, whose libraries only data need."""
+    return importlib.import_module("fathom.objectives.tokens.splits")

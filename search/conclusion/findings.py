@@ -18,6 +18,7 @@ from fathom.search.analysis.laws.law import Law
 from fathom.search.analysis.laws.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.laws.weighed_laws import WeighedLaws, weigh_laws
 from fathom.search.analysis.losses.depth_metrics import DepthMetric, find_depth_metrics
+from fathom.search.analysis.losses.stalls import Stalls, find_stalls
 from fathom.search.conclusion.published import PaperFindings, find_papers
 from fathom.search.formatting import format_count, printable, spend_text
 from fathom.search.records import TrialRecord
@@ -176,6 +177,11 @@ class Findings(ABC):
     def records_of(self, budget: int) -> list[TrialRecord]:
         """The ended trials of one budget."""
         return [record for record in self.records if record.spec.budget == budget]
+
+    @cached_property
+    def stalls(self) -> Mapping[int, Stalls]:
+        """Budget -> its trials that ended far from other seeds of their shape."""
+        return {o.budget: find_stalls(self.records_of(o.budget)) for o in self.optima}
 
     def audits_of(self, budget: int) -> tuple[RungAudit, ...]:
         """The audit of each rung of one budget; empty when no trial reached a rung."""

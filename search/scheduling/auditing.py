@@ -21,13 +21,14 @@ from fathom.search.scheduling.halving import HalvingRule
 def audit_stopping(records: Sequence[TrialRecord], rule: HalvingRule) -> tuple[RungAudit, ...]:
     """The audits of the rungs before the horizon, by tokens, from the records of one budget."""
     rungs = sorted({t for r in records for t in r.rungs if t < r.spec.shared_horizon})
-    audits = [_audit(rung, records, rule) for rung in rungs]
+    noise = seed_noise(records).likely_noise if rungs else 0.0
+    audits = [_audit(rung, records, rule, noise) for rung in rungs]
     doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
     later = min((rung for rung in rungs if rung > doubtful), default=None)
     return tuple(replace(audit, later=later) for audit in audits)
 
 
-def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> RungAudit:
+def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule, noise: float) -> RungAudit:
     # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
     done = [
         r for r in records if r.loss is not None and rung in r.rungs and r.spec.scale == UNSCALED
@@ -38,13 +39,13 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
     depths = np.array([log(record.spec.shape.depth) for record in done])
     sizes = np.array([log(record.spec.shape.params_total) for record in done])
     enough, free = len(done) >= FEWEST_TRIALS, records[0].spec.count.frees_size
-    noise = seed_noise(records).likely_noise
     tau, pairs = _kendall_tau(here, end, apart=chance_difference(noise))
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
     never_paused = [record for record in explored if not record.spec.prunable]
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
-    promoted = rule.promoted(exploring, rung)
+    promoted = set(rule.promoted(exploring, rung))
     pruned = [record for record in never_paused if record.spec.trial not in promoted]
+    kept = {record.spec.trial for record in explored} - {record.spec.trial for record in pruned}
     stopped = [
         record.spec.shape.depth
         for record in records
@@ -63,7 +64,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
         place_of_best=int(rankdata(here)[end.argmin()]) if done else None,
         audit_trials=len(never_paused),
         audit_trials_pruned=len(pruned),
-        regret=_regret(pruned, [record for record in explored if record not in pruned]),
+        regret=_regret(pruned, [record for record in explored if record.spec.trial in kept]),
         noise=noise,
         stopped=len(stopped),
         stopped_depths=tuple(sorted(set(stopped))),
@@ -75,11 +76,13 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
 def _kendall_tau(x: Array, y: Array, *, apart: float) -> tuple[float | None, int]:
     """Kendall's tau over the pairs whose `y` differ by more than `apart`, and how many they are;
     scipy's takes every pair."""
-    upper = np.triu_indices(len(x), 1)
-    in_x, in_y = (x[:, None] - x)[upper], (y[:, None] - y)[upper]
-    counted = np.abs(in_y) > apart
-    agreed = np.sign(in_x[counted]) * np.sign(in_y[counted])
-    return (float(agreed.mean()) if len(agreed) else None), len(agreed)
+    agreed, pairs = 0.0, 0
+    for at in range(len(x)):  # not at once, since thousands of trials have millions of pairs
+        in_x, in_y = x[at] - x[at + 1 :], y[at] - y[at + 1 :]
+        counted = np.abs(in_y) > apart
+        agreed += float((np.sign(in_x[counted]) * np.sign(in_y[counted])).sum())
+        pairs += int(counted.sum())
+    return (agreed / pairs if pairs else None), pairs
 
 
 def _spearman_rho(x: Array, y: Array) -> float:

@@ -19,13 +19,13 @@ MACHINE_OUT_OF_MEMORY = re.compile(r"(can't|[Cc]annot) allocate memory|bad_alloc
 """Errors of a CPU's allocator and of the system, likewise."""
 
 
-def is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """True if the memory of the device or of the machine did not suffice."""
     named = isinstance(error, torch.OutOfMemoryError)
     return named or is_of_machine(error) or OUT_OF_MEMORY.search(str(error)) is not None
 
 
-def is_of_machine(error: Exception) -> bool:
+def is_of_machine(error: BaseException) -> bool:
     """True if it was the memory of the machine that did not suffice, not a GPU's."""
     named = isinstance(error, MemoryError)
     return named or MACHINE_OUT_OF_MEMORY.search(str(error)) is not None

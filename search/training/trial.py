@@ -322,10 +322,11 @@ def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
     try:
         yield from reports
     except (
-        WorkerLostError, HorizonError, DeviceError, UnseenDataError, checkpoint.DiskFullError
-    ):  # fmt: skip
+        *(WorkerLostError, HorizonError, DeviceError, UnseenDataError, checkpoint.DiskFullError),
+        *(KeyboardInterrupt, SystemExit, GeneratorExit),
+    ):
         raise
-    except Exception as error:
+    except BaseException as error:  # what a user's code raises may be derived from it
         if is_of_machine(error) and is_short_of_memory():
             raise MachineMemoryError(str(error).split("\n")[0]) from error
         if is_out_of_memory(error):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fathom.objectives.prepare import prepare
-from fathom.objectives.user_code import own_modules
+from fathom.objectives.user_code import own_modules, user_code
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
@@ -54,6 +54,14 @@ class Fails(Exits):
     def prepare(cls, *, context):
         return {}["path"]
 
+class Stop(BaseException):
+    pass
+
+class Stops(Other):
+    @classmethod
+    def prepare(cls, *, context):
+        raise Stop("enough")
+
 class Wordy(Task):
     vocab_size = "many"
 
@@ -78,6 +86,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine" / "task.py").write_text(MODULE)
     (tmp_path / "mine" / "broken.py").write_text("1 / 0\n")
     (tmp_path / "mine" / "exits.py").write_text("raise SystemExit('usage')\n")
+    (tmp_path / "mine" / "stops.py").write_text("raise BaseException('enough')\n")
     (tmp_path / "mine" / "needy.py").write_text("\nimport nets\n")
     (tmp_path / "mine" / "open.py").write_text("\ndef task(:\n")
     (tmp_path / "mine" / "wordy.py").write_text("raise ValueError('two\\nlines')\n")
@@ -110,6 +119,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("mine.task:Task", {}, ("must be from 0 to 2", "`vocab_size`", "got 3 to 3")),
         ("mine.task:Unequal", {}, ("must be from 0 to 2", "got -1 to -1")),
         ("mine.exits:Task", {}, ("exits.py, line 1", "SystemExit: usage")),
+        ("mine.stops:Task", {}, ("stops.py, line 1", "BaseException: enough")),
+        ("mine.task:Stops", {}, ("must be prepared", "Stop: enough at", "task.py, line")),
     ],
 )
 def test_an_invalid_objective_is_refused_in_one_line(
@@ -117,6 +128,11 @@ def test_an_invalid_objective_is_refused_in_one_line(
 ) -> None:
     with refused(*words, name):
         prepare(UserObjectiveConfig(name=name, context=8, **settings))
+
+
+def test_ctrl_c_in_a_users_code_stays_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt), user_code("it must run"):
+        raise KeyboardInterrupt
 
 
 def test_the_example_is_planned_by_its_own_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:

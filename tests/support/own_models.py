@@ -201,6 +201,14 @@ def exiting(**sizes: Any) -> nn.Module:
     raise SystemExit("no GPU")
 
 
+class Halt(BaseException):
+    """An exception that is no `Exception`."""
+
+
+def stopping(**sizes: Any) -> nn.Module:
+    raise Halt("no GPU")
+
+
 def lazy(**sizes: Any) -> nn.Module:
     model = anything(**sizes)
     model.spare = nn.LazyLinear(3)

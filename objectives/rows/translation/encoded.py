@@ -2,18 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.rows.translation.keys import WORDS, TranslationConfig
 from fathom.objectives.rows.translation.pair_files import SentencePair
 from fathom.objectives.rows.translation.parallel_text import ParallelText
 from fathom.objectives.rows.translation.vocabulary import END, PairTokens
+from fathom.objectives.text.tokenizer import BPE
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Pairs that a batch has for each sequence of full length, by bucket: the shorter, the more."""
+LEAST_SHARE = 0.5
+"""Smallest share of padding that is worth a line."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,3 +112,41 @@ def buckets_of(lengths: NDArray[np.int64], context: int) -> NDArray[Any]:
     widths = np.array([context // parts for parts in PARTS])
     buckets: NDArray[Any] = ((lengths[:, None] <= widths).sum(1) - 1).astype(np.uint8)
     return buckets
+
+
+def encode(keys: TranslationConfig, text: ParallelText) -> EncodedText:
+    """The pairs as token ids; raises `ObjectiveError` if they do not suit."""
+    return EncodedText.of(
+        text, tokenizer=keys.chosen_tokenizer, joint=keys.is_joint, context=keys.context
+    )
+
+
+@lru_cache(maxsize=4)
+def sizes(keys: TranslationConfig) -> tuple[int, int]:
+    """Number of token ids of sources and of targets; cached, since it is asked for each shape."""
+    if keys.chosen_tokenizer != WORDS:
+        size = int(keys.chosen_tokenizer.removeprefix(f"{BPE}:"))
+        return size, size
+    tokens = PairTokens.learned(keys.read().train, WORDS, joint=keys.is_joint)
+    return tokens.source.size, tokens.target.size
+
+
+@lru_cache(maxsize=4)
+def survey(keys: TranslationConfig) -> tuple[int, str]:
+    """The tokens of an epoch and the note on the data; cached, since a plan asks several times."""
+    text = keys.read()
+    encoded = encode(keys, text)
+    padding = 1 - encoded.train.target_tokens / encoded.epoch_tokens
+    lost = (
+        (text.overlapping, "dropped because one side is held out"),
+        (encoded.too_long, f"dropped because longer than {keys.context} tokens"),
+        (text.unusable, "lines dropped because a side is empty or the number of columns is wrong"),
+        (encoded.cut, f"of dev and test cut to {keys.context} tokens"),
+    )
+    note = (
+        f"{len(encoded.train.sources)} training pairs, {len(text.dev)} of dev, {len(text.test)} of "
+        "test"
+    )
+    note += "".join(f"; {count} {what}" for count, what in lost if count)
+    note += f"; {padding:.0%} of the horizon is padding" * (padding > LEAST_SHARE)
+    return encoded.epoch_tokens, note

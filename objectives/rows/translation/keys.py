@@ -1,23 +1,25 @@
 """Keys of `objective: translation`."""
 
-from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+import importlib
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
 from fathom.objectives.keys import Few, Group, Number, Positive, Real, Whole, short
 from fathom.objectives.rows.keys import FilePath, RowsConfig
-from fathom.objectives.rows.translation.encoded import EncodedText
 from fathom.objectives.rows.translation.generated import GENERATED, DrawnLanguage
 from fathom.objectives.rows.translation.pair_files import Files
 from fathom.objectives.rows.translation.parallel_text import ParallelText, read_parallel_text
-from fathom.objectives.rows.translation.vocabulary import FEWEST_IDS, WORDS, PairTokens
-from fathom.objectives.text.tokenizer import BPE
+from fathom.objectives.text.tokenizer import BPE, BYTE_IDS
+from fathom.objectives.token_ids import PAD
 
 SUBWORDS = f"{BPE}:4000"
 """Tokenizer of text that is not generated, where none is named."""
-LEAST_SHARE = 0.5
-"""Smallest share of padding that is worth a line."""
+WORDS = "words"
+TOKENS_FROM = PAD + 3
+"""Id of the first token of a text."""
+FEWEST_IDS = TOKENS_FROM + BYTE_IDS + 1
+"""Smallest N of `bpe:N`: padding, start and end, the bytes and one pair."""
 
 
 def _files(value: object) -> object:
@@ -120,55 +122,23 @@ class TranslationConfig(RowsConfig):
             generated=DrawnLanguage(**self.generated.model_dump()),
         )
 
-    def encode(self, text: ParallelText) -> EncodedText:
-        """The pairs as token ids; raises `ObjectiveError` if they do not suit."""
-        return EncodedText.of(
-            text, tokenizer=self.chosen_tokenizer, joint=self.is_joint, context=self.context
-        )
-
     def vocab_size(self) -> int:
         """Number of token ids of the targets; reads the pairs if they are `words`."""
-        return _sizes(self)[1]
+        return int(_encoded().sizes(self)[1])
 
     def source_vocab_size(self) -> int:
         """Number of token ids of the sources; 0 if they share the ids of the targets."""
-        return 0 if self.is_joint else _sizes(self)[0]
+        return 0 if self.is_joint else int(_encoded().sizes(self)[0])
 
     def train_tokens(self) -> int:
         """Tokens of the horizon that an epoch takes, padding included; reads the pairs."""
-        return _survey(self)[0]
+        return int(_encoded().survey(self)[0])
 
     def data_note(self) -> str:
         """A line on the number of pairs, on those that are not used whole, and on padding."""
-        return _survey(self)[1]
+        return str(_encoded().survey(self)[1])
 
 
-@lru_cache(maxsize=4)
-def _sizes(keys: TranslationConfig) -> tuple[int, int]:
-    """Number of token ids of sources and of targets; cached, since it is asked for each shape."""
-    if keys.chosen_tokenizer != WORDS:
-        size = int(keys.chosen_tokenizer.removeprefix(f"{BPE}:"))
-        return size, size
-    tokens = PairTokens.learned(keys.read().train, WORDS, joint=keys.is_joint)
-    return tokens.source.size, tokens.target.size
-
-
-@lru_cache(maxsize=4)
-def _survey(keys: TranslationConfig) -> tuple[int, str]:
-    """The tokens of an epoch and the note on the data; cached, since a plan asks several times."""
-    text = keys.read()
-    encoded = keys.encode(text)
-    padding = 1 - encoded.train.target_tokens / encoded.epoch_tokens
-    lost = (
-        (text.overlapping, "dropped because one side is held out"),
-        (encoded.too_long, f"dropped because longer than {keys.context} tokens"),
-        (text.unusable, "lines dropped because a side is empty or the number of columns is wrong"),
-        (encoded.cut, f"of dev and test cut to {keys.context} tokens"),
-    )
-    note = (
-        f"{len(encoded.train.sources)} training pairs, {len(text.dev)} of dev, {len(text.test)} of "
-        "test"
-    )
-    note += "".join(f"; {count} {what}" for count, what in lost if count)
-    note += f"; {padding:.0%} of the horizon is padding" * (padding > LEAST_SHARE)
-    return encoded.epoch_tokens, note
+def _encoded() -> Any:
+    """The module that makes token ids of pairs, whose libraries only data need."""
+    return importlib.import_module("fathom.objectives.rows.translation.encoded")

@@ -20,7 +20,7 @@ from fathom.objectives.files.reading import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.rows.translation.buckets import Buckets
 from fathom.objectives.rows.translation.decoding import beam_search, greedy
-from fathom.objectives.rows.translation.encoded import EncodedPairs, buckets_of
+from fathom.objectives.rows.translation.encoded import EncodedPairs, buckets_of, encode
 from fathom.objectives.rows.translation.keys import BeamConfig, TranslationConfig
 from fathom.objectives.rows.translation.scores import Score, check_sacrebleu, scores
 from fathom.objectives.rows.translation.vocabulary import START, PairTokens
@@ -94,7 +94,7 @@ class Translation:
         """The objective with its pairs read, or drawn, and encoded."""
         check_sacrebleu()
         text = keys.read()
-        encoded = keys.encode(text)
+        encoded = encode(keys, text)
         tokens = encoded.tokens
         return cls(
             train=SentencePairs.of(encoded.train, tokens),

@@ -7,17 +7,13 @@ from typing import Self
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.rows.translation.keys import TOKENS_FROM, WORDS
 from fathom.objectives.rows.translation.pair_files import SentencePair
 from fathom.objectives.text.encode import UNKNOWN, train_bpe
-from fathom.objectives.text.tokenizer import BPE, BYTE_IDS
+from fathom.objectives.text.tokenizer import BPE
 from fathom.objectives.token_ids import PAD
 
 START, END = PAD + 1, PAD + 2
-TOKENS_FROM = PAD + 3
-"""Id of the first token of a text."""
-WORDS = "words"
-FEWEST_IDS = TOKENS_FROM + BYTE_IDS + 1
-"""Smallest N of `bpe:N`: padding, start and end, the bytes and one pair."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

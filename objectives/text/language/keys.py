@@ -1,5 +1,6 @@
 """Keys of `objective: language`."""
 
+import importlib
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -14,7 +15,6 @@ from fathom.objectives.text.corpus import (
     read_corpus,
     split_bytes,
 )
-from fathom.objectives.text.held_out import check_named
 from fathom.objectives.text.left_out import left_out_note, survey
 from fathom.objectives.text.tokenizer import BYTES, CHARS, count_ids
 
@@ -76,7 +76,8 @@ class LanguageConfig(NextTokenConfig):
         shorter than a byte), or held-out files are among those to train on."""
         check_corpus(self.corpus)
         if named := files_by_name(self.corpus):
-            check_named(named)
+            held_out = importlib.import_module("fathom.objectives.text.held_out")  # takes numpy
+            held_out.check_named(named)
         sizes = self._split_bytes()
         if sizes is None or sizes[1] > 4 * self.context:
             return

@@ -29,7 +29,7 @@ from fathom.search.analysis.losses.rates import (
     losses_by_seed,
     mean_at_best,
 )
-from fathom.search.analysis.losses.stalls import without_stalled
+from fathom.search.analysis.losses.stalls import Stalls, without_stalled
 from fathom.search.records import Scale, Stage, TrialRecord
 
 Array = NDArray[np.float64]
@@ -141,10 +141,10 @@ def combine_shapes(shapes: Sequence[ShapeLoss], repeats: Repeats = UNKNOWN) -> D
     )
 
 
-def seed_noise(records: Sequence[TrialRecord]) -> Repeats:
+def seed_noise(records: Sequence[TrialRecord], stalls: Stalls | None = None) -> Repeats:
     """Returns the noise between seeds, by finished trials of a shape at one rate and decay that
     differ in the seed; it is at least the rounding error of the losses."""
-    return _noise_among(without_stalled(records))
+    return _noise_among(without_stalled(records, stalls))
 
 
 def trials_noise(kept: Sequence[TrialRecord], noise: float | None) -> Repeats:
@@ -176,14 +176,14 @@ def shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shape
     seeds = losses_by_seed(records)
     finished = [record for record in records if record.loss is not None]
     confirmed = {r.spec.shape for r in finished if r.spec.stage is Stage.CONFIRM}
+    first = {record.spec.shape: record for record in reversed(records)}
     known = {factor: brackets(records, factor) for factor in Factor}
     for shape in sorted(seeds, key=lambda shape: shape.depth):
         by_seed = list(seeds[shape].values())
-        first = next(record for record in records if record.spec.shape == shape)
         loss, weight = mean_at_best(by_seed, shape.depth, known)
         stage = Stage.CONFIRM if shape in confirmed else Stage.EXPLORE
-        size, trials = first.ln_size, sum(map(len, by_seed))
-        yield ShapeLoss(stage, shape, size, loss, noise**2 * weight, trials)
+        trials = sum(map(len, by_seed))
+        yield ShapeLoss(stage, shape, first[shape].ln_size, loss, noise**2 * weight, trials)
 
 
 class _Regression:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from math import log
 
 import numpy as np
@@ -26,6 +27,7 @@ class Factor(StrEnum):
     RATE = "rate"
     DECAY = "decay"
 
+    @cache
     def scale(self, multiple: float) -> Scale:
         """This multiple of the factor, and the study's own value of the other."""
         return UNSCALED._replace(**{self.value: multiple})

@@ -80,8 +80,9 @@ def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
     a bracket of rates or decays, a training stalled that lies `HUMP` noises above both its
     neighbours.
     """
-    humps = set(_humps(records, HUMP * _noise(_spreads(_seeds(records)))))
-    shapes = _seeds([record for record in records if record.spec.trial not in humps])
+    shapes = _seeds(records)
+    if humps := set(_humps(records, HUMP * _noise(_spreads(shapes)))):
+        shapes = _seeds([record for record in records if record.spec.trial not in humps])
     spreads = _spreads(shapes)
     noise, stalled, low = _noise(spreads), humps, set[str]()
     in_doubt, undecided = set[Shape](), list[SeedApart]()
@@ -103,25 +104,27 @@ def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
     return Stalls(frozenset(stalled), frozenset(low), frozenset(in_doubt), tuple(undecided))
 
 
-def without_stalled(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Returns the records without the trials that ended far from other seeds of their shape."""
-    left_out = find_stalls(records).left_out
+def without_stalled(
+    records: Sequence[TrialRecord], stalls: Stalls | None = None
+) -> list[TrialRecord]:
+    """Returns the records without the trials that ended far from other seeds of their shape, which
+    `stalls` names where they are known."""
+    left_out = (stalls or find_stalls(records)).left_out
     return [record for record in records if record.spec.trial not in left_out]
 
 
-def stalled_by_depth(records: Sequence[TrialRecord]) -> dict[int, tuple[int, int]]:
+def stalled_by_depth(records: Sequence[TrialRecord], stalls: Stalls) -> dict[int, tuple[int, int]]:
     """Returns depth -> number of trainings that stalled, and number that finished, for depths with
     a stalled one."""
-    stalled = find_stalls(records).stalled
-    lost = Counter(r.spec.shape.depth for r in records if r.spec.trial in stalled)
+    lost = Counter(r.spec.shape.depth for r in records if r.spec.trial in stalls.stalled)
     trained = Counter(r.spec.shape.depth for r in records if r.loss is not None)
     return {depth: (number, trained[depth]) for depth, number in sorted(lost.items())}
 
 
-def too_low(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+def too_low(records: Sequence[TrialRecord], stalls: Stalls) -> list[TrialRecord]:
     """Returns the finished trials, at the study's own rate and decay, that ended far too low."""
-    names = find_stalls(records).too_low
-    return [r for r in records if r.spec.trial in names and r.spec.scale == UNSCALED]
+    low = [record for record in records if record.spec.trial in stalls.too_low]
+    return [record for record in low if record.spec.scale == UNSCALED]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
 """The findings of a study as data for other programs: rows by kind, and CSV files."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from functools import cache
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from fathom.search.analysis.answer.definitions import cost_of, loss_of
 from fathom.search.analysis.answer.optimum import Optimum
@@ -43,6 +46,8 @@ NULL_LAW = (
     "law=name constant standard_error_ln_constant=error params_interval=params_range"
     " leave_one_out_error_ln_depth=leave_one_out_error scatter_ln_depth=scatter"
 )
+FIRST_ROWS = 1000
+"""Rows of a kind that are looked at for its columns."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of a cell that spreadsheets compute."""
 POWER = "a z^-p + b z^q + c with z = depth / scale"
@@ -51,20 +56,27 @@ PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
 
 def tables(conclusion: Findings) -> dict[str, list[Row]]:
     """Returns the rows by kind, such as `trials` and `optima`; kinds without rows are left out."""
+    found = {name: list(rows) for name, rows in rows_by_kind(conclusion).items()}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def rows_by_kind(conclusion: Findings) -> dict[str, Iterable[Row]]:
+    """The rows of each kind, to go through once: those of trials are made one by one, as there may
+    be a million."""
     records, optima = conclusion.records, conclusion.optima
-    found = {
-        "trials": [_trial(record) for record in records],
-        "curves": [
+    return {
+        "trials": map(_trial, records),
+        "curves": (
             {"trial": record.spec.trial, **columns(point, CURVE)}
             for record in records
             for point in record.curve
-        ],
-        "metrics": [
+        ),
+        "metrics": (
             {**columns(record, METRIC), "metric": name, "value": value}
             for record in records
             for point in record.curve[-1:]
             for name, value in point.metrics.items()
-        ],
+        ),
         "optima": [_optimum(optimum, conclusion.reason(optimum)) for optimum in optima],
         "depths": [
             {
@@ -85,17 +97,19 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
         "null_laws": [columns(law, NULL_LAW) for law in conclusion.null_laws],
         **conclusion.papers.tables,
     }
-    return {name: rows for name, rows in found.items() if rows}
 
 
-def save_tables(folder: Path, found: Mapping[str, Sequence[Row]]) -> None:
-    """Writes one CSV file for each kind of row; lists are separated by blanks."""
+def save_tables(folder: Path, found: Mapping[str, Iterable[Row]]) -> None:
+    """Writes one CSV file for each kind that has rows; lists are separated by blanks."""
     for name, rows in found.items():
+        rest = iter(rows)
+        if not (first := list(islice(rest, FIRST_ROWS))):
+            continue
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
-            names = max(rows, key=len)  # an optimum without a shape has no count of its experts
+            names = max(first, key=len)  # an optimum without a shape has no count of its experts
             writer.writerow(map(_cell, names))
-            writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+            writer.writerows([_cell(row.get(name)) for name in names] for row in chain(first, rest))
 
 
 def _cell(value: object) -> object:
@@ -112,15 +126,21 @@ def columns(source: object, names: str) -> Row:
     `X_interval` becomes two, `X_low` and `X_high`, which are None without an interval.
     """
     row: Row = {}
-    for name in names.split():
-        column, _, path = name.partition("=")
-        value = attrgetter(path or column)(source)
+    for column, value_of in _getters(names):
+        value = value_of(source)
         if column.endswith("_interval"):
             stem = column.removesuffix("_interval")
             row[f"{stem}_low"], row[f"{stem}_high"] = value or (None, None)
         else:
             row[f"{column}_nats" if column in IN_NATS else column] = value
     return row
+
+
+@cache
+def _getters(names: str) -> tuple[tuple[str, Callable[[object], Any]], ...]:
+    """Each column that `names` lists, with what gets its value."""
+    pairs = (name.partition("=") for name in names.split())
+    return tuple((column, attrgetter(path or column)) for column, _, path in pairs)
 
 
 def _trial(record: TrialRecord) -> Row:

@@ -18,7 +18,7 @@ from fathom.search.report.charts.token_time import loss_against_token_time
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.charts.units import in_unit
 from fathom.search.report.pages.card import CARD, PICTURE, save_card
-from fathom.search.report.pages.data import save_tables, tables
+from fathom.search.report.pages.data import rows_by_kind, save_tables
 from fathom.search.report.pages.hero import strip_charts
 from fathom.search.report.pages.page import analysis_page, page
 from fathom.search.report.pages.sounding import sounding
@@ -68,7 +68,7 @@ def _write(folder: Path, text: str, charts: Sequence[Chart], found: Findings) ->
             save_card(found, draft)
         save_static(charts, draft / "figures")
         _save_answer(found, draft / "figures")
-        save_tables(draft / "tables", tables(found))
+        save_tables(draft / "tables", rows_by_kind(found))
     return folder / "report.html"
 
 

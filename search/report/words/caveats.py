@@ -102,7 +102,7 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
         depths = f"depth{'' if len(unseen) == 1 else 's'} {ranges(unseen)}"
         yield f"the final loss of {depths}; none of their trials finished."
     finished = [record for record in records if record.outcome is Outcome.FINISHED]
-    repeats = seed_noise(finished)
+    repeats = seed_noise(finished, conclusion.stalls[optimum.budget])
     known = repeats.degrees_of_freedom
     if finished and known < KNOWN_NOISE and not conclusion.searched:
         measured = f"only {counted(known, 'repeated trial')}" if known else "no repeated trial"

@@ -206,7 +206,7 @@ def stalled_text(conclusion: Findings) -> str:
         f" {format_count(optimum.budget)}"
         for optimum in conclusion.optima
         for depth, (stalled, trained) in stalled_by_depth(
-            conclusion.records_of(optimum.budget)
+            conclusion.records_of(optimum.budget), conclusion.stalls[optimum.budget]
         ).items()
     ]
     return f"{joined(parts)} stalled; the answer leaves them out" if parts else ""
@@ -218,7 +218,9 @@ def too_low_text(conclusion: Findings) -> str:
         f"seed {record.spec.seed} of depth {record.spec.shape.depth} at"
         f" {format_count(optimum.budget)} ended at {record.loss:.4f} nats"
         for optimum in conclusion.optima
-        for record in too_low(conclusion.records_of(optimum.budget))
+        for record in too_low(
+            conclusion.records_of(optimum.budget), conclusion.stalls[optimum.budget]
+        )
     ]
     far = "far below its other seeds and the curve of the other depths"
     return f"{joined(parts)}, {far}; the answer leaves it out" if parts else ""

@@ -23,7 +23,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from fathom.models.shape import Shape
-from fathom.objectives.user_code import one_line
+from fathom.objectives.user_code import NOT_OF_USERS, one_line
 from fathom.search.analysis.losses.depth_estimates import ShapeLoss
 from fathom.search.analysis.losses.forecast import forecasts_by_trial
 from fathom.search.records import TrialRecord
@@ -196,8 +196,8 @@ def _failures_named(place: str | None) -> Iterator[None]:
     error of one line."""
     try:
         yield
-    except Exception as error:
-        if not place or isinstance(error, PlanError):
+    except BaseException as error:
+        if not place or isinstance(error, (PlanError, *NOT_OF_USERS)):
             raise
         raise PlanError(
             f"sampler {place} must draw a depth and a feed-forward ratio, and learn "

@@ -10,7 +10,7 @@ from typing import Any
 
 from fathom.objectives.errors import nearest
 from fathom.objectives.keys import short
-from fathom.objectives.user_code import UserCodeError, named, one_line
+from fathom.objectives.user_code import NOT_OF_USERS, UserCodeError, named, one_line
 from fathom.search.study.file.errors import PlanError
 
 METHODS = ("infer_relative_search_space", "sample_relative", "sample_independent")
@@ -44,7 +44,9 @@ def make_sampler(place: str, options: Mapping[str, Any], seed: int) -> Any:
             f"sampler {place} needs a package that is not there, got {one_line(error)}; install it",
             key="sampler",
         ) from error
-    except Exception as error:
+    except NOT_OF_USERS:
+        raise
+    except BaseException as error:
         raise PlanError(
             f"`sampler_options` must be what {place} takes, {', '.join(_arguments(found))}, got "
             f"{short(options)}: {one_line(error)}; correct them",

@@ -8,6 +8,7 @@ from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import fmean
 
 from fathom.models.memory import Execution, step_memory
@@ -22,7 +23,13 @@ from fathom.search.study.hardware.gpus import CARRY, CLUSTER_FILES
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.step_fit import StepFit
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import ResourcesConfig, Sampler, StoppingMethod, TrainConfig
+from fathom.search.study.keys.groups import (
+    ResourcesConfig,
+    Sampler,
+    StoppingConfig,
+    StoppingMethod,
+    TrainConfig,
+)
 from fathom.search.study.keys.own_sampler import has_seed
 from fathom.search.study.planning.affordable import MOST_EPOCHS
 from fathom.search.study.planning.budget import (
@@ -409,12 +416,22 @@ def virtual_time(config: StudyConfig, budget: Budget, *, at_once: int = 0) -> Vi
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:
     """The rungs with the mean numbers of trials in simulated searches, which rank at random; those
     that are promoted because they are too close to the best to tell are not counted."""
+    first = virtual_time(config, budget)
+    return _mean_rungs(config.stopping, exploring, first.workers, first.rungs, first.horizon)
+
+
+@cache
+def _mean_rungs(
+    stopping: StoppingConfig, exploring: int, workers: int, rungs: tuple[int, ...], horizon: int
+) -> tuple[Rung, ...]:
     ends = []
     for seed in range(max(1, SIMULATED // exploring)):
-        stopping = config.stopping
+        time = VirtualTime(
+            workers=workers, rungs=rungs, horizon=horizon, eta=stopping.eta,
+            waits=stopping.rule is StoppingMethod.SYNCHRONOUS,
+        )  # fmt: skip
         dice = random.Random(seed)
-        trials = RandomTrials(dice, exploring, stopping.always_finish, stopping.eta)
-        explore(time := virtual_time(config, budget), trials)
+        explore(time, RandomTrials(dice, exploring, stopping.always_finish, stopping.eta))
         ends.append(time)
     arriving = {rung: fmean(len(end.standing[rung]) for end in ends) for rung in ends[0].rungs}
     paused = {rung: fmean(len(end.waiting(rung)) for end in ends) for rung in ends[0].rungs}

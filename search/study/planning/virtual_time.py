@@ -172,14 +172,14 @@ class VirtualTime:
     def _next_promoted(self, trials: Trials) -> str | None:
         """The trial that trains on: one that need not pause at its rung, otherwise the best that is
         promoted at the highest rung; None if there is none."""
-        waiting = {rung: self.waiting(rung) for rung in reversed(self.rungs)}
+        waiting = {rung: here for rung in self.rungs[::-1] if (here := self.waiting(rung))}
         for rung, here in waiting.items():
             for trial in here:
                 if not trials.pauses(trial, rung):
                     return trial
         for rung, here in waiting.items():
             places = 0 if self.waits else int(len(self._at(rung)) / self.eta)
-            if not here or not (places or self.kept.intersection(here)):
+            if not (places or self.kept.intersection(here)):
                 continue
             for place, trial in enumerate(trials.ranked(self._at(rung), rung)):
                 if trial in here and (place < places or trial in self.kept):

@@ -1,12 +1,11 @@
 """Seconds of a training step of models of any size, from the measured steps of some sizes."""
 
+import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from fathom.models.shape import Shape
 from fathom.search.study.keys.config import StudyConfig
@@ -41,8 +40,9 @@ class SizedTimes:
         return float(_terms(shape.params_total, shape.depth) @ self._each)
 
     @cached_property  # read for each of many thousand shapes
-    def _each(self) -> NDArray[np.float64]:
-        """Seconds of each of the terms."""
+    def _each(self) -> Any:
+        """Seconds of each of the terms, an array."""
+        np = _numpy()
         columns = np.array(
             [_terms(size, shape.depth) / shape.seconds for size, of in self.timed for shape in of]
         )
@@ -56,9 +56,14 @@ class SizedTimes:
             kept = np.delete(kept, found.argmin())
 
 
-def _terms(size: int, depth: int) -> NDArray[np.float64]:
+def _terms(size: int, depth: int) -> Any:
     """What a step's time grows with; the width of a layer goes with the root of its parameters."""
-    return np.array([1.0, depth, size, math.sqrt(size * depth)])
+    return _numpy().array([1.0, depth, size, math.sqrt(size * depth)])
+
+
+def _numpy() -> Any:
+    """NumPy, which plans of fixed sizes do without."""
+    return importlib.import_module("numpy")
 
 
 Times = StepTimes | SizedTimes

@@ -103,11 +103,13 @@ sizes have such names, too."""
 PREFIXES = (
     *("config", "params", "param", "metrics", "metric", "summary", "hparams", "hparam", "args"),
     *("cfg", "train_loop_config", "run_config", "settings", "hyperparams"),
-    *("model", "trainer", "optimizer", "optim", "model_config", "model_args", "hyperparameters"),
+    *("model", "trainer", "optimizer", "optim", "hyperparameters"),
     *("arch", "architecture", "network", "net", "backbone", "transformer", "decoder", "gpt"),
     *("results", "result", "final"),
 )
 """First parts of names such as `config.n_layer` and `metrics/val_loss` that say nothing more."""
+PREFIX = re.compile(f"({'|'.join(PREFIXES)})(_(config|cfg|args|kwargs))?")
+"""Pattern of such a part, also as in `architecture_config`."""
 UNITS = {
     **dict.fromkeys(("k", "thousand", "thousands"), 1e3),
     **dict.fromkeys(("m", "million", "millions"), 1e6),
@@ -286,7 +288,7 @@ def plain_name(name: str) -> str:
     ('n_layer', 'val_loss', 'lr')
     """
     parts = re.split(r"[./]", name.strip())
-    while len(parts) > 1 and parts[0].strip().lower() in PREFIXES:
+    while len(parts) > 1 and PREFIX.fullmatch(parts[0].strip().lower()):
         parts = parts[1:]
     if len(parts) > 1 and parts[-1].strip().lower() == "value":  # of W&B's config.yaml
         parts.pop()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fathom.objectives.tokens.keys import TokenSplits
+from fathom.objectives.tokens.splits import TokenSplits
 from tests.support.objectives import keys_of, prepared, refused
 
 

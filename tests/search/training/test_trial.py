@@ -316,6 +316,15 @@ def test_a_request_to_stop_is_no_failure(error: BaseException) -> None:
         list(catch_failures(stopped()))
 
 
+def test_an_error_of_users_code_that_is_no_exception_fails_the_trial() -> None:
+    def stopped() -> Iterator[Report]:
+        yield Report(points=())
+        raise BaseException("enough")
+
+    _, report = catch_failures(stopped())
+    assert (report.outcome, report.reason) == (Outcome.FAILED, "BaseException: enough")
+
+
 def damage(path: Path, how: str) -> None:
     content = bytearray(path.read_bytes())
     if how == "cut short":

@@ -5,8 +5,9 @@ import pickle
 import pytest
 
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.rows.translation.keys import TOKENS_FROM
 from fathom.objectives.rows.translation.pair_files import SentencePair
-from fathom.objectives.rows.translation.vocabulary import END, TOKENS_FROM, PairTokens
+from fathom.objectives.rows.translation.vocabulary import END, PairTokens
 
 TRAIN = [SentencePair(f"the {n} cats <s> sleep", f"die {n} Katzen schlafen.") for n in range(99)]
 STRANGE = "Ünïcode 猫 <pad> <unknown> «x» \U0001f408"

@@ -14,6 +14,14 @@ from fathom.search.tables.errors import TableError
             {"depth": "n_layer", "d_model": "n_embd", "params_total": "n_params"},
         ),
         (
+            ["config.architecture_config.num_hidden_layers", "model_args.n_embd", "val_loss"],
+            {
+                "depth": "config.architecture_config.num_hidden_layers",
+                "d_model": "model_args.n_embd",
+                "loss": "val_loss",
+            },
+        ),
+        (
             ["config.model.num_hidden_layers", "config/hidden_size", "eval/loss", "_step"],
             {"depth": "config.model.num_hidden_layers", "loss": "eval/loss", "step": "_step"},
         ),

@@ -119,6 +119,7 @@ def test_a_function_of_any_arguments_may_do_without_feed_forward() -> None:
         ("a_list", {}, ("must return a torch.nn.Module, got a list",)),
         ("raising", {}, ("must build a model of depth 1", "KeyError: 'hidden", "own_models.py")),
         ("exiting", {}, ("must build a model of depth 1", "SystemExit: no GPU", "own_models.py")),
+        ("stopping", {}, ("must build a model of depth 1", "Halt: no GPU", "own_models.py")),
         ("frozen", {}, ("must have trained parameters",)),
         ("lazy", {}, ("must have their sizes when it returns", "nn.LazyLinear")),
         ("looped", {"space": {"feed_forward": False}}, ("must grow with depth", "of its own")),
