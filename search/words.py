@@ -144,6 +144,9 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
         case v.TooFewDepths(finished):
             depths = ", ".join(map(str, finished)) or "none"
             return f"a curve needs three depths that finished, got {depths}"
+        case v.TooFewSizes(finished):
+            sizes = ", ".join(map(format_count, finished))
+            return f"too few sizes finished for the best size and depth together, only {sizes}"
         case v.NoiseUnknown():
             return "no shape has two seeds whose losses differ, so depth can't be told from noise"
         case v.Confounded(setting, values):

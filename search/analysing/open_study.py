@@ -39,6 +39,11 @@ def open_study(analysis: Analysis) -> OpenStudy:
             "shows none (`fathom analyse` says why); name sizes with --params instead"
         )
     optimum = max(answers, key=lambda known: (not known.kind.settled, known.budget))
+    if optimum.best_size:
+        raise ConfigError(
+            f"`--from` must be runs of known sizes, and {printable(analysis.label)} searched the "
+            "size as well; copy its config.yaml, and widen `space` there or add to `budgets`"
+        )
     seeds = min(max(FEWEST_SEEDS, seeds_to_resolve(optimum.noise)), MOST_SEEDS)
     keys: dict[str, object] = {
         "count": optimum.count.value,

@@ -154,6 +154,7 @@ def _runs(path: Path, horizon: str | None) -> Iterable[StudyRun]:
 
 def _study(run: StudyRun, confidence: float) -> ComparedStudy:
     config = run.config
+    check_one_size(config.count, "fathom compare")
     conclusion = conclude_run(run.folder, config, read_run(run.folder, config))
     best, posteriors = {}, {}
     for optimum in conclusion.optima:
@@ -185,7 +186,6 @@ def _named(studies: Sequence[ComparedStudy], paths: Sequence[Path]) -> list[Comp
 
 def _check_sizes(studies: Sequence[ComparedStudy]) -> None:
     """Raises `ConfigError` if a size is not the same in all studies."""
-    check_one_size(studies[0].conclusion.config.count, "fathom compare")
     first, *others = [study.conclusion.config for study in studies]
     for other in others:
         if other.count != first.count:

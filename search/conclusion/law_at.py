@@ -55,8 +55,13 @@ def _optima(law: str, folder: RunFolder, needs_tokens: str) -> tuple[Optimum, ..
             f"`fathom analyse`, got {law}"
         )
     config = load(folder.config)
+    again = shell_command("fathom", "report", path)
+    if needs_tokens and config.count.frees_size:
+        raise ConfigError(
+            f"{path} has no law over parameters and tokens, as its budgets are amounts; `{again}` "
+            "says the best size and depth of each, and their law once three are settled"
+        )
     if config.horizons:
-        again = shell_command("fathom", "report", path)
         raise ConfigError(
             f"{path} has no law over parameters and tokens; `{again}` says why; the folder of one "
             "horizon in it may have a law over parameters"

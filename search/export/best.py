@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.models.shape import Count, Shape
+from fathom.objectives.keys import parse_duration
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion
@@ -295,7 +296,7 @@ def _choose(
         if len(found) == 1:
             return found[0]
         raise ConfigError(f"{source} holds the budgets {labels}; choose one with --params")
-    wanted = count_of("--params", budget)
+    wanted = count_of("--params", str(parse_duration(budget)))
     for entry in found:
         if entry["budget"] == wanted:
             return entry

@@ -21,12 +21,10 @@ from fathom.search.scheduling.trained_depths import (
     is_settled,
     usual_ratio,
 )
+from fathom.search.study.keys.free_size import FEWEST_WHOLE
 
 Array = NDArray[np.float64]
 
-CORE = 6
-"""Shapes that are trained to the end before anything else: as many as a parabola in size and depth
-has coefficients."""
 DRAWS = 1000
 """Draws of the surface."""
 
@@ -45,9 +43,9 @@ def size_confirmations(
         records, np.random.default_rng(len(done)), noise=noise, draws=DRAWS
     )  # fmt: skip
     if surface is None:
-        return tuple(choice_of(r) for r in records if r.outcome is Outcome.STOPPED)[:CORE]
+        return tuple(choice_of(r) for r in records if r.outcome is Outcome.STOPPED)[:FEWEST_WHOLE]
     chooser = _Chooser(records, limits, surface)
-    if tuned is None or len({record.spec.shape for record in done}) < CORE:
+    if tuned is None or len({record.spec.shape for record in done}) < FEWEST_WHOLE:
         choices = chooser.most_promising(spread=tuned is None)
         return tuple(choice for choice in choices if choice not in spent)[: confirm.together]
     if noise is None and not seed_noise(records).degrees_of_freedom:

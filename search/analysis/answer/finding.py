@@ -12,17 +12,19 @@ import numpy as np
 from fathom.models.shape import Shape
 from fathom.search.analysis.answer.joint_answer import find_tuned
 from fathom.search.analysis.answer.located import (
+    ENOUGH_DEPTHS,
     curve_points,
     located,
     not_located,
     with_tokens_of_shape,
 )
-from fathom.search.analysis.answer.optimum import Located, Optimum
+from fathom.search.analysis.answer.optimum import Located, NotLocated, Optimum
 from fathom.search.analysis.answer.verdict import (
     PLATEAU_WIDTH,
     BelowMeasured,
     Kind,
     TheseDepths,
+    TooFewSizes,
     Verdict,
 )
 from fathom.search.analysis.curve.posterior import DRAWS, Posterior, find_posterior
@@ -71,9 +73,11 @@ def find_with_posterior(
     budget, records = spec.budget, in_order_of_names(records)
     if spec.count.frees_size:
         found = find_tuned(records, seed=seed, draws=draws, noise=noise)
-        return (found.optimum, found.surface.by_depth.posterior) if found else (
-            not_located(records, estimate_depths(records, noise)), None
-        )  # fmt: skip
+        if found:
+            return found.optimum, found.surface.by_depth.posterior
+        return _without_surface(
+            records, not_located(records, estimate_depths(records, noise))
+        ), None
     estimates = estimate_depths(records, noise, errors)
     points = curve_points(records, estimates)
     if points is None:
@@ -92,6 +96,15 @@ def find_with_posterior(
         )
         return with_tokens_of_shape(lowest, records), None
     return with_tokens_of_shape(optimum, records), posterior
+
+
+def _without_surface(records: Sequence[TrialRecord], optimum: NotLocated) -> NotLocated:
+    """The optimum of a budget whose size is free and whose trials show no surface, with the cause:
+    too few depths finished, or too few sizes."""
+    if len(optimum.depths) < ENOUGH_DEPTHS:
+        return optimum
+    sizes = sorted({r.spec.shape.params_total for r in records if r.loss is not None})
+    return replace(optimum, verdict=replace(optimum.verdict, cause=TooFewSizes(tuple(sizes))))
 
 
 def _below_measured(optimum: Located) -> BelowMeasured | None:

@@ -104,6 +104,13 @@ class TooFewDepths:
 
 
 @dataclass(frozen=True, slots=True)
+class TooFewSizes:
+    """Three depths finished where the size is free, but too few sizes for their surface."""
+
+    finished: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NoiseUnknown:
     """No shape has two seeds whose losses differ, so that the noise was not measured."""
 
@@ -202,6 +209,7 @@ Edge = BestAtEnd | NothingShallower | NoneFinishedBeyond
 """Causes of an edge."""
 Insufficient = (
     TooFewDepths
+    | TooFewSizes
     | NoiseUnknown
     | Confounded
     | FewRuns

@@ -240,6 +240,8 @@ def _print_reasons(
     for name, (found, optimum) in zip(named, pairs, strict=True):
         if costs := other_depths(found, optimum):
             print_text(f"{name}, {costs}", console)
+        for line in size_lines(optimum.best_size) if optimum.best_size else ():
+            print_text(line, console)
         if offered := offered_text(found, optimum, noise):
             print_text(f"{name}: {offered}", console)
 

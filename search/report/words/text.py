@@ -94,9 +94,9 @@ def advice(optimum: Optimum) -> str:
 
 
 def _model(optimum: Optimum) -> str:
-    """The best depth, with the best size where the budget leaves it free, as text."""
-    best = optimum.best_size
-    size = f" of {format_count(best.size)} parameters" if best and best.size else ""
+    """The best depth, with the size of its shape where the budget leaves it free, as text."""
+    shape = optimum.shape if optimum.best_size else None
+    size = f" of {format_count(shape.params_total)} parameters" if shape else ""
     return f"depth {optimum.optimal_depth}{size}"
 
 

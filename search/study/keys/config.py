@@ -195,10 +195,14 @@ class StudyConfig(Group):
     @classmethod
     def _read_durations(cls, values: Any) -> Any:
         """The values with amounts of seconds, such as 5min, as numbers."""
-        is_timed = isinstance(values, Mapping) and values.get("count") == Count.TRAIN_SECONDS
-        if not (is_timed and isinstance(values.get("budgets"), list)):
+        budgets = values.get("budgets") if isinstance(values, Mapping) else None
+        if not isinstance(budgets, list):
             return values
-        return {**values, "budgets": [*map(parse_duration, values["budgets"])]}
+        seconds = [*map(parse_duration, budgets)]
+        if seconds != budgets and values.get("count") != Count.TRAIN_SECONDS:
+            got = f"are durations with `count: train_seconds` alone, got {short(budgets)}; set it"
+            raise RuleError("budgets", got)
+        return {**values, "budgets": seconds}
 
     @model_validator(mode="after")
     def _check_budgets(self) -> Self:
@@ -206,7 +210,9 @@ class StudyConfig(Group):
             raise RuleError("budgets", f"must ascend without repeats, got {list(self.budgets)}")
         most = MOST_SECONDS if self.count is Count.TRAIN_SECONDS else MOST_PARAMETERS
         if self.count is not Count.TRAIN_FLOPS and self.budgets[-1] > most:
-            got = f"must be at most {most:g}, got {self.budgets[-1]:g}"
+            timed = " seconds; set `count: train_flops` for operations"
+            unit = timed * (self.count is Count.TRAIN_SECONDS)
+            got = f"must be at most {most:g}, got {self.budgets[-1]:g}{unit}"
             raise RuleError("budgets", got)
         check_one_amount({name: getattr(self, name) for name in AMOUNTS})
         given = self.tokens or self.coin is not Coin.TOKENS or self.horizons
@@ -223,6 +229,37 @@ class StudyConfig(Group):
                 "must not be the name of a file that MLflow keeps beside the run folders, "
                 f"got {self.study}; choose another, such as {self.study.replace('.', '-')}-study",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_free_size(self) -> Self:
+        if not self.count.frees_size:
+            return self
+        others = {
+            f"`{key}`, as its budgets say what a training spends; drop it": getattr(self, key)
+            for key in (*AMOUNTS, "horizons")
+        }
+        check_free_size(
+            self.count,
+            params=self.space.params,
+            trials=self.trials,
+            others={
+                **{other: amount is not None for other, amount in others.items()},
+                f"`sampler: {self.sampler}`, which draws no sizes; use `curve`": (
+                    self.sampler is not Sampler.CURVE
+                ),
+                "`space.d_model`, by which the depth decides the size; drop it": (
+                    self.space.d_model is not None
+                ),
+                "`confirm.rates` of your own, which are compared at one size; drop them": (
+                    self.confirm.rates not in ((1.0,), ConfirmConfig().rates)
+                ),
+                "several `confirm.decays`, which are compared at one size; drop them": (
+                    len(self.confirm.decays) > 1
+                ),
+            },
+            whole=self.confirm.depths * self.confirm.seeds,
+        )
         return self
 
     @model_validator(mode="after")
@@ -256,36 +293,6 @@ class StudyConfig(Group):
             )
         if self.horizon_of:
             check_horizon_of(self.horizon_of, own)
-        return self
-
-    @model_validator(mode="after")
-    def _check_free_size(self) -> Self:
-        if not self.count.frees_size:
-            return self
-        others = {
-            f"`{key}`, as its budgets say what a training spends; drop it": getattr(self, key)
-            for key in (*AMOUNTS, "horizons")
-        }
-        check_free_size(
-            self.count,
-            params=self.space.params,
-            trials=self.trials,
-            others={
-                **{other: amount is not None for other, amount in others.items()},
-                f"`sampler: {self.sampler}`, which draws no sizes; use `curve`": (
-                    self.sampler is not Sampler.CURVE
-                ),
-                "`space.d_model`, by which the depth decides the size; drop it": (
-                    self.space.d_model is not None
-                ),
-                "`confirm.rates` of your own, which are compared at one size; drop them": (
-                    self.confirm.rates not in ((1.0,), ConfirmConfig().rates)
-                ),
-                "several `confirm.decays`, which are compared at one size; drop them": (
-                    len(self.confirm.decays) > 1
-                ),
-            },
-        )
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,8 @@ from fathom.search.study.file.errors import ConfigError
 FEWEST_TRIALS = 16
 """Fewest exploring trials: the loss over size and depth has six coefficients, and most trials
 pause, so that their losses are forecasts."""
+FEWEST_WHOLE = 6
+"""Fewest whole trainings that `confirm` must allow: as many as the surface has coefficients."""
 NARROWEST = 4
 """Smallest factor between the ends of `space.params`: within it hardly any size is the best."""
 
@@ -27,10 +29,12 @@ def check_one_size(count: Count, command: str) -> None:
 
 
 def check_free_size(
-    count: Count, *, params: tuple[int, int] | None, trials: int, others: Mapping[str, bool]
-) -> None:
-    """Checks the settings of a study that searches size and depth together; `others` are settings
-    that do not go with it, in words, and whether the study has them.
+    count: Count, *, params: tuple[int, int] | None, trials: int, whole: int,
+    others: Mapping[str, bool],
+) -> None:  # fmt: skip
+    """Checks the settings of a study that searches size and depth together. `whole` is the most
+    whole trainings of a budget; `others` are settings that do not go with it, in words, and whether
+    the study has them.
 
     Raises:
         RuleError: for what can't be searched; the message is one line.
@@ -46,6 +50,12 @@ def check_free_size(
             "trials",
             f"must be at least {FEWEST_TRIALS} with `count: {count}`, whose trials differ in size "
             f"and depth, got {trials}; for example {2 * FEWEST_TRIALS}",
+        )
+    if whole < FEWEST_WHOLE:
+        raise RuleError(
+            "confirm.depths",
+            f"times `confirm.seeds` must be at least {FEWEST_WHOLE} with `count: {count}`, whose "
+            f"whole trainings differ in size and depth, got {whole}; for example 8 and 4",
         )
     for other, is_set in others.items():
         if is_set:

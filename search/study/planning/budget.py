@@ -277,7 +277,8 @@ def check_steps(config: StudyConfig, budget: Budget, shapes: Sequence[Shape]) ->
     raise PlanError(
         f"`{key}` must pay for {least} steps of every shape, and for some between "
         f"rungs, got {spend.amount:g}, which pays for {paid} of depth {dearest.depth} at "
-        f"budget {budget.label}; raise it to {enough:.2g}, or lower `train.batch_size`",
+        f"budget {budget.label}; raise it to {enough:.2g}, or lower "
+        f"{'`space.params` or ' if budget.sizes else ''}`train.batch_size`",
         key=key,
     )
 

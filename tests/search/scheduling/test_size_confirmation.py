@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from fathom.models.spend import Coin
+from fathom.search.analysis.answer.finding import find_optimum
 from fathom.search.analysis.answer.optimum import Located
+from fathom.search.analysis.answer.verdict import TooFewSizes
 from fathom.search.analysis.laws.amount_law import AmountLaw, PowerOfAmount
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import flat_optimum_row
@@ -19,13 +21,16 @@ from fathom.search.report.pages.page import page
 from fathom.search.report.pages.writer import make_charts
 from fathom.search.report.words.sizes import size_lines
 from fathom.search.report.words.text import question
-from fathom.search.run_folder import RunFolder
+from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.size_confirmation import size_confirmations
 from fathom.search.scheduling.study_limits import study_limits
+from fathom.search.study.file.study_file import dump
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.own_records import read_records
 from fathom.search.tracking.writing.metrics import budget_metrics
 from fathom.search.tracking.writing.publishing import RunResult
+from fathom.search.words import cause_text
+from tests.support.command_line import assert_refused, here
 from tests.support.dry_run import Simulation, scheduler
 from tests.support.free_size import FLOPS, FREE_SIZE, SURFACE
 from tests.support.reporting import visible
@@ -108,6 +113,29 @@ def test_a_search_that_is_cut_off_ends_with_the_same_trials(
     assert results(again) == results(folder)
 
 
+@pytest.mark.drill
+def test_any_number_of_workers_gives_the_same_trials_and_answer(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    def trials(folder: RunFolder) -> list[object]:
+        records = read_records(folder, FREE_SIZE)
+        return sorted((r.spec.trial, r.spec, r.tokens, r.outcome) for r in records)
+
+    three = conclude(read_records(folder, FREE_SIZE), FREE_SIZE).optima
+    for workers in (1, 2, 8):
+        other = begun(tmp_path / f"{workers}")
+        Simulation(scheduler(FREE_SIZE, other.path), SURFACE, slots=workers, seed=workers).run()
+        assert trials(other) == trials(folder)
+        assert conclude(read_records(other, FREE_SIZE), FREE_SIZE).optima == three
+
+
+def test_too_few_sizes_are_named_as_what_a_surface_lacks(found: Conclusion) -> None:
+    by_depth = {r.spec.shape.depth: r for r in found.records if r.loss is not None}
+    optimum = find_optimum(list(by_depth.values())[:3], seed=0)
+    assert isinstance(optimum.verdict.cause, TooFewSizes)
+    assert "too few sizes finished" in cause_text(optimum.verdict.cause)
+
+
 def test_nothing_more_is_trained_once_both_are_settled(found: Conclusion) -> None:
     shapes = tuple({record.spec.shape for record in found.records})
     assert size_confirmations(found.records, study_limits(FREE_SIZE, shapes)) == ()
@@ -127,6 +155,17 @@ def test_programs_and_files_are_told_the_size(
     best.write_text(best_yaml(found))
     assert f"best_size: {size.size}" in best.read_text()
     assert read_best(best, None).shape == optimum.shape
+
+
+def test_commands_say_the_size_or_why_they_cannot(folder: RunFolder, tmp_path: Path) -> None:
+    write_atomically(folder.config, dump(FREE_SIZE))
+    run = folder.path
+    assert "100B FLOPs: best size " in here("analyse", run).stdout
+    assert_refused(here("compare", run, run), "compares depths of one size")
+    assert_refused(here("latency", run), "compares depths of one size")
+    assert_refused(here("ask", "--flops", "1e12", "--law", run), "its budgets are amounts")
+    new = tmp_path / "new.yaml"
+    assert_refused(here("init", new, "--data", "stdlib", "--from", run), "copy its config.yaml")
 
 
 def test_people_are_told_the_size(found: Conclusion, optimum: Located) -> None:

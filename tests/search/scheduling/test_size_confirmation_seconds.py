@@ -117,7 +117,7 @@ def test_an_exported_shape_is_trained_on_the_tokens_that_it_had(
 ) -> None:
     path = tmp_path / "best.yaml"
     path.write_text(best_yaml(found))
-    best = read_best(path, "20")
+    best = read_best(path, "20s")
     assert best.shape == optimum.shape
     assert (best.config.count, best.budget) == (Count.TOTAL, best.shape.params_total)
     (budget,) = expand_budgets(best.config)

@@ -16,6 +16,7 @@ from fathom.models.shape import Count, Shape
 from fathom.search.formatting import format_count
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.free_size import FEWEST_WHOLE
 from fathom.search.study.keys.groups import SpaceConfig, default_head_dim
 from fathom.search.study.planning.budget import Budget
 from fathom.search.study.planning.space.shape_space import ROUNDING, ShapeLimits
@@ -50,8 +51,9 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
     """
     space = ShapeLimits.of(config, vocab_size, budget=budget.params)
     shapes = shapes_of(space, budget)
-    if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
-        raise PlanError(_explain(space, budget, shapes))
+    if not _enough(shapes, budget):
+        key = "space.params" if budget.sizes else "budgets"
+        raise PlanError(_explain(space, budget, shapes), key=key)
     return shapes
 
 
@@ -240,6 +242,7 @@ def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> s
     """The message for a budget with too few depths: those it has, the cause and the remedy."""
     depths = sorted({shape.depth for shape in shapes})
     found = f"only at depth {', '.join(map(str, depths))}" if depths else "at no depth"
+    found += f" ({len(shapes)} in all)" * bool(budget.sizes and depths)
     smallest = space.smallest()
     outside = smallest.params_total - smallest.params_non_embedding
     cause, group = "", space.model.attention.queries_per_key
@@ -254,15 +257,17 @@ def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> s
             f" (with `space.feed_forward: false` only d_model meets it, in steps of "
             f"{space.width_step})"
         )
+    unit, none = budget.count.unit_in_full, "no budget near it has so many depths, even"
+    what, last = f"budget {budget.label} ({unit}, within {budget.tolerance:.1%})", "drop it"
+    needed = f"{FEWEST_DEPTHS} depths"
+    if budget.sizes:
+        what, none = f"`space.params: {list(budget.sizes)}`", "not even"
+        needed += f" and {FEWEST_WHOLE} shapes"
+        last = f"raise it: the smallest model has {format_count(smallest.params_total)} parameters"
     remedy = "; ".join(_remedies(space, budget)) or (
-        "no budget near it has so many depths, even with a wider `space.depth`, `space.ff_ratio` "
-        "or `tolerance`; drop it"
+        f"{none} with a wider `space.depth`, `space.ff_ratio` or `tolerance`; {last}"
     )
-    return (
-        f"budget {budget.label} ({budget.count.unit_in_full}, within "
-        f"{budget.tolerance:.1%}) has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; "
-        f"{remedy}"
-    )
+    return f"{what} has shapes {found}{cause}; {needed} are needed; {remedy}"
 
 
 def _remedies(space: ShapeLimits, budget: Budget) -> Iterator[str]:
@@ -303,8 +308,15 @@ def _changes(space: ShapeLimits, budget: Budget) -> Iterator[tuple[str, SpaceCon
 def _has_depths(space: ShapeLimits, budget: Budget) -> bool:
     """True if a budget has enough depths."""
     with suppress(PlanError):
-        return len({shape.depth for shape in shapes_of(space, budget)}) >= FEWEST_DEPTHS
+        return _enough(shapes_of(space, budget), budget)
     return False
+
+
+def _enough(shapes: Sequence[Shape], budget: Budget) -> bool:
+    """True if an optimum can be told from these shapes: by three depths and, where the size is
+    free, by as many shapes as their surface has coefficients."""
+    least = FEWEST_WHOLE if budget.sizes else FEWEST_DEPTHS
+    return len({s.depth for s in shapes}) >= FEWEST_DEPTHS and len(shapes) >= least
 
 
 def _nearest_working(space: ShapeLimits, budget: Budget) -> int | None:

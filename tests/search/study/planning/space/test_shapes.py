@@ -14,13 +14,14 @@ import torch
 
 from fathom.models.network.transformer import Transformer
 from fathom.models.shape import Shape
-from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.file.study_file import parse
+from fathom.search.study.file.errors import ConfigError, PlanError
+from fathom.search.study.file.study_file import changed, parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import default_head_dim
 from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.space.near_shapes import nearest_shape
 from fathom.search.study.planning.space.shapes import feasible_shapes
+from tests.support.free_size import FREE_SIZE
 from tests.support.models import STANDARD
 from tests.support.refusals import refused
 
@@ -366,3 +367,21 @@ def test_a_remedy_for_a_space_without_shapes_is_true(rest: str) -> None:
     kept = [] if "depth" in keys or "ff_ratio" in keys else kept
     space = ", ".join([*kept, *(f"{key}: {value}" for key, value in keys.items())])
     assert len({shape.depth for shape in walk("1M", f"space: {{{space}}}", VOCAB)[2]}) >= 3
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        ({"params": [50, 300]}, ("at no depth", "not even with", "smallest model has 2.456k")),
+        ({"d_ff_multiple": 8}, ("(5 in all); 3 depths and 6 shapes", "set `space.depth: [1, 64]`")),
+    ],
+)
+def test_too_few_shapes_of_free_size_are_refused_by_the_sizes(
+    space: dict[str, object], words: tuple[str, ...]
+) -> None:
+    limits = {"params": ["5k", "30k"], "depth": [1, 4], "head_dim": 8} | space
+    config = changed(FREE_SIZE, {f"space.{name}": value for name, value in limits.items()})
+    with pytest.raises(PlanError, match=r"^`space\.params: ") as refused:
+        feasible_shapes(config, expand_budgets(config)[0], 256)
+    assert refused.value.key == "space.params"
+    assert all(word in str(refused.value) for word in words), refused.value
