@@ -59,7 +59,7 @@ READING = {
         ),
         (
             NoRemedy(Lack.ALL_PLANNED, 10_000, (1, 2)),
-            r"meets 10k already \(1, 2\)",
+            r"already has every depth at which a shape meets 10k \(1, 2\)",
             r"\(probability 16 %\)$",
         ),
         *((advice, words.STUDY[advice], words.TABLE[advice]) for advice in Advice),

@@ -100,7 +100,8 @@ def check_repeats(runs: Sequence[Run], label: str) -> None:
     raise TableError(
         f"{label} must have a column for each setting in which its runs differ, got "
         f"{min(several)} to {max(several)} rows for each shape that differ in the loss alone; "
-        "export the missing settings, or name the column of seeds with --map COLUMN=seed"
+        "export the settings that the table lacks, or name the column of seeds with --map "
+        "COLUMN=seed"
     )
 
 

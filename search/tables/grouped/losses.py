@@ -49,13 +49,13 @@ def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
     falls = MINIMISED.search(plain) or unit_in(plain)
     if maximised and falls:
         raise TableError(
-            f"`--maximise` needs a column in which higher is better, got {printable(name)}; drop "
+            f"`--maximise` needs a column in which more is better, got {printable(name)}; drop "
             "it, or name another column with --map COLUMN=loss"
         )
     if MAXIMISED.search(plain) and not maximised and not falls:
         raise TableError(
             f"{label} must have a loss, which is minimised, got {printable(name)}, in which by "
-            f"its name higher is better; say so with --maximise, or {REMEDY}"
+            f"its name more is better; say so with --maximise, or {REMEDY}"
         )
 
 

@@ -176,12 +176,15 @@ def test_a_table_that_shows_no_size_is_one_line(runs: Path) -> None:
         (["--flops", "inf", "--law", "x"], "`--flops` must be a number above 0, got inf"),
         (["--gpu-hours", "5", "--law", "x"], "`--gpu` must name the GPU"),
         (["--flops", "1", "--gpu", "L4", "--law", "x"], "`--gpu` names the GPU of --gpu-hours"),
-        (["--flops", "1", "--law", "x", "--params", "1B"], "`--flops` and `--params` are of two"),
+        (
+            ["--flops", "1", "--law", "x", "--params", "1B"],
+            "`--flops` and `--params` belong to two",
+        ),
         (
             ["--flops", "1", "--law", "x", "--plan"],
             "`--flops` and `--plan` belong to two questions",
         ),
-        (["--params", "1B", "--hours", "1", "--law", "x"], "`--params` and `--law` are of two"),
+        (["--params", "1B", "--hours", "1", "--law", "x"], "`--params` and `--law` belong to two"),
         (["--params", "1B", "--hours", "1", "--gpu", ""], "`--gpu` must be one of"),
         (["--params", "1B", "--hours", "1", "--out", "."], "`--out` must be a file in a folder"),
         (["--params", "1B", "--hours", "1", "--out", "no/x.yaml"], "a folder that is there, got"),

@@ -95,8 +95,8 @@ def test_a_quantity_to_maximise_is_answered_by_what_its_noise_allows(scale: floa
 @pytest.mark.parametrize(
     ("name", "maximise", "message"),
     [
-        ("val_acc", False, "by its name higher is better; say so with --maximise"),
-        ("val_loss", True, "`--maximise` needs a column in which higher is better"),
+        ("val_acc", False, "by its name more is better; say so with --maximise"),
+        ("val_loss", True, "`--maximise` needs a column in which more is better"),
     ],
 )
 def test_a_name_that_says_otherwise_is_refused_with_the_flag(
