@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.models.spend import Coin
-from fathom.search.tables.columns.cells import Cells, Texts
+from fathom.search.tables.columns.cells import Cells, Texts, numbered
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.grouped.counted import check_repeats
 from fathom.search.tables.runs import NO_TIME, Array, Run, Runs
@@ -236,10 +236,7 @@ def held_levels(amounts: Array, sizes: Array) -> NDArray[np.int64] | None:
 
 def _codes(keys: list[Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A whole number for each row, equal where all keys are equal, and how often each comes."""
-    codes = np.zeros(len(keys[0]), dtype=np.int64)
-    for key in keys:
-        _, numbers = np.unique(np.nan_to_num(key, nan=-1.0), return_inverse=True)
-        _, codes = np.unique(codes * (int(numbers.max()) + 1) + numbers, return_inverse=True)
+    codes = numbered(keys)
     return codes, np.bincount(codes)
 
 
