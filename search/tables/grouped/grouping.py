@@ -20,7 +20,7 @@ HAIR = 1e-3
 SPENT = (Coin.FLOPS, Coin.SECONDS)
 """Coins of which a table may have a column beside its tokens."""
 SIZES = ("params_total", "params_non_embedding", "d_model")
-SAME_AMOUNT = 0.01
+SAME_AMOUNT = 0.02
 """Difference in the logarithm of amounts that are the same."""
 FEWEST_SIZES, APART = 3, 1.25
 """Sizes at an equal amount, and the factor that they span, which say that it is held."""
@@ -217,7 +217,7 @@ def held_levels(amounts: Array, sizes: Array) -> NDArray[np.int64] | None:
     """The level of each amount, where runs of several sizes spent the same few amounts, as where
     compute or time is held; None where they did not.
 
-    A level spans 1 % or so, and three sizes at least, further apart than those of one size.
+    A level spans 2 % at most, and three sizes at least, further apart than those of one size.
     """
     if not (np.isfinite(amounts) & (amounts > 0)).all():
         return None
@@ -229,7 +229,7 @@ def held_levels(amounts: Array, sizes: Array) -> NDArray[np.int64] | None:
         own = np.unique(sizes[levels == level])
         if len(own) < FEWEST_SIZES or own[-1] <= APART * own[0]:
             return None
-        if np.ptp(logs[levels == level]) > 2 * SAME_AMOUNT:
+        if np.ptp(logs[levels == level]) > SAME_AMOUNT:
             return None
     return levels
 

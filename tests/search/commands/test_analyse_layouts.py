@@ -210,8 +210,10 @@ def test_a_torn_journal_is_refused_with_its_lines(tmp_path: Path, lost: bytes, r
     ("source", "answer"),
     [
         ("02-snimu-curves-in-cells/runs_head.csv", "got depths 16"),
-        ("08-folder-of-csv-curves/results", "--at seconds compares any sizes"),
-        ("08-folder-of-csv-curves/results/*.csv", "--at seconds compares any sizes"),
+        ("08-folder-of-csv-curves/results", "equal seconds"),
+        ("08-folder-of-csv-curves/results", "one depth (10 at 31.5M, which has the lowest loss)"),
+        ("08-folder-of-csv-curves/results", "best size 31M [31M-31M], edge"),
+        ("08-folder-of-csv-curves/results/*.csv", "best size 31M [31M-31M], edge"),
         ("11-olmo-ladder-without-depth", "must have a column that is the depth"),
         ("19-ray-tune-results-folder/ray_results/depth_sweep", "13 of 15 runs count"),
         ("19-ray-tune-results-folder/ray_results", " identified "),
