@@ -88,6 +88,26 @@ def markdown(path: Path) -> None:
     path.write_text(head + "".join(rows) + "\nMore words.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
 
 
+def decimal_commas(path: Path) -> None:
+    """As a spreadsheet writes them in most of Europe; each of two runs has written the header."""
+    head = "n_layer;params;seed;Val loss (nats)\n"
+    losses = {depth: f"{planted_loss(depth):.4f}".replace(".", ",") for depth in DEPTHS}
+    rows = [f"{d};10.000.000;{s};{losses[d]}\n" for d, s in RUNS]
+    path.write_text("\ufeff" + head + "".join(rows[:6]) + head + "".join(rows[6:]))
+
+
+def column_of_each_seed(path: Path) -> None:
+    rows = [f"{d},10M," + ",".join(f"{planted_loss(d)}" for _ in range(3)) for d in DEPTHS]
+    path.write_text("\n".join(["layers,params,loss_seed0,loss_seed1,loss_seed2", *rows]))
+
+
+def history_of_lists(path: Path) -> None:
+    rows = [
+        {"cfg": config(d, s), "history": {"step": STEPS, "val_loss": curve(d)}} for d, s in RUNS
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+
 def tables_of_runs(path: Path) -> None:
     """As Lightning writes them: losses of training and of validation in rows of their own."""
     for d, s in RUNS:
@@ -128,6 +148,9 @@ def ray_results(path: Path) -> None:
         ("runs.csv", objects_in_cells),
         ("runs.csv", curves_in_cells),
         ("README.md", markdown),
+        ("runs.csv", decimal_commas),
+        ("runs.csv", column_of_each_seed),
+        ("runs.jsonl", history_of_lists),
         ("runs", tables_of_runs),
         ("ray_results", ray_results),
     ],
