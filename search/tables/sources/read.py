@@ -122,8 +122,8 @@ def _open_csv(text: Iterable[str], label: str) -> OpenTable:
 def _with_points(rows: Iterator[Row]) -> Iterator[Row]:
     """Yields rows with decimal points for commas, if commas are not those of thousands."""
     head = list(islice(rows, PEEKED))
-    texts = [str(cell).strip() for _, row in head for cell in row]
-    if not any(COMMA.fullmatch(text) and not THOUSANDS.fullmatch(text) for text in texts):
+    commas = [str(cell).strip() for _, row in head for cell in row if "," in str(cell)]
+    if not any(COMMA.fullmatch(text) and not THOUSANDS.fullmatch(text) for text in commas):
         yield from chain(head, rows)
         return
     for line, row in chain(head, rows):

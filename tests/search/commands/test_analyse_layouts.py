@@ -96,6 +96,11 @@ def decimal_commas(path: Path) -> None:
     path.write_text("\ufeff" + head + "".join(rows[:6]) + head + "".join(rows[6:]))
 
 
+def decimal_points_after_semicolons(path: Path) -> None:
+    rows = [f"{d};10,000,000;{s};{planted_loss(d):.3f}\n" for d, s in RUNS]
+    path.write_text("n_layer;params;seed;val_loss\n" + "".join(rows))
+
+
 def column_of_each_seed(path: Path) -> None:
     rows = [f"{d},10M," + ",".join(f"{planted_loss(d)}" for _ in range(3)) for d in DEPTHS]
     path.write_text("\n".join(["layers,params,loss_seed0,loss_seed1,loss_seed2", *rows]))
@@ -149,6 +154,7 @@ def ray_results(path: Path) -> None:
         ("runs.csv", curves_in_cells),
         ("README.md", markdown),
         ("runs.csv", decimal_commas),
+        ("runs.csv", decimal_points_after_semicolons),
         ("runs.csv", column_of_each_seed),
         ("runs.jsonl", history_of_lists),
         ("runs", tables_of_runs),
