@@ -30,11 +30,12 @@ from fathom.search.tables.open_table import KINDS, OpenTable, rows_of
 from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.layouts.markdown import from_markdown
 from fathom.search.tables.sources.layouts.nested import unfolded
+from fathom.search.tables.sources.layouts.seeds import by_seed
 from fathom.search.tables.sources.read import open_text
 
 Layout = Callable[[OpenTable, Mapping[str, str]], OpenTable]
 LARGEST_NOISE = 10.0
-LAYOUTS: Sequence[Layout] = (as_runs, from_markdown, unfolded, with_sizes)
+LAYOUTS: Sequence[Layout] = (as_runs, from_markdown, by_seed, unfolded, with_sizes)
 """What makes plain rows of other layouts of a table of text, and leaves the rest as it is."""
 
 

@@ -153,7 +153,11 @@ def _answers_at(coin: Coin, asked: AskedRuns) -> _Answers:
     )
     notes = [f"models of any size are compared at equal {coin}"]
     if not all(findings.optima for findings in found):
-        notes.append("each size has one depth, so depth is not shown apart from size")
+        best = min((run for run in held.runs if len(run.losses)), key=lambda run: run.losses[-1])
+        size = (
+            f"{best.depth} at {rounded_count(best.params(asked.count))}, which has the lowest loss"
+        )
+        notes.append(f"each size has one depth ({size}), so depth is not shown apart from size")
     return found, tuple(notes)
 
 

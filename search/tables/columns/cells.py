@@ -4,7 +4,7 @@ import math
 import re
 import sys
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -20,6 +20,7 @@ from fathom.search.tables.open_table import MOST_ROWS, OpenTable
 from fathom.search.tables.runs import Array
 
 Value = TypeVar("Value", bool, float)
+Codes = NDArray[np.int64]
 
 MOST_TEXTS = 50_000
 """Texts of a column that are read once and remembered."""
@@ -144,6 +145,15 @@ def read_cells(
         values["d_model"] = np.round(values["depth"] * values["aspect_ratio"])
     texts = {name: _texts(coded[name], known[name]) for name in others}
     return Cells(rows=rows, values=values, blank=blank, texts=texts)
+
+
+def numbered(columns: Iterable[Array | Codes]) -> Codes:
+    """A whole number for each row, equal where all columns are equal, (rows,)."""
+    codes = np.zeros(1, dtype=np.int64)
+    for column in columns:
+        _, numbers = np.unique(np.nan_to_num(column, nan=-1.0), return_inverse=True)
+        _, codes = np.unique(codes * (int(numbers.max()) + 1) + numbers, return_inverse=True)
+    return codes
 
 
 def _once(read: Callable[[object], Value]) -> Callable[[object], Value]:

@@ -31,6 +31,7 @@ NAMES: Mapping[str, Sequence[str]] = {
         " ".join(f"{name} test_{name} final_{name}" for name in UNIT_WORDS),
         "test_loss loss_test test_cross_entropy",
         "loss loss_nats final_loss epoch_loss cross_entropy ce_loss nll_loss nll lm_loss ce",
+        "best_val_loss best_validation_loss best_eval_loss min_val_loss best_loss",
         "train_loss training_loss final_train_loss loss_train loss_training train_epoch_loss",
         "value",
     ),
@@ -105,7 +106,7 @@ PREFIXES = (
     *("cfg", "train_loop_config", "run_config", "settings", "hyperparams"),
     *("model", "trainer", "optimizer", "optim", "hyperparameters"),
     *("arch", "architecture", "network", "net", "backbone", "transformer", "decoder", "gpt"),
-    *("results", "result", "final"),
+    *("results", "result", "final", "history", "curve", "curves", "log", "logs"),
 )
 """First parts of names such as `config.n_layer` and `metrics/val_loss` that say nothing more."""
 PREFIX = re.compile(f"({'|'.join(PREFIXES)})(_(config|cfg|args|kwargs))?")
@@ -295,7 +296,12 @@ def plain_name(name: str) -> str:
     if len(parts) > 1 and {parts[0].lower(), parts[1].lower().split("_")[0]} <= {*HELD_OUT}:
         parts = parts[1:]  # eval/val_bpb
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", "_".join(parts))
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_").replace("losses", "loss")
+    return (
+        re.sub(r"[^a-z0-9]+", "_", text.lower())
+        .strip("_")
+        .replace("losses", "loss")
+        .removesuffix("_nats")
+    )
 
 
 def _unit(plain: str) -> str:

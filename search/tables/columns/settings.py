@@ -13,8 +13,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.search.tables.columns.cells import Cells, Texts
+from fathom.search.tables.columns.cells import Cells, Codes, Texts, numbered
 from fathom.search.tables.columns.columns import OPTUNA, Columns, plain_name
+from fathom.search.tables.columns.effects import moves_loss
 
 
 def _words_in(*texts: str) -> frozenset[str]:
@@ -58,6 +59,10 @@ BOOKKEEPING = _words_in(
     "compiled fsdp ddp parallel tp pp dp verbose debug version_info python torch",
 )
 """Words in the names of columns that only identify, date or place a run."""
+HARDWARE = _words_in(
+    "host hostname gpu gpus device devices node nodes machine cluster instance region"
+)
+"""Words in the names of columns that say where a run was trained, which moves some losses."""
 DERIVED = _words_in(
     "params param parameters parameter nparams embedding embeddings flops width hidden dim",
     "d_model n_embd dmodel d_ff ffn ff mlp intermediate inner layers layer depth blocks block",
@@ -168,7 +173,8 @@ class Settings:
     left: tuple[str, ...]
     """Columns with several values that are taken for names."""
     shaped: tuple[str, ...] = ()
-    """Columns of numbers that have one value for each shape and do not follow from the shape."""
+    """Columns that have one value for each shape and do not follow from the shape: numbers, and the
+    place where it was trained."""
 
 
 def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
@@ -185,14 +191,19 @@ def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
             continue
         if name not in asked and not _is_setting(name, texts, shapes, cells.values["depth"]):
             of_shape = role_of(name) is ColumnRole.OF_SHAPE
-            if of_shape and _stands_alone(texts, shapes, cells.values):
+            if _places_shapes(name, texts, shapes) or (
+                of_shape and _stands_alone(texts, shapes, cells.values)
+            ):
                 shaped.add(name)
-            left |= {name} if len(texts.values) > 1 and not of_shape else set()
+            elif len(texts.values) > 1 and not of_shape:
+                left.add(name)
             continue
         pattern = _pattern(texts.codes)
         own = 2 * len(texts.values) > len(texts.codes)  # such as drawn numbers, which are all alike
         found |= {name} if name in asked or own or pattern not in seen else set()
         seen.add(pattern)
+    moving = {name for name in left if moves_loss(name, cells, found)}
+    found, left = found | moving, left - moving
     return Settings(
         names=tuple(name for name in cells.texts if name in found),
         left=tuple(name for name in cells.texts if name in left),
@@ -276,6 +287,16 @@ def _only_copies(name: str, cells: Cells) -> bool:
     )
 
 
+def _places_shapes(name: str, texts: Texts, shapes: Codes) -> bool:
+    """True if a column says where runs were trained, in words, and each shape's at one place."""
+    return (
+        bool(HARDWARE & set(_words(name)))
+        and len(texts.values) > 1
+        and _numbers(texts) is None
+        and len(np.unique(numbered([texts.codes, shapes]))) == len(np.unique(shapes)) < len(shapes)
+    )
+
+
 def _stands_alone(
     texts: Texts, shapes: NDArray[np.int64], values: Mapping[str, NDArray[np.float64]]
 ) -> bool:
@@ -327,12 +348,8 @@ def _names_depth(texts: Texts, depths: NDArray[np.float64]) -> bool:
 
 def _shapes(values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.int64]:
     """Number of each row's shape, (rows,); rows of one shape share it."""
-    codes = np.zeros(len(values["depth"]), dtype=np.int64)
-    for name in ("depth", "d_model", "d_ff", "params_total", "params_non_embedding"):
-        if name in values:
-            _, numbers = np.unique(np.nan_to_num(values[name], nan=-1.0), return_inverse=True)
-            _, codes = np.unique(codes * (int(numbers.max()) + 1) + numbers, return_inverse=True)
-    return codes
+    names = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding")
+    return numbered([values[name] for name in names if name in values])
 
 
 def _words(name: str) -> list[str]:

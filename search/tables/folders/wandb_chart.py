@@ -20,7 +20,7 @@ def as_runs(table: OpenTable, told: Mapping[str, str]) -> OpenTable:
     Raises:
         TableError: when a column that is needed is not there.
     """
-    if AXIS not in table.names or not any(name.endswith(BOUNDS) for name in table.names):
+    if AXIS not in table.names or not all(SEPARATOR in it for it in table.names if it != AXIS):
         return table
     axis = table.names.index(AXIS)
     places = {

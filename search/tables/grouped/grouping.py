@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.models.spend import Coin
-from fathom.search.tables.columns.cells import Cells, Texts
+from fathom.search.tables.columns.cells import Cells, Texts, numbered
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.grouped.counted import check_repeats
 from fathom.search.tables.runs import NO_TIME, Array, Run, Runs
@@ -20,7 +20,7 @@ HAIR = 1e-3
 SPENT = (Coin.FLOPS, Coin.SECONDS)
 """Coins that may have a column in a table beside its tokens."""
 SIZES = ("params_total", "params_non_embedding", "d_model")
-SAME_AMOUNT = 0.01
+SAME_AMOUNT = 0.02
 """Difference in the logarithm of amounts that are the same."""
 FEWEST_SIZES, APART = 3, 1.25
 """Sizes at an equal amount, and the factor that they span, which say that it is held."""
@@ -216,7 +216,7 @@ def held_levels(amounts: Array, sizes: Array) -> NDArray[np.int64] | None:
     """The level of each amount, where runs of several sizes spent the same few amounts, as where
     compute or time is held; None where they did not.
 
-    A level spans 1 % or so, and three sizes at least, further apart than those of one size.
+    A level spans 2 % at most, and three sizes at least, further apart than those of one size.
     """
     if not (np.isfinite(amounts) & (amounts > 0)).all():
         return None
@@ -228,17 +228,14 @@ def held_levels(amounts: Array, sizes: Array) -> NDArray[np.int64] | None:
         own = np.unique(sizes[levels == level])
         if len(own) < FEWEST_SIZES or own[-1] <= APART * own[0]:
             return None
-        if np.ptp(logs[levels == level]) > 2 * SAME_AMOUNT:
+        if np.ptp(logs[levels == level]) > SAME_AMOUNT:
             return None
     return levels
 
 
 def _codes(keys: list[Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A whole number for each row, equal where all keys are equal, and how often each comes."""
-    codes = np.zeros(len(keys[0]), dtype=np.int64)
-    for key in keys:
-        _, numbers = np.unique(np.nan_to_num(key, nan=-1.0), return_inverse=True)
-        _, codes = np.unique(codes * (int(numbers.max()) + 1) + numbers, return_inverse=True)
+    codes = numbered(keys)
     return codes, np.bincount(codes)
 
 

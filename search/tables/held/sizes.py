@@ -24,6 +24,7 @@ from fathom.search.analysis.losses.depth_estimates import estimate_depths
 from fathom.search.formatting import printable
 from fathom.search.records import TrialRecord
 from fathom.search.tables.columns.columns import as_argument
+from fathom.search.tables.columns.settings import ColumnRole, role_of
 from fathom.search.tables.errors import NothingAsked, TableError
 from fathom.search.tables.grouped.choosing import EndedRun, measured_noise
 from fathom.search.tables.grouped.counted import unknown_settings
@@ -274,9 +275,10 @@ def _check_settings(
     held: Held, runs: Sequence[Run], places: Sequence[int], names: Sequence[str]
 ) -> None:
     """Raises `TableError` for settings whose values differ between sizes and also within some:
-    choosing the best is fair only if every size has had the same values."""
+    choosing the best is fair only if every size has had the same values. What a shape has, such as
+    loops, is no setting: of any shapes of a size the best counts."""
     left = []
-    for name in names:
+    for name in (name for name in names if role_of(name) is not ColumnRole.OF_SHAPE):
         values: Mapping[int, set[str]] = defaultdict(set)
         for run, place in zip(runs, places, strict=True):
             values[place].add(value_of(run, name))

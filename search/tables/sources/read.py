@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BufferedIOBase, RawIOBase
-from itertools import chain, dropwhile, takewhile
+from itertools import chain, dropwhile, islice, takewhile
 from pathlib import Path
 
 from fathom.objectives.files.reading import GZIP
 from fathom.search.formatting import printable
+from fathom.search.tables.columns.cells import THOUSANDS
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import (
     KINDS,
@@ -34,6 +35,10 @@ FIRST_BYTES = 1 << 16
 """Bytes in which the first line must end, and no byte 0 may be."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
 SEPARATORS = (",", "\t", ";", "|")
+COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?|[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?", re.IGNORECASE)
+"""Numbers with a comma before their decimals, such as 3,21 and 10.000.000."""
+PEEKED = 1000
+"""Rows among which such a number is looked for."""
 
 
 @contextmanager
@@ -108,10 +113,28 @@ def _open_csv(text: Iterable[str], label: str) -> OpenTable:
                     f"columns, {len(names)}, got {len(row)}; put values with {separator!r} in "
                     "quotes"
                 )
-            if row:
+            if row and [cell.strip() for cell in row] != names:  # which each run may append
                 yield reader.line_num, row + [""] * (len(names) - len(row))
 
-    return OpenTable(label, names, rows())
+    return OpenTable(label, names, _with_points(rows()) if separator == ";" else rows())
+
+
+def _with_points(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yields rows with decimal points for commas, if commas are not those of thousands."""
+    head = list(islice(rows, PEEKED))
+    commas = [str(cell).strip() for _, row in head for cell in row if "," in str(cell)]
+    if not any(COMMA.fullmatch(text) and not THOUSANDS.fullmatch(text) for text in commas):
+        yield from chain(head, rows)
+        return
+    for line, row in chain(head, rows):
+        cells = [str(cell).strip() for cell in row]
+        yield (
+            line,
+            [
+                cell.replace(".", "").replace(",", ".") if COMMA.fullmatch(cell) else cell
+                for cell in cells
+            ],
+        )
 
 
 def _is_header(comment: str, first: str) -> bool:

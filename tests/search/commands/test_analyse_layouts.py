@@ -88,6 +88,31 @@ def markdown(path: Path) -> None:
     path.write_text(head + "".join(rows) + "\nMore words.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
 
 
+def decimal_commas(path: Path) -> None:
+    """As a spreadsheet writes them in most of Europe; each of two runs has written the header."""
+    head = "n_layer;params;seed;Val loss (nats)\n"
+    losses = {depth: f"{planted_loss(depth):.4f}".replace(".", ",") for depth in DEPTHS}
+    rows = [f"{d};10.000.000;{s};{losses[d]}\n" for d, s in RUNS]
+    path.write_text("\ufeff" + head + "".join(rows[:6]) + head + "".join(rows[6:]))
+
+
+def decimal_points_after_semicolons(path: Path) -> None:
+    rows = [f"{d};10,000,000;{s};{planted_loss(d):.3f}\n" for d, s in RUNS]
+    path.write_text("n_layer;params;seed;val_loss\n" + "".join(rows))
+
+
+def column_of_each_seed(path: Path) -> None:
+    rows = [f"{d},10M," + ",".join(f"{planted_loss(d)}" for _ in range(3)) for d in DEPTHS]
+    path.write_text("\n".join(["layers,params,loss_seed0,loss_seed1,loss_seed2", *rows]))
+
+
+def history_of_lists(path: Path) -> None:
+    rows = [
+        {"cfg": config(d, s), "history": {"step": STEPS, "val_loss": curve(d)}} for d, s in RUNS
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+
 def tables_of_runs(path: Path) -> None:
     """As Lightning writes them: losses of training and of validation in rows of their own."""
     for d, s in RUNS:
@@ -128,6 +153,10 @@ def ray_results(path: Path) -> None:
         ("runs.csv", objects_in_cells),
         ("runs.csv", curves_in_cells),
         ("README.md", markdown),
+        ("runs.csv", decimal_commas),
+        ("runs.csv", decimal_points_after_semicolons),
+        ("runs.csv", column_of_each_seed),
+        ("runs.jsonl", history_of_lists),
         ("runs", tables_of_runs),
         ("ray_results", ray_results),
     ],
@@ -210,8 +239,10 @@ def test_a_torn_journal_is_refused_with_its_lines(tmp_path: Path, lost: bytes, r
     ("source", "answer"),
     [
         ("02-snimu-curves-in-cells/runs_head.csv", "got depths 16"),
-        ("08-folder-of-csv-curves/results", "--at seconds compares any sizes"),
-        ("08-folder-of-csv-curves/results/*.csv", "--at seconds compares any sizes"),
+        ("08-folder-of-csv-curves/results", "equal seconds"),
+        ("08-folder-of-csv-curves/results", "one depth (10 at 31.5M, which has the lowest loss)"),
+        ("08-folder-of-csv-curves/results", "best size 31M [31M-31M], edge"),
+        ("08-folder-of-csv-curves/results/*.csv", "best size 31M [31M-31M], edge"),
         ("11-olmo-ladder-without-depth", "must have a column that is the depth"),
         ("19-ray-tune-results-folder/ray_results/depth_sweep", "13 of 15 runs count"),
         ("19-ray-tune-results-folder/ray_results", " identified "),

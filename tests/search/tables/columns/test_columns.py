@@ -30,6 +30,8 @@ from fathom.search.tables.errors import TableError
             {"depth": "params.depth", "loss": "metrics.loss", "run": "Run ID"},
         ),
         (["nLayer", "loss", "val_loss", "dModel"], {"depth": "nLayer", "loss": "val_loss"}),
+        (["depth", "Val loss (nats)", "train_loss", "size"], {"loss": "Val loss (nats)"}),
+        (["depth", "best_val_loss", "train_loss", "size"], {"loss": "best_val_loss"}),
         (["depth", "train_loss", "size"], {"loss": "train_loss", "params_total": "size"}),
     ],
 )

@@ -31,6 +31,13 @@ def test_where_names_have_no_shape_the_message_says_what_to_export() -> None:
         as_runs(chart("proud-sun-1", "old-sea-2"), {})
 
 
+def test_a_chart_without_bounds_is_one_too() -> None:
+    names = ["Step", "d8_w64 - val/loss", "d4_w90 - val/loss"]
+    table = as_runs(OpenTable("t.csv", names, iter([(2, ["100", "3.5", "3.4"])])), {})
+
+    assert [row[1] for _, row in table.rows] == ["8", "4"]
+
+
 def test_another_table_stays_as_it_is() -> None:
     table = OpenTable("t.csv", ["Step", "loss"], iter(()))
     assert as_runs(table, {}) is table

@@ -119,10 +119,55 @@ def test_what_goes_with_the_size_or_the_width_is_no_confound() -> None:
         n_heads=lambda depth: wide[depth] // 64,
         warmup_steps=lambda depth: 1000 + depth,
         runtime=lambda depth: 60 * depth,
-        gpu=lambda depth: "A100" if depth > 4 else "H100",
+        gpu=lambda depth: "A100" if depth in (2, 8) else "H100",
     )
 
     assert kinds(answered(rows)) == [Kind.IDENTIFIED]
+
+
+HOSTS = {"gpu-a": 0.03, "gpu-b": 0.0, "gpu-c": 0.012}
+"""Place of a training -> nats that it moves the loss by."""
+
+
+def on_hosts(column: str, *, seeds: bool, moved: float = 1.0) -> list[Row]:
+    """Runs of each depth on every host, with a seed each or all with one."""
+    noise = np.random.default_rng(3)
+    return [
+        row
+        | {column: host, "seed": row["seed"] if seeds else 1337}
+        | {"loss": planted_loss(int(str(row["depth"]))) + moved * by + noise.normal(0, 0.0015)}
+        for row in finals()
+        for host, by in HOSTS.items()
+    ]
+
+
+@pytest.mark.parametrize("column", ["provider", "host", "gpu", "hostname", "user"])
+def test_a_place_that_moves_the_loss_is_a_setting_and_no_seed(column: str) -> None:
+    analysis = answered(on_hosts(column, seeds=True))
+
+    assert [found.part for found in analysis.findings] == [{column: host} for host in HOSTS]
+    assert kinds(analysis) == [Kind.IDENTIFIED] * 3
+
+
+def test_places_of_one_seed_are_no_repeats_of_it() -> None:
+    rows = [row for number, row in enumerate(on_hosts("gpu", seeds=False)) if number % 9 < 3]
+
+    assert kinds(answered(rows)) == [Kind.INSUFFICIENT] * 3
+
+
+def test_a_place_that_does_not_move_the_loss_is_a_name() -> None:
+    analysis = answered(on_hosts("host", seeds=True, moved=0.0))
+
+    assert kinds(analysis) == [Kind.IDENTIFIED]
+    assert "taken for names and results, not for settings: host" in analysis.notes
+
+
+@pytest.mark.parametrize("column", ["provider", "gpu", "hostname"])
+def test_a_place_of_the_shallow_and_another_of_the_deep_is_refused(column: str) -> None:
+    places = {column: lambda depth: "A100" if depth > 4 else "H100"}
+
+    with pytest.raises(TableError, match=f"{column} goes with depth .*ignore if it can't matter"):
+        answered(finals(**places))
 
 
 def test_heads_that_do_not_follow_the_width_are_a_setting() -> None:

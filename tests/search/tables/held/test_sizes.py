@@ -143,6 +143,20 @@ def test_a_setting_that_differs_within_a_size_must_be_decided() -> None:
     assert answered(rows, replace(ASKED, best_of=("batch_size",))).sizes
 
 
+def test_loops_are_of_a_shape_so_that_the_best_of_a_size_counts() -> None:
+    """As in parameter-golf: seconds within 2 %, and loops at some sizes alone."""
+    rows = [
+        row | {"flops": None, "loops": "", "seconds": 609 + 2 * number / 3}
+        for number, row in enumerate(by_rule(1e18, 1e10))
+    ]
+    looped = {**rows[3], "loops": 2, "loss": 5.0}
+    analysis = answered([*rows, looped])
+
+    [(_, size)] = analysis.sizes
+    assert size.verdict.kind is Kind.EDGE
+    assert any("one depth (16 at 201M, which has the lowest" in note for note in analysis.notes)
+
+
 def test_what_no_column_says_is_refused() -> None:
     with pytest.raises(TableError, match="3 sizes or more at an equal number of seconds") as error:
         answered(by_rule(1e18, BEST_SIZE), replace(ASKED, at=Coin.SECONDS))
