@@ -118,7 +118,7 @@ def test_a_search_that_is_cut_off_ends_with_the_same_trials(
 def test_any_number_of_workers_gives_the_same_trials_and_answer(
     folder: RunFolder, tmp_path: Path
 ) -> None:
-    def trials(folder: RunFolder) -> list[object]:
+    def trials(folder: RunFolder) -> object:
         records = read_records(folder, FREE_SIZE)
         return sorted((r.spec.trial, r.spec, r.tokens, r.outcome) for r in records)
 
