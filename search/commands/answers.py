@@ -82,7 +82,7 @@ def train(
 
     chosen = read_best(best_file(best), budget, horizon, depth)
     check_trusted(chosen.config, best, trust=trust)
-    for line in doubts(best_file(best), str(chosen.budget), horizon, depth):
+    for line in doubts(best_file(best), budget, horizon, depth):
         print(f"fathom: {line}", file=sys.stderr)
     if register is not None:
         # Before the training, which takes longer.

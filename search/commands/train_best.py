@@ -17,7 +17,7 @@ from fathom.objectives.prepare import prepare
 from fathom.objectives.text.corpus import CORPORA
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.search.cluster.interrupt import Interrupt
-from fathom.search.export.best import BestShape
+from fathom.search.export.best import BestShape, of_one_size
 from fathom.search.formatting import format_seconds
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING, write_atomically
@@ -59,6 +59,8 @@ def train_best(
         ConfigError: when `tokens` is no number, `corpus` does not suit the shape, the folder is
             another training's, or the training diverges.
     """
+    if tokens is not None and chosen.config.count.frees_size:
+        chosen = of_one_size(chosen.config, chosen.shape, count_of("--tokens", tokens))
     config = _for_one_training(chosen.config, tokens, corpus)
     whole = next(size for size in expand_budgets(config) if size.params == chosen.budget)
     budget = whole.of_shape(chosen.shape)

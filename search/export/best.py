@@ -182,11 +182,16 @@ def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) 
     gets the shape's size too."""
     if not config.coin.timed:
         return BestShape(config, budget, shape)
-    changes: dict[str, object] = {config.coin.key: None, "tokens": tokens}
     if config.count.frees_size:
-        budget = shape.params_total
-        changes |= {"count": Count.TOTAL, "budgets": [budget], "space.params": None}
-    return BestShape(changed(config, changes), budget, shape)
+        return of_one_size(config, shape, tokens)
+    return BestShape(changed(config, {config.coin.key: None, "tokens": tokens}), budget, shape)
+
+
+def of_one_size(config: StudyConfig, shape: Shape, tokens: int) -> BestShape:
+    """A best shape with the study of its size and these tokens, from one whose size is free."""
+    size = shape.params_total
+    changes = {"count": Count.TOTAL, "budgets": [size], "space.params": None, "tokens": tokens}
+    return BestShape(changed(config, changes), size, shape)
 
 
 def doubts(

@@ -1,5 +1,6 @@
 """A search of size and depth at equal operations, without Ray and without training."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,6 +167,23 @@ def test_commands_say_the_size_or_why_they_cannot(folder: RunFolder, tmp_path: P
     assert_refused(here("ask", "--flops", "1e12", "--law", run), "its budgets are amounts")
     new = tmp_path / "new.yaml"
     assert_refused(here("init", new, "--data", "stdlib", "--from", run), "copy its config.yaml")
+
+
+@pytest.mark.parametrize(
+    ("budget", "length"), [("100B", ("--tokens", "1k")), ("20s", ()), ("20s", ("--tokens", "1k"))]
+)
+def test_a_best_shape_is_trained(
+    found: Conclusion, tmp_path: Path, budget: str, length: tuple[str, ...]
+) -> None:
+    text, corpus = tmp_path / "best.yaml", tmp_path / "text.txt"
+    corpus.write_text("the quick brown fox jumps over the lazy dog. " * 400)
+    known = best_yaml(found).replace("corpus: stdlib", f"corpus: {corpus}")
+    if budget == "20s":
+        known = known.replace("train_flops", "train_seconds").replace(str(FLOPS), "20")
+    text.write_text(re.sub(r"(?m)^  tokens: \d+", "  tokens: 2048", known))
+    done = here("train", text, "--params", budget, *length, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "weights in" in done.stdout
 
 
 def test_people_are_told_the_size(found: Conclusion, optimum: Located) -> None:
