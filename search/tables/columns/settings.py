@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.search.tables.columns.cells import Cells, Codes, Texts, numbered
+from fathom.search.tables.columns.cells import Cells, Texts, numbered
 from fathom.search.tables.columns.columns import OPTUNA, Columns, plain_name
 from fathom.search.tables.columns.effects import moves_loss
 
@@ -59,10 +59,6 @@ BOOKKEEPING = _words_in(
     "compiled fsdp ddp parallel tp pp dp verbose debug version_info python torch",
 )
 """Words in the names of columns that only identify, date or place a run."""
-HARDWARE = _words_in(
-    "host hostname gpu gpus device devices node nodes machine cluster instance region"
-)
-"""Words in the names of columns that say where a run was trained, which moves some losses."""
 DERIVED = _words_in(
     "params param parameters parameter nparams embedding embeddings flops width hidden dim",
     "d_model n_embd dmodel d_ff ffn ff mlp intermediate inner layers layer depth blocks block",
@@ -173,8 +169,7 @@ class Settings:
     left: tuple[str, ...]
     """Columns with several values that are taken for names."""
     shaped: tuple[str, ...] = ()
-    """Columns that have one value for each shape and do not follow from the shape: numbers, and the
-    place where it was trained."""
+    """Columns of numbers that have one value for each shape and do not follow from the shape."""
 
 
 def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
@@ -191,12 +186,9 @@ def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
             continue
         if name not in asked and not _is_setting(name, texts, shapes, cells.values["depth"]):
             of_shape = role_of(name) is ColumnRole.OF_SHAPE
-            if _places_shapes(name, texts, shapes) or (
-                of_shape and _stands_alone(texts, shapes, cells.values)
-            ):
+            if of_shape and _stands_alone(texts, shapes, cells.values):
                 shaped.add(name)
-            elif len(texts.values) > 1 and not of_shape:
-                left.add(name)
+            left |= {name} if len(texts.values) > 1 and not of_shape else set()
             continue
         pattern = _pattern(texts.codes)
         own = 2 * len(texts.values) > len(texts.codes)  # such as drawn numbers, which are all alike
@@ -284,16 +276,6 @@ def _only_copies(name: str, cells: Cells) -> bool:
     several = [list(values.values()) for values in rows.values() if len(values) > 1]
     return len(several) >= FEWEST_COPIES and all(
         some == values[0] for values in several for some in values
-    )
-
-
-def _places_shapes(name: str, texts: Texts, shapes: Codes) -> bool:
-    """True if a column says where runs were trained, in words, and each shape's at one place."""
-    return (
-        bool(HARDWARE & set(_words(name)))
-        and len(texts.values) > 1
-        and _numbers(texts) is None
-        and len(np.unique(numbered([texts.codes, shapes]))) == len(np.unique(shapes)) < len(shapes)
     )
 
 

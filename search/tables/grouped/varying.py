@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from math import inf
 
 from fathom.search.analysis.answer.verdict import Confounded
@@ -198,14 +197,9 @@ def goes_with_depth(runs: Sequence[Run], name: str) -> bool:
 
 
 def _splits_depths(runs: Sequence[Run], name: str) -> bool:
-    """True if a column goes with depth and is no other name of it: depths share values. Of texts
-    each must have all depths between its own, or chance has dealt them."""
-    parts = sorted(depths_by_value(runs, name).values())
-    apart = all(shallow[-1] < deep[0] for shallow, deep in pairwise(parts))
-    return (
-        goes_with_depth(runs, name)
-        and any(len(depths) > 1 for depths in parts)
-        and (apart or _numbers_by_depth(runs, name) is not None)
+    """True if a column goes with depth and is no other name of it: depths share values."""
+    return goes_with_depth(runs, name) and any(
+        len(depths) > 1 for depths in depths_by_value(runs, name).values()
     )
 
 
