@@ -109,6 +109,7 @@ def open_run(ready: ReadyRun, objective: Objective) -> OpenRun:
             config_text=dump(config),
             searching=True,
             trusted=ready.trust or ready.addresses.is_named,
+            began=past.began,
         ),
         data=data,
         fingerprint=fingerprint,

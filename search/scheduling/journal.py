@@ -129,6 +129,11 @@ class Past:
         self._ended = {record.spec.trial: record for record in self.attempts}
 
     @property
+    def began(self) -> float | None:
+        """Unix time at which the first trial began; None if none has ended."""
+        return min((record.started for record in self.attempts), default=None)
+
+    @property
     def latest(self) -> list[TrialRecord]:
         """The last end of each trial, in order; some of these trials may be under way again."""
         return last_attempts(self.attempts)

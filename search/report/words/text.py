@@ -69,7 +69,8 @@ def summary(optima: Sequence[Optimum]) -> str:
     others = [optimum for optimum in optima if not optimum.kind.settled]
     for estimate, open_yet in groupby(others, key=lambda o: f"{o.kind.value}; {estimate_text(o)}"):
         sizes = joined([format_count(optimum.budget) for optimum in open_yet])
-        sentences.append(f"{sizes}: {estimate}.")
+        unit = f" {others[0].count.unit}" if others[0].count.frees_size else ""
+        sentences.append(f"{sizes}{unit}: {estimate}.")
     return " ".join(sentences)
 
 

@@ -23,6 +23,8 @@ class TrackedStudy:
     """True while trials run: system metrics of this machine are then written as well."""
     trusted: bool = False
     """True if artifacts may go wherever the store says: the user named the store, or said so."""
+    began: float | None = None
+    """Unix time at which the first trial of an earlier start began; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,7 @@ def _report_run(run: StudyRun, *, trust: bool) -> RunResult:
                 folder=folder.path,
                 config_text=dump(without_passwords(config)),
                 trusted=trust or run_folder.is_named_store(config.tracking.uri),
+                began=past.began,
             )
             tracker = held.enter_context(Tracker(study))
         conclusion = conclude_run(folder, config, past)

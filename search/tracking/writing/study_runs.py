@@ -220,8 +220,9 @@ class StudyRuns:
             "mlflow.source.name": "fathom",
             "mlflow.source.type": "LOCAL",
         }
+        began = milliseconds(started or self._study.began)
         created = self._client.create_run(
-            self._experiment, start_time=milliseconds(started), tags=tags, run_name=name
+            self._experiment, start_time=began, tags=tags, run_name=name
         )
         self._known[node] = TrackedRun(self._client, created)
         return self._known[node]

@@ -63,6 +63,15 @@ def test_a_trial_is_recorded_by_tokens_with_its_shape_and_its_end(place: Place) 
     assert run.data.metrics["final_loss"] == run.data.metrics["loss"] == 2.2
 
 
+def test_a_report_into_a_new_store_gives_the_search_its_own_duration(place: Place) -> None:
+    writer = study_runs.StudyRuns(replace(place.study(), began=STARTED))
+    writer.write_conclusion(answers())
+    writer.write_trial(trial())
+    writer.end(concluded=True)
+    assert {run.info.start_time for run in place.runs()} == {round(STARTED * 1000)}
+    assert {run.info.end_time - run.info.start_time for run in place.runs()} == {60_000}
+
+
 def test_an_unfinished_trial_has_its_outcome_and_reason(place: Place) -> None:
     statuses = {
         Outcome.STOPPED: "KILLED",
