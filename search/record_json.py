@@ -289,7 +289,7 @@ def _check_end(record: TrialRecord) -> None:
     if any(tokens < 1 or not math.isfinite(loss) for tokens, loss in record.rungs.items()):
         raise ValueError("a rung must be at 1 token or more, with a loss")
     if record.rungs and not record.curve:
-        raise ValueError("a rung must be on a curve")
+        raise ValueError("rungs must come with a curve")
 
 
 def _check_moment(name: str, seconds: float) -> None:

@@ -180,9 +180,10 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
             width = plateau_width(unit)
             return f"no effect of depth is shown: {first} to {last} can't be told apart by {width}"
         case v.MayCostMore(depth, chance, rivals):
+            likely = f"{100 * chance:.{1 if chance < 0.1 else 0}f}"  # 5.2 % are not "at most 5 %"
             return (
                 f"depth {depth} may cost more than {plateau_width(unit)} against another, such as "
-                f"{', '.join(map(str, rivals))} (probability {100 * chance:.0f} %)"
+                f"{', '.join(map(str, rivals))} (probability {likely} %)"
             )
         case v.SearchUnfinished(ended):
             return f"the search has not ended, and only {ended} of its trials have"

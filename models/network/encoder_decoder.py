@@ -117,7 +117,7 @@ class EncoderDecoder(Transformer):
             self.encoder.reset_tables()
 
     def weights(self) -> Iterator[tuple[nn.Parameter, Role, Rule]]:
-        """Yields each weight of the decoder, then of the encoder, its role and its rule."""
+        """Yields each weight with its role and rule: the decoder's, then the encoder's."""
         shared = {parameter for _, parameter in self._own_parameters()}
         yield from super().weights()
         yield from (entry for entry in self.encoder.weights() if entry[0] not in shared)

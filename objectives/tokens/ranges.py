@@ -28,7 +28,7 @@ SAMPLES, SAMPLE_TOKENS = 64, 512
 RAW = (".bin", ".npy")
 """Suffixes of files that may be raw."""
 FAR = 2
-"""Multiple of the ids in use above which a vocabulary is far larger."""
+"""A vocabulary this many times the ids in use is far larger."""
 
 
 def check_ids(split: TokenFiles) -> None:

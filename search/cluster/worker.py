@@ -73,10 +73,10 @@ class TrialActor(tune.Trainable):
         return {"trial": trial, "report": report, "done": report.outcome is not None}
 
     def get_auto_filled_metrics(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Returns what Tune adds to a result and reads: the trial, its host and process.
+        """Returns only what Tune reads of what it adds to results: trial, host and process.
 
-        Tune itself adds the whole assignment, which would travel with each report and stay in the
-        driver's memory.
+        By default it adds the whole assignment too, which would travel with each report and stay in
+        the driver's memory.
         """
         return {TRIAL_ID: self.trial_id, NODE_IP: self._local_ip, PID: os.getpid()}
 

@@ -197,13 +197,13 @@ def _check_horizons(asked: AskedRuns) -> None:
     for horizon in asked.question.horizons:
         if not coin:
             raise NothingAsked(
-                f"`--horizon` needs a column of tokens, got {horizon.text}, and {asked.label} has "
-                f"none; {remedy}"
+                f"`--horizon {horizon.text}` needs a column of tokens, and {asked.label} has none; "
+                f"{remedy}"
             )
         if horizon.per_parameter and coin is not Coin.TOKENS:
             raise NothingAsked(
-                f"`--horizons` of tokens a parameter need a column of tokens, got {horizon.text}, "
-                f"and {asked.label} has {coin} alone; {remedy}"
+                f"`--horizon {horizon.text}`, tokens per parameter, needs a column of tokens, and "
+                f"{asked.label} has {coin} alone; {remedy}"
             )
 
 

@@ -71,8 +71,8 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
 
 
 def _spent(record: TrialRecord, tokens: float) -> float:
-    """Spend of a trial after these tokens, in the unit in which the trials of its budget spend
-    alike."""
+    """Spend of a trial after these tokens, in the unit that is equal for trials of its
+    budget."""
     spec, spend = record.spec, record.spec.spend
     if spend.coin.of_a_token is None:
         return tokens / spec.horizon_tokens * spend.amount

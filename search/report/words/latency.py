@@ -153,7 +153,7 @@ def choice_text(each: BudgetLatency) -> str:
     """Returns the two named depths of a budget in sentences, or why there are none."""
     choice = each.choice
     if choice is None:
-        return "Nothing is chosen: losses take three depths that finished to be compared."
+        return "Nothing is chosen: to compare losses takes three finished depths."
     unsure = _unsure_text(choice)
     if choice.best is None:
         return f"No depth is surely under the limits.{unsure}" if unsure else NONE_UNDER

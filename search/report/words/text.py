@@ -95,9 +95,13 @@ def advice(optimum: Optimum) -> str:
 
 
 def _model(optimum: Optimum) -> str:
-    """The best depth, with the size of its shape where the budget leaves it free, as text."""
-    shape = optimum.shape if optimum.best_size else None
-    size = f" of {format_count(shape.params_total)} parameters" if shape else ""
+    """The best depth, with the size of its shape where the budget leaves it free, as text; with the
+    verdict on the size where a better one may lie beyond those tried, or is not known."""
+    size, best = "", optimum.best_size
+    if best and optimum.shape:
+        size = f" of {format_count(optimum.shape.params_total)} parameters"
+        if best.verdict.kind not in (Kind.IDENTIFIED, Kind.PLATEAU):
+            size += f" (size: {best.verdict.kind.value})"
     return f"depth {optimum.optimal_depth}{size}"
 
 

@@ -304,7 +304,7 @@ def _parsed(budgets: str) -> tuple[int, ...]:
     try:
         return tuple(sorted({parse_count(budget) for budget in budgets.split(",")}))
     except ValueError as error:
-        raise ConfigError(f"`--params` such as 1M,3M,10M: each {error}") from error
+        raise ConfigError(f"each of `--params` {error}") from error
 
 
 def _draft(

@@ -42,7 +42,7 @@ class PlannedSearch:
 
 
 def planned_on(config: StudyConfig, sizes: Iterable[Size], machine: Machine) -> PlannedSearch:
-    """The search of a study, which may be a changed one, on a machine."""
+    """The planned search of a study on a machine; no plans if it can't fit."""
     with suppress(PlanError):
         plans = tuple(plan_budget(config, budget, tuple(s), machine) for budget, s in sizes)
         if all(plan.step.enough for plan in plans):

@@ -106,7 +106,7 @@ def _series(path: Path, read_line: ReadLine, keep: Keep, seen: _Reading) -> dict
         if seen.with_numbers > MOST_ROWS:
             raise TableError(
                 f"logs must have at most {format_count(MOST_ROWS)} lines with numbers, got more at "
-                f"{printable(str(path))}; read those of evaluations alone with --line"
+                f"{printable(str(path))}; use --line to read only evaluations"
             )
         for name, value in pairs:
             if name in series or keep(name):

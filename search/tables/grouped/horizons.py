@@ -43,7 +43,7 @@ def _horizon(text: str) -> Horizon:
         return Horizon(parse_count(text))
     if not 0 < (ratio := float(text)) <= MOST_PER_PARAMETER:
         raise ValueError(
-            f"must be tokens a parameter up to {MOST_PER_PARAMETER:,}, such as 20, or tokens with "
-            f"a suffix, such as 2B, got {text}"
+            f"must be tokens per parameter, at most {MOST_PER_PARAMETER:,}, such as 20, or tokens "
+            f"with a suffix, such as 2B, got {text}"
         )
     return Horizon(ratio, per_parameter=True)

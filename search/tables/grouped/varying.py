@@ -17,7 +17,7 @@ CLOSE = 1.25
 """Factor between values of a setting up to which they count as one: what goes with the size, such
 as 1 % of the steps, varies as much among the runs of one size."""
 CLOSE_TOKENS = 1.05
-"""`CLOSE` for the tokens of final losses: 5 % move a loss by a hundredth of a nat."""
+"""`CLOSE` for the tokens of final losses: 5 % more change a loss by 0.01 nats."""
 ROUNDED = 1.5
 """Factor between widths of heads up to which they are one width, rounded."""
 ENOUGH = 3

@@ -149,8 +149,8 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
 
 
 def study_tags(optima: Sequence[Optimum], config: StudyConfig) -> dict[str, str]:
-    """Returns the tag with the best depth of every budget, for the list of runs, and the horizon of
-    a study that was searched at several, with the name of that study."""
+    """Returns tags for the list of runs: each budget's best depth and, in a search of several
+    horizons, this one and the study's name."""
     found = (o for o in optima if o.optimal_depth is not None)
     depths = ", ".join(f"{format_count(o.budget)}: {o.optimal_depth}" for o in found)
     tags = {"optimal_depth": depths[:RUN_NOTE_CHARACTERS]}

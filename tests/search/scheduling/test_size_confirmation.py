@@ -10,7 +10,7 @@ import pytest
 from fathom.models.spend import Coin
 from fathom.search.analysis.answer.finding import find_optimum
 from fathom.search.analysis.answer.optimum import Located
-from fathom.search.analysis.answer.verdict import TooFewSizes
+from fathom.search.analysis.answer.verdict import Kind, TooFewSizes
 from fathom.search.analysis.laws.amount_law import AmountLaw, PowerOfAmount
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.conclusion.findings import flat_optimum_row
@@ -21,7 +21,7 @@ from fathom.search.report.pages.card import card_text
 from fathom.search.report.pages.page import page
 from fathom.search.report.pages.writer import make_charts
 from fathom.search.report.words.sizes import size_lines
-from fathom.search.report.words.text import question
+from fathom.search.report.words.text import advice, question
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.size_confirmation import size_confirmations
 from fathom.search.scheduling.study_limits import study_limits
@@ -196,6 +196,14 @@ def test_people_are_told_the_size(found: Conclusion, optimum: Located) -> None:
     drawn = charts[f"loss-over-sizes-{FLOPS}"]
     shown = sum(len(mark.x) for mark in drawn.marks) - len(optimum.best_size.region) - len("*")
     assert shown == len([record for record in found.records if record.curve])
+
+
+def test_advice_names_a_size_beyond_which_a_better_one_may_lie(optimum: Located) -> None:
+    size = optimum.best_size
+    assert size
+    assert "(size: " not in advice(optimum)
+    edge = replace(size, verdict=replace(size.verdict, kind=Kind.EDGE))
+    assert "parameters (size: edge)" in advice(replace(optimum, best_size=edge))
 
 
 def test_the_page_has_the_rule_of_the_amounts_and_their_law_once_it_is_known(

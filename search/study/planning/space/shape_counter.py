@@ -202,7 +202,7 @@ def _width_of(shape: Shape) -> Shape:
 
 
 def _parts(more: tuple[int, ...], less: tuple[int, ...], count: int) -> tuple[tuple[int, ...], int]:
-    """The differences divided by `count`, and the remainder of those in parameters."""
+    """The differences divided by `count`; the summed remainder of the first two."""
     differences = [a - b for a, b in zip(more, less, strict=True)]
     return tuple(d // count for d in differences), sum(d % count for d in differences[:2])
 

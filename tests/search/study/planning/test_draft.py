@@ -87,7 +87,7 @@ def test_the_study_is_the_largest_that_text_and_hours_allow(tokens: int, hours: 
     )
 
 
-NO_NUMBER = "`--params` such as 1M,3M,10M: each must be a"
+NO_NUMBER = "each of `--params` must be a"
 
 
 @pytest.mark.parametrize(
