@@ -63,7 +63,8 @@ def test_a_run_whose_trials_all_died_says_of_what_and_how_to_start_anew(
     said = capsys.readouterr().err
     assert end.value.code == 1
     assert "4 diverged (the held-out loss is nan after 4 tokens)" in said
-    remedy = said.strip().rpartition("again: ")[2]
+    remedy = said.strip().rpartition("repeated: ")[2]
+    assert remedy.startswith("rm -r ")
     assert subprocess.run(remedy, shell=True, check=False).returncode == 0
     assert not result.folder.path.exists()
 
