@@ -51,7 +51,7 @@ AGAIN_SECONDS = 0.05
 
 OF_A_SEARCH = (
     *("grpc", "h11", "mlflow", "optuna", "pandas", "psutil", "pyarrow", "ray", "safetensors"),
-    *("sqlalchemy", "torch", "uvicorn"),
+    *("sqlalchemy", "tokenizers", "torch", "uvicorn"),
 )
 """Packages that the smaller distribution leaves out."""
 

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from typer.main import get_command
 
-from fathom.search.cli import app
+from fathom.search.cli import OF_A_SEARCH, app
 from fathom.search.report.pages.card import CITATION
 from tests.support.command_line import run
 from tests.support.markdown import blocks_of
@@ -98,6 +98,17 @@ def test_the_requirements_are_the_imported_packages() -> None:
     }
     assert {name for name in foreign if not provided[name] & required} <= others
     assert required <= set().union(*provided.values())
+
+
+def test_what_the_smaller_distribution_leaves_out_is_named_and_no_more() -> None:
+    core = tomllib.loads((ROOT / "deploy/core/pyproject.toml").read_text(encoding="utf-8"))
+    kept = {canonicalize_name(Requirement(line).name) for line in core["project"]["dependencies"]}
+    all_ = {canonicalize_name(Requirement(line).name) for line in project()["dependencies"]}
+    assert kept < all_
+    providers = packages_distributions()
+    named = {canonicalize_name(name) for of in OF_A_SEARCH for name in providers.get(of, ())}
+    assert not named & kept
+    assert all_ - kept <= named
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
