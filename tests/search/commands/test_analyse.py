@@ -330,4 +330,4 @@ def test_steps_are_no_tokens_a_parameter(tmp_path: Path) -> None:
     status, _, error = said(steps, "--horizons", "20")
 
     assert (status, error.count("\n")) == (2, 1)
-    assert "need a column of tokens" in error
+    assert "needs a column of tokens" in error

@@ -153,7 +153,7 @@ def test_the_horizon_is_that_which_most_depths_reach() -> None:
         (
             finals(),
             TableQuestion(horizons=(Horizon(5),)),
-            "`--horizon` needs a column of tokens",
+            "needs a column of tokens",
         ),
         (finals(), TableQuestion(count=Count.NON_EMBEDDING), "`--count` must be total"),
         (
