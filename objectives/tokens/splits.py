@@ -63,7 +63,7 @@ def tokenizer_file(keys: TokensConfig) -> Path | None:
 
 
 def splits(keys: TokensConfig) -> TokenSplits:
-    """The token ids of both splits, of which a sample was looked at.
+    """The token ids of both splits, after a look at a sample of them.
 
     Raises:
         ObjectiveError: when files are missing, damaged, too short, or of another vocabulary, or

@@ -19,7 +19,7 @@ from fathom.objectives.text.left_out import left_out_note, survey
 from fathom.objectives.text.tokenizer import BYTES, CHARS, count_ids
 
 LONG_BYTES = 1 << 24
-"""Bytes of text above which its tokens are kept, whatever the tokenizer."""
+"""Fewest bytes of a text whose tokens are kept, whatever the tokenizer."""
 
 
 class LanguageConfig(NextTokenConfig):

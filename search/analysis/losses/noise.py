@@ -14,7 +14,7 @@ STATED_NOISE = 1000
 SMALLEST_NOISE = 1e-6
 """Smallest noise, nats: it keeps weights finite when replicates agree to the last bit."""
 MOST_DECIMALS = 6
-"""Decimals of losses above which rounding does not matter."""
+"""Fewest decimals of losses at which rounding does not matter."""
 
 
 @dataclass(frozen=True, slots=True)

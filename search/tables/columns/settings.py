@@ -91,8 +91,8 @@ FOLLOWS = 0.1
 """Residual of the logarithm of a column up to which it follows from the shape as a power of depth,
 width and size, rounded."""
 FEWEST_COPIES = 3
-"""Fewest runs of which a table has copies, above which a column that tells them apart has no
-effect."""
+"""Fewest runs with copies in a table which show that a column has no effect where it alone tells
+the copies apart."""
 MOST_DIGITS = 2
 """Significant digits of a share, such as 0.1, up to which it looks chosen and not measured."""
 

@@ -36,7 +36,7 @@ OTHER_LAYERS = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRuns:
-    """How many of the runs about a size count at the horizon, and why others do not."""
+    """Numbers of runs about a size: those that count at the horizon, and those left out."""
 
     size: int
     runs: int

@@ -29,7 +29,7 @@ NO_CURVES, FEWEST_CURVES = (0.25, 0.75), 8
 FEW_SHARED = 0.25
 """Share of the runs with several rows up to which these are no curves, as all runs have some."""
 MANY_ROWS = 5
-"""Rows of a shape and seed above which a name that is new in every row does not name runs."""
+"""Fewest rows of a shape and seed at which a name that is new in every row names no runs."""
 MOSTLY = 0.9
 """Share of the token counts that must occur equally often for rows to be those of several seeds."""
 

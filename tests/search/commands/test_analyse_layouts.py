@@ -89,7 +89,7 @@ def markdown(path: Path) -> None:
 
 
 def decimal_commas(path: Path) -> None:
-    """As a spreadsheet writes them in most of Europe; each of two runs has written the header."""
+    """Decimal commas between semicolons, as in most of Europe; the header stands there twice."""
     head = "n_layer;params;seed;Val loss (nats)\n"
     losses = {depth: f"{planted_loss(depth):.4f}".replace(".", ",") for depth in DEPTHS}
     rows = [f"{d};10.000.000;{s};{losses[d]}\n" for d, s in RUNS]

@@ -144,7 +144,7 @@ def test_a_setting_that_differs_within_a_size_must_be_decided() -> None:
 
 
 def test_loops_are_of_a_shape_so_that_the_best_of_a_size_counts() -> None:
-    """As in parameter-golf: seconds within 2 %, and loops at some sizes alone."""
+    """Seconds agree within 2 %, and only some sizes have loops, as in parameter-golf."""
     rows = [
         row | {"flops": None, "loops": "", "seconds": 609 + 2 * number / 3}
         for number, row in enumerate(by_rule(1e18, 1e10))
