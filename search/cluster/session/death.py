@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import ray
@@ -31,15 +32,30 @@ VITAL = {PROCESS_TYPE_RAYLET, PROCESS_TYPE_GCS_SERVER}
 """Programs of Ray that a search can't do without."""
 
 
-def end_with_ray(started: Sequence[subprocess.Popen[bytes]], again: str) -> threading.Event:
-    """Watches Ray's processes from before its start until it is shut down, or the event is set.
+@dataclass
+class RayWatch:
+    """What the thread that watches a Ray is told."""
+
+    over: threading.Event = field(default_factory=threading.Event)
+    """Set to end the watch."""
+    socket: str = ""
+    """Socket of the raylet once Ray is up; empty before."""
+
+    @property
+    def is_shut_down(self) -> bool:
+        """True once Ray was up and this process has left it, even if it has started another."""
+        return bool(self.socket) and not _is_connected_to(self.socket)
+
+
+def end_with_ray(started: Sequence[subprocess.Popen[bytes]], again: str) -> RayWatch:
+    """Watches Ray's processes from before its start until it is shut down, or the watch is over.
 
     `started` grows as Ray starts its processes; `again` is the command that resumes the search.
     """
-    over = threading.Event()
-    atexit.register(over.set)  # runs before Ray's own, which ends those processes
-    threading.Thread(target=_watch, args=(over, started, again), name="ray", daemon=True).start()
-    return over
+    watch = RayWatch()
+    atexit.register(watch.over.set)  # runs before Ray's own, which ends those processes
+    threading.Thread(target=_watch, args=(watch, started, again), name="ray", daemon=True).start()
+    return watch
 
 
 def end_with_head(address: str, again: str) -> None:
@@ -57,7 +73,7 @@ def _watch_head(address: str, patience: float, again: str) -> None:
     """Ends this process once the head of a cluster could not be reached for so many seconds, or
     this machine's raylet is gone, without which Ray ends it as well."""
     silent_since, socket, was_there = None, ray_internals.raylet_socket(), False
-    while ray.is_initialized():
+    while _is_connected_to(socket):
         is_there = _has_socket(socket)
         if was_there and not is_there:
             what = "Ray on this machine has died (its raylet is gone)"
@@ -73,6 +89,11 @@ def _watch_head(address: str, patience: float, again: str) -> None:
         time.sleep(HEAD_POLL_SECONDS)
 
 
+def _is_connected_to(socket: str) -> bool:
+    """True if this process is connected to Ray by the raylet with this socket."""
+    return ray.is_initialized() and ray_internals.raylet_socket() == socket
+
+
 def _has_socket(path: str) -> bool:
     """True if a process has a Unix socket of this path, or if the system has no list of sockets."""
     try:
@@ -81,17 +102,15 @@ def _has_socket(path: str) -> bool:
         return True
 
 
-def _watch(over: threading.Event, started: Sequence[subprocess.Popen[bytes]], again: str) -> None:
+def _watch(watch: RayWatch, started: Sequence[subprocess.Popen[bytes]], again: str) -> None:
     """Ends this process once one of Ray's is dead at two looks, since Ray may just be ending it.
 
     What exits during the start is left to Ray, which then says why.
     """
-    up = found_dead = False
+    found_dead = False
     killed_before = kernel_kills()
-    while not over.wait(POLL_SECONDS):
-        was_up, up = up, ray.is_initialized()
-        if was_up and not up:
-            return
+    while not watch.over.wait(POLL_SECONDS) and not watch.is_shut_down:
+        up = bool(watch.socket)
         ended = [
             (_name(process), status)
             for process in started

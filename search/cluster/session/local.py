@@ -19,6 +19,7 @@ from fathom.search.cluster.ray_internals import (
     private_token,
     processes_end_with_parent,
     processes_started_by,
+    raylet_socket,
     silent,
 )
 from fathom.search.cluster.session.connect import connect, last_line
@@ -119,7 +120,7 @@ def _start(folder: Path, again: str) -> None:
         started.append(kind(command, **settings))
         return started[-1]
 
-    over = end_with_ray(started, again)
+    watch = end_with_ray(started, again)
     try:
         with processes_started_by(process):
             connect(
@@ -129,8 +130,9 @@ def _start(folder: Path, again: str) -> None:
                 object_store_memory=_store_bytes(),
                 _system_config={"prestart_worker_first_driver": False},
             )
+            watch.socket = raylet_socket()
     except BaseException:
-        over.set()
+        watch.over.set()
         ray.shutdown()
         for child in started:
             child.kill()

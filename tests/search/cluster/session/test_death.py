@@ -49,6 +49,23 @@ def test_the_death_of_a_joined_cluster_is_one_line_with_the_command_that_goes_on
     )
 
 
+SHUT_DOWN = """
+import subprocess, time
+from fathom.search.cluster.session.death import POLL_SECONDS, end_with_ray
+
+server = subprocess.Popen(["sleep", "600"])
+watch = end_with_ray([server], "fathom run study.yaml")
+watch.socket = "/tmp/raylet"
+server.kill()
+time.sleep(10 * POLL_SECONDS)
+"""
+
+
+def test_a_ray_shut_down_before_the_watch_saw_it_up_ends_no_process() -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", SHUT_DOWN], env=environment, check=True)
+
+
 STUDY = """
 study: cut
 objective: {name: language, corpus: stdlib, context: 32, eval_tokens: 4k}
