@@ -26,7 +26,7 @@ Form = Callable[[Array, Array], tuple[Array, Array]]
 ln in the constants, (n, k). Depths are NaN for constants that the law can't have."""
 
 SCATTERS = {
-    0.0: 0.34, 0.02: 0.11, 0.04: 0.11, 0.07: 0.11, 0.1: 0.11, 0.15: 0.11, 0.25: 0.1, 0.5: 0.01,
+    0.0: 0.34, 0.02: 0.11, 0.04: 0.11, 0.07: 0.1, 0.1: 0.1, 0.15: 0.09, 0.25: 0.09, 0.5: 0.06,
 }  # fmt: skip
 """Standard deviation of best depths about a law, in ln depth and beyond their errors -> its prior
 probability. Chosen on planted laws; others are reported (`python -m
