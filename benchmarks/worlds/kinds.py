@@ -27,6 +27,8 @@ class WorldKind:
     """Multiple of the noise between seeds."""
     slow_start: float = 1.0
     """Factor on the lag of deep models (`World.slow_start`)."""
+    slow_from: float = 1.0
+    """Depth beyond which the lag grows."""
     spikes: float = 0.03
     divergence: float = 0.2
 
@@ -39,6 +41,7 @@ KINDS = {
     "best-near-1": WorldKind(best=(1.3, 2.5)),
     "best-near-32": WorldKind(best=(14, 26)),
     "late-crossing": WorldKind(slow_start=4.0),
+    "late-when-deep": WorldKind(slow_start=4.0, slow_from=6.0),
     "few-depths": WorldKind(depths=(2, 4, 8, 16, 32)),
     "diverging": WorldKind(spikes=0.1, divergence=0.8),
 }
@@ -61,6 +64,7 @@ def planted(seed: int, kind: str = "usual") -> Known:
         fall=generator.uniform(0.3, 0.8),
         noise=chosen.noise * found.noise,
         slow_start=chosen.slow_start * found.slow_start,
+        slow_from=chosen.slow_from,
         spikes=chosen.spikes,
         divergence=chosen.divergence,
     )

@@ -100,6 +100,8 @@ class World:
     """Multiple of the study's rate that suits a depth best."""
     slow_start: float = 0.02
     """Longer lag of deep models, for each unit of ln depth: curves cross."""
+    slow_from: float = 1.0
+    """Depth beyond which the lag grows."""
     fall: float = 0.5
     """Exponent f of the learning curves: losses fall like tokens^-f."""
     horizon: int = 20_000_000
@@ -150,7 +152,7 @@ class World:
 
     def lag(self, depth: int) -> float:
         """Returns the height of a curve above its end, in units of (tokens / horizon)^-fall - 1."""
-        return 0.3 + self.slow_start * log(depth)
+        return 0.3 + self.slow_start * log(max(1.0, depth / self.slow_from))
 
     def seed_noise(self, depth: int, generator: Generator) -> float:
         """Draws what a seed adds to the loss of a depth, nats."""

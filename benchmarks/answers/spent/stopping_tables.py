@@ -2,6 +2,7 @@
 
 python -m benchmarks.answers.spent.stopping_tables TABLE.csv ... --cut 28B 58B 148B 248B
 python -m benchmarks.answers.spent.stopping_tables TABLE.csv ... --cut 28B 58B 148B 248B --choose
+python -m benchmarks.answers.spent.stopping_tables TABLE.csv ... --first-rung 0.0625
 
 benchmarks/worlds/curve_tables.py names the columns of a table. A comparison is a class of sizes, by
 one count, with the losses as they are or corrected for size, cut at a horizon. It passes if the
@@ -97,7 +98,7 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     stages = [(case, Races(case.some)) for case in cases]
-    default = StoppingConfig(rule=arguments.rule)
+    default = StoppingConfig(rule=arguments.rule, first_rung=arguments.first_rung)
     found = [_outcome(case, stage, default, TOO_CLOSE) for case, stage in stages]
     print("\n".join(markdown(found)), flush=True)
     if arguments.choose:
@@ -252,6 +253,8 @@ def _arguments() -> argparse.Namespace:
     add("tables", type=Path, nargs="+", help="learning curves: CSV, or run folders")
     add("--cut", dest="cuts", type=parse_count, nargs="+", default=[], help="horizons, such as 58B")
     add("--rule", type=StoppingMethod, default=StoppingMethod.ASHA, help="asha or synchronous")
+    first_rung = StoppingConfig().first_rung
+    add("--first-rung", type=float, default=first_rung, help="share of the horizon")
     add("--choose", action="store_true", help="choose a rule with each table left out")
     return parser.parse_args()
 

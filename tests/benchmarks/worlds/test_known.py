@@ -68,3 +68,10 @@ def test_gemstones_100m_class_is_best_at_71_to_80_layers() -> None:
     known = known_budgets(read_runs(GEMSTONES), Count.TOTAL)[0]
     assert len(known.shapes) == 8
     assert known.plateau == (71, 80)
+
+
+def test_only_models_beyond_a_depth_lag_where_a_world_says_so() -> None:
+    world = World(curve=symmetric(4.0), slow_start=0.1)
+    late = replace(world, slow_from=8.0)
+    assert world.lag(2) > world.lag(1) == late.lag(1) == late.lag(8)
+    assert late.lag(16) == world.lag(2)
