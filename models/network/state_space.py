@@ -59,7 +59,7 @@ class StateSpaceMixer(nn.Module):
         )
         mixed_BTR = F.silu(convolved(mixed_BTR, self.conv))
         x_BTI, write_BTS, read_BTS = mixed_BTR.split_with_sizes([inner, S, S], -1)
-        x_BTHP = x_BTI.unflatten(-1, (-1, self.head_dim))
+        x_BTHP = of_heads(x_BTI, self.head_dim)
         dt_BTH = F.softplus(dt_BTH + self.dt_bias)
         decay_BTH = dt_BTH * -self.A_log.exp()
         y_BTHP = scan(x_BTHP * dt_BTH[..., None], decay_BTH, write_BTS, read_BTS)
@@ -67,6 +67,11 @@ class StateSpaceMixer(nn.Module):
         y_BTI = self.norm(y_BTHP.flatten(2) * F.silu(gate_BTI))
         out_ND: Tensor = self.state_out(y_BTI.flatten(0, 1))
         return out_ND
+
+
+def of_heads(x_XI: Tensor, P: int) -> Tensor:
+    """The features (..., I) of all heads as those of each, (..., H, P)."""
+    return x_XI.view(*x_XI.shape[:-1], -1, P)
 
 
 def convolved(x_BTR: Tensor, conv: nn.Conv1d) -> Tensor:
@@ -92,18 +97,18 @@ def scan(x_BTHP: Tensor, decay_BTH: Tensor, write_BTS: Tensor, read_BTS: Tensor)
 
     def chunks(x_BTX: Tensor) -> Tensor:
         padded = F.pad(x_BTX, (0, 0, 0, -T % Q)) if T % Q else x_BTX
-        return padded.unflatten(1, (-1, Q))
+        return padded.view(len(padded), -1, Q, padded.shape[-1])
 
     x_BCQI, write_BCQS, read_BCQS = map(chunks, (x_BTHP.flatten(2), write_BTS, read_BTS))
     since_BCHQ = chunks(decay_BTH).mT.cumsum(-1)
-    x_BCHQP = x_BCQI.unflatten(-1, (-1, P)).transpose(2, 3)
+    x_BCHQP = of_heads(x_BCQI, P).transpose(2, 3)
     seen_BCQQ = read_BCQS @ write_BCQS.mT
     inside_BCHQP = (between(since_BCHQ) * seen_BCQQ[:, :, None]) @ x_BCHQP
     left_BCHQ = (since_BCHQ[..., -1:] - since_BCHQ).exp()
     added_BCIS = (x_BCHQP * left_BCHQ[..., None]).transpose(2, 3).flatten(3).mT @ write_BCQS
     first_BCIS = _first_states(added_BCIS, since_BCHQ[..., -1])
     before_BCQI = read_BCQS @ first_BCIS.mT
-    before_BCHQP = before_BCQI.unflatten(-1, (-1, P)).transpose(2, 3)
+    before_BCHQP = of_heads(before_BCQI, P).transpose(2, 3)
     y_BCHQP = torch.addcmul(inside_BCHQP, before_BCHQP, since_BCHQ.exp()[..., None])
     return y_BCHQP.transpose(2, 3).flatten(1, 2)[:, :T]
 
@@ -122,8 +127,8 @@ def _first_states(added_BCIS: Tensor, decay_BCH: Tensor) -> Tensor:
         since_BHC = decay_BCH.transpose(1, 2).cumsum(-1)
         # Of what chunk z added, until the end of chunk c, and so the beginning of c + 1.
         decays_BHCC = F.pad(between(since_BHC), (0, 0, 1, -1))
-        of_heads_BCHX = added_BCIS.unflatten(2, (since_BHC.shape[1], -1)).flatten(3)
-        first_BHCX = decays_BHCC @ of_heads_BCHX.transpose(1, 2).to(decays_BHCC.dtype)
+        added_BCHX = added_BCIS.reshape(*decay_BCH.shape, -1)
+        first_BHCX = decays_BHCC @ added_BCHX.transpose(1, 2).to(decays_BHCC.dtype)
     return first_BHCX.transpose(1, 2).reshape(added_BCIS.shape)
 
 
@@ -135,8 +140,8 @@ def first_values(name: str, uniform: Tensor) -> Tensor:
             return (1 + (LARGEST_DECAY - 1) * uniform).log()
         case "dt_bias":
             low, high = STEP_SIZES
-            dt = low * (high / low) ** uniform
+            dt: Tensor = low * (high / low) ** uniform
             return dt + (-torch.expm1(-dt)).log()  # whose softplus is dt
         case "D":
             return torch.ones_like(uniform)
-    return (2 * uniform - 1) * uniform.shape[-1] ** -0.5
+    return (2 * uniform - 1) / math.sqrt(uniform.shape[-1])

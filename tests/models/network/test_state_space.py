@@ -131,13 +131,10 @@ def test_a_pattern_of_attention_alone_is_the_dense_model_bit_by_bit(
 
 def weights_there(mixer: StateSpaceMixer) -> dict[str, Tensor]:
     """The weights of a mixer under the names that transformers' classes share."""
+    theirs = {"state_in": "in_proj", "state_out": "out_proj", "conv": "conv1d"}
+    parts = [(name.partition("."), weight) for name, weight in mixer.state_dict().items()]
     return {
-        "in_proj.weight": mixer.state_in.weight.data,
-        "out_proj.weight": mixer.state_out.weight.data,
-        "conv1d.weight": mixer.conv.weight.data,
-        "conv1d.bias": mixer.conv.bias.data,
-        "norm.weight": mixer.norm.weight.data,
-        **{name: getattr(mixer, name).data for name in ("A_log", "dt_bias", "D")},
+        theirs.get(module, module) + dot + kind: weight for (module, dot, kind), weight in parts
     }
 
 
@@ -168,8 +165,8 @@ def bamba(shape: Shape) -> BambaConfig:
 @pytest.mark.parametrize(
     "space", [{}, {"expand": 1, "state": 5}, {"expand": 3, "conv": 2}], ids=str
 )
-def test_a_mixer_is_that_of_transformers(space: dict[str, int], kind: str, T: int) -> None:
-    shape = replace(DENSE, state_space=StateSpace(**{"pattern": "M", "state": 8} | space))
+def test_a_mixer_is_that_of_transformers(space: dict[str, Any], kind: str, T: int) -> None:
+    shape = replace(DENSE, state_space=replace(StateSpace(pattern="M", state=8), **space))
     ours = mixers_of(model_of(shape, noise=0.3))[0].eval()
     theirs = Mamba2Mixer(mamba2(shape), 0) if kind == "Mamba2" else BambaMixer(bamba(shape), 0)
     theirs.load_state_dict(weights_there(ours))
