@@ -7,7 +7,6 @@ from rich.console import Console
 from fathom.models.spend import Coin
 from fathom.search.formatting import format_bytes, format_seconds, ranges, rounded_count
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.report.words.text import LAYER_MEANING
 from fathom.search.study.planning.advice import RunPlan
 from fathom.search.study.planning.horizons import horizon_words
 from fathom.search.study.planning.plan import BudgetPlan, Rung, largest_state, listed_sizes
@@ -60,8 +59,8 @@ def print_plan(
     console.print(table)
     note = "trials: exploring + confirming, at most; the latter run to the end"
     console.print(note, style="dim")
-    if config.model.state_space:
-        console.print(f"layer: {LAYER_MEANING}", style="dim")
+    if meaning := config.model.layer_meaning:
+        console.print(f"layer: {meaning}", style="dim")
     for plan in plans:
         if line := _stopping(plan):
             console.print(line, highlight=False)

@@ -356,13 +356,6 @@ def _tokens_text(optimum: Optimum) -> str:
     return spend_text(optimum.spend)
 
 
-LAYER_MEANING = (
-    "one block, a mixer of tokens and its feed-forward network, as in a dense model; the mixer of "
-    "an M is a state space, that of an A attention"
-)
-"""What one layer of a hybrid is."""
-
-
 def layers_text(shape: Shape) -> str:
     """Returns the number of layers, and how many are in each stack or have each mixer: `8`,
     `8 (6-2)` for 6 in the encoder and 2 in the decoder, or `8 (6 M + 2 A)` for 6 with state spaces

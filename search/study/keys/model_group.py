@@ -176,6 +176,16 @@ class ModelConfig(Group):
         return bool(self.build or self.experts or self.state_space)
 
     @property
+    def layer_meaning(self) -> str:
+        """What one layer is, for people, if not all have the same mixer or it is not attention;
+        else empty."""
+        meaning = (
+            "one block, a mixer of tokens and its feed-forward network, as in a dense model; the "
+            "mixer of an M is a state space, that of an A attention"
+        )
+        return meaning if self.state_space else ""
+
+    @property
     def plain_rates(self) -> bool:
         """True if all weights have the study's learning rate at every shape, so that no rate is
         known to suit all depths: a user's own model without roles."""
