@@ -125,7 +125,9 @@ def saved_activations(shape: Shape, sequences: int, how: Execution) -> int:
     if how.recomputes:  # the stream before each layer
         layers = shape.depth * tokens * WEIGHT * shape.d_model
     else:
-        layers = shape.depth * _layer(shape, tokens, how) + _casts_of_blocks(shape, how)
+        attending = shape.depth - shape.state_layers
+        layers = attending * _layer(replace(shape, state_space=None), tokens, how)
+        layers += shape.state_layers * _layer(shape, tokens, how) + _casts_of_blocks(shape, how)
         layers += shape.cross_layers * tokens * _cross(shape, how)
         layers += shape.expert_layers * tokens * _experts(shape, how)
     head = _cast_of_head(shape, how) if tokens <= how.logit_tokens else 0
@@ -141,7 +143,7 @@ def saved_by_a_layer(shape: Shape, how: Execution) -> Mapping[str, int]:
     return {
         "skips": shape.branches_per_block * WEIGHT * shape.d_model * rounded,
         "norms": shape.branches_per_block * _norm(shape, how, fused=is_fused(shape, how)),
-        "attention": _attention(shape, how),
+        "attention": (_state_space if shape.state_space else _attention)(shape, how),
         "feed_forward": _feed_forward(shape, how),
     }
 
@@ -180,6 +182,14 @@ def _attention(shape: Shape, how: Execution) -> int:
     return kept + how.number * widths + STATISTIC * heads
 
 
+def _state_space(shape: Shape, how: Execution) -> int:
+    """Bytes of a token for a state-space mixer."""
+    assert shape.state_space is not None
+    heads = shape.d_attention, shape.n_heads
+    exact, rounded = shape.state_space.kept(*heads, context=shape.context)
+    return round(WEIGHT * exact + how.number * rounded)
+
+
 def _cross(shape: Shape, how: Execution) -> int:
     """Bytes of a token for attention to an encoder's output: as many as for self-attention, which
     nothing rotates, and a norm."""
@@ -216,7 +226,7 @@ def _experts(shape: Shape, how: Execution) -> int:
 def _layer(shape: Shape, tokens: int, how: Execution) -> int:
     """Bytes that a layer keeps, with the rotations in bfloat16, which each layer makes for
     itself."""
-    rotary = shape.positions is Positions.ROTARY and how.bfloat16
+    rotary = shape.positions is Positions.ROTARY and how.bfloat16 and not shape.state_space
     turns = 2 * shape.context * (shape.d_attention + shape.d_kv) * rotary
     return tokens * sum(saved_by_a_layer(shape, how).values()) + turns
 
@@ -260,7 +270,10 @@ def _orthogonalised(shape: Shape, how: Execution) -> int:
         return 0
     number, most = 2 if how.gpu else WEIGHT, 0
     D, A, KV, F = shape.d_model, shape.d_attention, shape.d_kv, shape.d_ff
-    attention = [(A, D), (KV, D), (KV, D), (D, A)] * (shape.blocks + shape.cross_layers)
+    attention = [(A, D), (KV, D), (KV, D), (D, A)] * shape.attentions
+    if shape.state_space:
+        parts = shape.state_space.rows(A, shape.n_heads)
+        attention += [*((part, D) for part in parts), (D, parts[0])] * shape.state_layers
     feed_forward = [(F, D)] * (2 if shape.gated else 1) + [(D, F)] if F else []
     matrices = attention + feed_forward * shape.feed_forwards
     for (rows, columns), count in Counter(matrices).items():
@@ -318,7 +331,8 @@ def _inside_a_layer(shape: Shape, tokens: int, how: Execution) -> int:
     if how.recomputes:
         again = _layer(shape, tokens, how) + tokens * _experts(shape, how)
         again += _casts_of_blocks(shape, how) // shape.blocks
-    if is_fused(shape, how):
+    last = shape.state_space and not shape.state_space.at(shape.depth - 1)
+    if is_fused(replace(shape, state_space=None) if last else shape, how):
         return again + tokens * WEIGHT * max(F + 3 * D + 7 * A, 2 * F + 2 * D)
     active = shape.experts.active if shape.experts else 1
     return again + tokens * (WEIGHT * D + active * how.number * (F + D))

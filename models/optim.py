@@ -293,6 +293,8 @@ def _rows(shape: Shape, role: Role, weight: Tensor) -> list[int]:
         return [len(weight)]
     if role is Role.ATTENTION_IN:
         return [shape.d_attention, shape.d_kv, shape.d_kv]
+    if role is Role.STATE_IN and shape.state_space:
+        return list(shape.state_space.rows(shape.d_attention, shape.n_heads))
     if role is Role.CROSS_KEY_VALUE:
         return [shape.d_kv, shape.d_kv]
     if role is Role.FEED_FORWARD_IN:  # of a gate, and of each expert

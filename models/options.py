@@ -96,13 +96,30 @@ WITHOUT_EXPERTS: Mapping[str, bool] = {"looped": False, "biases": False}
 """Options of a shape, as they must be with experts."""
 
 
-def check_without(part: str, needed: Mapping[str, bool], options: Mapping[str, object]) -> None:
+WITHOUT_STATE_SPACE: Mapping[str, object] = {
+    "looped": False,
+    "biases": False,
+    "bidirectional": False,
+    "residual": Residual.PRE,
+}
+"""Options of a shape, as they must be with state-space layers."""
+
+
+WITHOUT_ATTENTION: Mapping[str, object] = {
+    "queries_per_key": 1,
+    "qk_norm": False,
+    "smeared_keys": False,
+}
+"""Options of a shape, as they must be if no layer has attention."""
+
+
+def check_without(part: str, needed: Mapping[str, object], options: Mapping[str, object]) -> None:
     """Raises `ValueError` if a shape's `options`, by name, differ from the values that are `needed`
     with a part of the model, such as an encoder."""
     for name, value in needed.items():
         if options[name] != value:
             raise OptionError(
-                f"model.{name}",
+                option_key(name),
                 f"does not go with {part}, got {str(options[name]).lower()}; drop it",
             )
 

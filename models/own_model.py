@@ -22,7 +22,7 @@ from fathom.models.shape import OwnCounts, Shape
 
 TRIED_LOGITS = 2**20
 """Most logits of a sequence with which a model is tried out."""
-AS_BUILT = (Role.NORM, Role.OUTER_NORM, Role.BIAS, Role.SKIP, Role.SMEAR)
+AS_BUILT = (Role.NORM, Role.OUTER_NORM, Role.BIAS, Role.SKIP, Role.SMEAR, Role.STATE)
 """Roles whose weights start as the function leaves them."""
 
 

@@ -67,12 +67,18 @@ class Role(StrEnum):
     FEED_FORWARD_OUT = "feed_forward_out"
     ROUTER = "router"
     """Scores of experts."""
+    STATE_IN = "state_in"
+    """First map of a state-space mixer."""
+    STATE_OUT = "state_out"
+    STATE = "state"
+    """Decays, step sizes, skips and the convolution of a state-space mixer, whose number of inputs
+    and outputs does not follow the width, as that of a gain does not."""
     UNEMBEDDING = "unembedding"
 
 
 MATRICES = (
     *(Role.ATTENTION_IN, Role.CROSS_QUERY, Role.CROSS_KEY_VALUE, Role.ATTENTION_OUT),
-    *(Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT),
+    *(Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT, Role.STATE_IN, Role.STATE_OUT),
 )
 """Roles of the weights that Muon updates."""
 ATTENTION_INPUTS = (Role.ATTENTION_IN, Role.CROSS_QUERY, Role.CROSS_KEY_VALUE)
@@ -210,16 +216,15 @@ def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Rol
     # So that the product of both factors has the spread of an embedding in one piece.
     plain[Role.PROJECTION] = Rule((shape.embedding_rank or 1) ** -0.5)
     plain[Role.OUTER_NORM] = Rule(0.0, weight_decay=0.0)
-    vectors = (Role.NORM, Role.BIAS, Role.SKIP, Role.SMEAR)
+    vectors = (Role.NORM, Role.BIAS, Role.SKIP, Role.SMEAR, Role.STATE)
     if parametrization.scheme is Scheme.STANDARD:
         branches = 3 if shape.encoder_depth else 2
         out = Rule(std / math.sqrt(branches * shape.decoder_depth))  # Radford et al. 2019
         return plain | {
             **dict.fromkeys(vectors, Rule(0.0, weight_decay=0.0)),
             **dict.fromkeys(ATTENTION_INPUTS, Rule(std)),
-            **dict.fromkeys((Role.FEED_FORWARD_IN, Role.ROUTER), Rule(std)),
-            Role.ATTENTION_OUT: out,
-            Role.FEED_FORWARD_OUT: out,
+            **dict.fromkeys((Role.FEED_FORWARD_IN, Role.ROUTER, Role.STATE_IN), Rule(std)),
+            **dict.fromkeys((Role.ATTENTION_OUT, Role.FEED_FORWARD_OUT, Role.STATE_OUT), out),
         }
     # No 1/sqrt(2 depth) at initialisation: the residual multiplier does that work already.
     width, depth = parametrization.base_width, parametrization.base_depth
@@ -235,8 +240,11 @@ def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Rol
     return plain | {
         **dict.fromkeys(vectors, Rule(0.0, weight_decay=0.0, eps=eps)),
         **dict.fromkeys(ATTENTION_INPUTS, hidden(shape.d_model, width)),
-        **dict.fromkeys((Role.FEED_FORWARD_IN, Role.ROUTER), hidden(shape.d_model, width)),
-        Role.ATTENTION_OUT: hidden(shape.d_attention, width),
+        **dict.fromkeys(
+            (Role.FEED_FORWARD_IN, Role.ROUTER, Role.STATE_IN), hidden(shape.d_model, width)
+        ),
+        # A state-space mixer is as many times wider than attention in the base shape.
+        **dict.fromkeys((Role.ATTENTION_OUT, Role.STATE_OUT), hidden(shape.d_attention, width)),
         Role.FEED_FORWARD_OUT: hidden(max(shape.d_ff, 1), BASE_FF_RATIO * width),
     }
 

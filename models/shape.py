@@ -7,7 +7,8 @@ import math
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 
-from fathom.models.experts import Experts
+from fathom.models.layers.experts import Experts
+from fathom.models.layers.state_space import StateSpace
 from fathom.models.options import (
     WITHOUT_ENCODER,
     WITHOUT_EXPERTS,
@@ -34,7 +35,8 @@ class Count(StrEnum):
     NON_EMBEDDING = "non_embedding"
     """All but token embedding, learned positions and unembedding (Kaplan et al. 2020)."""
     MATRICES = "matrices"
-    """Weights of attention and feed-forward: 12 depth d_model**2 (Levine et al. 2020)."""
+    """Weights of attention, or of state spaces, and feed-forward: 12 depth d_model**2 in a dense
+    model (Levine et al. 2020)."""
     FLOPS = "flops"
     """Operations of a forward pass for a token."""
     ACTIVE = "active"
@@ -113,6 +115,7 @@ class Shape:
     """
 
     depth: int
+    """Layers, each a block: a mixer of tokens and, unless `d_ff` is 0, a feed-forward network."""
     d_model: int
     d_ff: int
     n_heads: int
@@ -146,6 +149,8 @@ class Shape:
     """Number of token ids of the encoder's own embedding; 0 if both stacks share one."""
     experts: Experts | None = None
     """Experts in place of feed-forward networks, each of them `d_ff` wide; None without."""
+    state_space: StateSpace | None = None
+    """Layers with a state-space mixer in place of attention; None if all have attention."""
     own_counts: OwnCounts | None = None
     """Counts of a user's own model, to which the options above say nothing."""
 
@@ -172,13 +177,17 @@ class Shape:
         return hash((self.depth, self.d_model, self.d_ff, self.n_heads))
 
     def _check_stacks(self) -> None:
-        """Raises `ValueError` for an impossible encoder depth, options that do not go with experts
-        or an encoder, or a source vocabulary without an encoder."""
+        """Raises `ValueError` for an impossible encoder depth, options that do not go with experts,
+        state spaces or an encoder, or a source vocabulary without an encoder."""
         if not 0 <= self.encoder_depth < self.depth:
             raise ValueError(
                 f"`encoder_depth` must be at least 0 and below `depth`, got {self.encoder_depth} "
                 f"of {self.depth}"
             )
+        if self.state_space:
+            self.state_space.check({name: getattr(self, name) for name in DEFAULTS})
+            if self.encoder_depth or self.own_counts:
+                raise ValueError("`model.state_space` needs Fathom's own decoder; drop it")
         if self.experts:
             options = {name: getattr(self, name) for name in WITHOUT_EXPERTS}
             check_without("model.experts", WITHOUT_EXPERTS, options)
@@ -268,10 +277,23 @@ class Shape:
         more = self.experts.active - 1 if self.experts else 0
         return self.blocks + self.expert_layers * more
 
+    @property
+    def state_layers(self) -> int:
+        """Layers with a state-space mixer; 0 if all have attention."""
+        return self.state_space.layers(self.depth) if self.state_space else 0
+
+    @property
+    def attentions(self) -> int:
+        """Attention branches with weights of their own, those to an encoder's output among them."""
+        return self.blocks - self.state_layers + self.cross_layers
+
     def of_layer(self, index: int) -> "Shape":
-        """The shape as the layer `index`, from 0, has it: without experts in layers between."""
+        """The shape as the layer `index`, from 0, has it: without experts in layers between, and
+        without state spaces where the pattern has attention."""
         is_between = self.experts and (index + 1) % self.experts.every
-        return replace(self, experts=None) if is_between else self
+        layer = replace(self, experts=None) if is_between else self
+        attends = self.state_space and not self.state_space.at(index)
+        return replace(layer, state_space=None) if attends else layer
 
     @property
     def branches_per_block(self) -> int:
@@ -314,7 +336,8 @@ class Shape:
 
     @property
     def parameter_groups(self) -> dict[str, int]:
-        """Parameters by structure; the parts sum to `params_total`. Tied weights count once.
+        """Parameters by structure; the parts sum to `params_total`. Tied weights count once, and
+        `attention` has all mixers of tokens, state spaces among them.
 
         There is a norm for each branch, and for each stack one behind the last block or, where
         norms stand behind the sums, behind the embedding. Attention to an encoder's output has as
@@ -326,16 +349,18 @@ class Shape:
             feed_forward += (self.d_ff * (2 if self.gated else 1) + self.d_model) * bool(self.d_ff)
         if self.smeared_keys:
             attention += self.kv_heads
-        attentions, stacks = self.blocks + self.cross_layers, 2 if self.encoder_depth else 1
+        stacks = 2 if self.encoder_depth else 1
         skips = self.blocks * self.branches_per_block + self.cross_layers
         norms = (skips + stacks) * self.d_model * (2 if self.norm_biases else 1)
+        if self.state_space:
+            norms += self.state_layers * self.state_space.expand * self.d_attention
         positions = stacks * self.context if self.positions is Positions.LEARNED else 0
         return {
             "embedding": self._vocabulary_matrices + self._source_matrices,
             "positions": positions * self.d_model,
-            "attention": attentions * attention,
+            "attention": self.attentions * attention + sum(self._of_state_spaces),
             "feed_forward": self.feed_forwards * feed_forward + self._routers,
-            "norms": norms + attentions * self.params_of_head_norms,
+            "norms": norms + self.attentions * self.params_of_head_norms,
             "skips": skips * self.d_model if self.trained_skips else 0,
             "unembedding": 0 if self.tied else self._vocabulary_matrices,
         }
@@ -351,6 +376,15 @@ class Shape:
         matrices = 3 if self.gated else 2
         attention = 2 * self.d_model * (self.d_attention + self.d_kv)
         return attention, matrices * self.d_model * self.d_ff
+
+    @property
+    def _of_state_spaces(self) -> tuple[int, int]:
+        """Weights of the matrices of all state-space mixers, and of their vectors but for norms."""
+        if self.state_space is None:
+            return 0, 0
+        heads = self.d_attention, self.n_heads
+        of_one = self.state_space.matrices(self.d_model, *heads), self.state_space.vectors(*heads)
+        return self.state_layers * of_one[0], self.state_layers * of_one[1]
 
     @property
     def _routers(self) -> int:
@@ -381,8 +415,8 @@ class Shape:
     def _all_matrices(self) -> int:
         """Weights of the matrix products of all blocks."""
         attention, feed_forward = self._matrices_of_a_block
-        attentions = (self.blocks + self.cross_layers) * attention
-        return attentions + self.feed_forwards * feed_forward + self._routers
+        mixers = self.attentions * attention + self._of_state_spaces[0]
+        return mixers + self.feed_forwards * feed_forward + self._routers
 
     @property
     def params_total(self) -> int:
@@ -438,7 +472,8 @@ class Shape:
         Two for every weight of a matrix product, each time it is applied. The unembedding is such a
         product, tied or not; looking up an embedding is none, but its second factor is one. Of
         experts, those that a token is routed to count. Each layer adds two products with every
-        position that is seen: all of them or, with causal attention, (context + 1) / 2 on average.
+        position that is seen: all of them or, with causal attention, (context + 1) / 2 on average;
+        a state-space layer adds its recurrence and its convolution.
         A user's own model is estimated: the unembedding, and two for every other parameter. With an
         encoder, each token of the target comes with one of the source, and both sides have the
         context's length.
@@ -453,8 +488,12 @@ class Shape:
         if self.embedding_rank is not None:
             weights += stacks * self.embedding_rank * self.d_model
         causal = self.context if self.bidirectional else (self.context + 1) / 2
-        seen = self.decoder_depth * causal + (self.encoder_depth + self.cross_layers) * self.context
-        return 2 * weights + 4 * self.d_attention * seen
+        seen = (self.decoder_depth - self.state_layers) * causal
+        seen += (self.encoder_depth + self.cross_layers) * self.context
+        states = (
+            self.state_layers * self.state_space.flops(self.d_attention) if self.state_space else 0
+        )
+        return 2 * weights + 4 * self.d_attention * seen + states
 
     @property
     def train_flops_per_token(self) -> float:

@@ -131,8 +131,9 @@ def to_values(value: Any) -> dict[str, Any]:
     if tokens is not None:
         spec["shared_tokens"] = tokens
     shape = spec.get("shape", values)
-    if not shape.get("experts", True):
-        del shape["experts"]
+    for kind in ("experts", "state_space"):
+        if not shape.get(kind, True):
+            del shape[kind]
     if not shape.get("encoder_depth", True):
         for name in OF_AN_ENCODER:
             del shape[name]

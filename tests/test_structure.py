@@ -62,13 +62,15 @@ EXTRAS = {
     ),
     "objectives.registry": ("objectives.rows", "objectives.external", "papers.tasks"),
     "models.methods": ("papers.admin", "papers.sizing"),
-    "models.network.blocks": ("models.experts", "models.network.experts"),
+    "models.network.blocks": (
+        *("models.layers", "models.network.experts", "models.network.state_space"),
+    ),
 }
 """Where a table names extras, which few studies use, and which these are: commands, laboratories,
 sources of tables, published analyses, laws, sections of the report, formats of export, objectives,
 methods of papers, options of a block. The core imports them there alone."""
 TO_EXTRAS = {
-    "models.shape": ("models.experts",),
+    "models.shape": ("models.layers.experts", "models.layers.state_space"),
     "search.analysis.laws.compute_law": ("search.analysis.laws.loss_law",),
     "search.analysis.spending.at_compute": (
         "search.analysis.laws.loss_law",
@@ -90,8 +92,6 @@ TO_EXTRAS = {
         "search.analysis.laws.token_law",
     ),
     "search.contract.reply": ("search.analysis.laws.amount_law",),
-    "search.export.architectures": ("models.experts",),
-    "search.export.hugging_face": ("models.experts",),
     "search.export.weights": (
         "search.export.hugging_face",
         "search.export.nanogpt",
@@ -111,13 +111,12 @@ TO_EXTRAS = {
     ),
     "search.report.words.sizes": ("search.analysis.laws.amount_law",),
     "search.report.words.text": ("search.analysis.laws.token_law",),
-    "search.study.keys.model_group": ("models.experts",),
-    "search.study.planning.space.shapes": ("models.experts",),
+    "search.study.keys.model_group": ("models.layers.experts", "models.layers.state_space"),
     "search.tables.grouped.ladder_file": ("search.tables.sources.read",),
     "search.tracking.writing.publishing": ("search.analysis.laws.token_law",),
     "search.training.state": ("models.network.experts",),
 }
-"""What else of the core imports which extras: 34 arrows, of 67 by the same list on 2122b8e6, and of
+"""What else of the core imports which extras: 33 arrows, of 67 by the same list on 2122b8e6, and of
 94 by a wider one on b11d4ae. Nothing is added."""
 
 HEAVY = {"torch", "ray", "mlflow"}

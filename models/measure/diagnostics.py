@@ -30,7 +30,7 @@ Measures = dict[str, Tensor]
 @torch.no_grad()
 def layers_on_text(model: Transformer, tokens_BT: Tensor, *sources_BU: Tensor) -> dict[str, Tensor]:
     """Metrics (L,) of the layers by name: differences between tokens, and patterns of
-    self-attention. With sources, layers of the encoder come first.
+    self-attention, if every layer has it. With sources, layers of the encoder come first.
 
     `rank_ratio`: norm of the stream without its mean over tokens, divided by the norm of the whole
     stream; 0 when all tokens have become equal (Dong et al. 2021, with their composite norm).
@@ -77,7 +77,8 @@ def _composite_norm(x_BTD: Tensor) -> Tensor:
 
 @torch.no_grad()
 def layers_on_repeats(model: Transformer, seed: int) -> dict[str, Tensor]:
-    """Metrics (L,) of the best head by name; empty if the context or the vocabulary is too small.
+    """Metrics (L,) of the best head by name; empty if the context or the vocabulary is too small or
+    a layer has no attention.
 
     `induction`: attention from a token to those right after its earlier copies, mean over the
     tokens that have one ("prefix matching" of Olsson et al. 2022). `copying`: what a head would
@@ -85,7 +86,7 @@ def layers_on_repeats(model: Transformer, seed: int) -> dict[str, Tensor]:
     it raises above the mean of the vocabulary. By chance about one in 25 (their raw ratio).
     """
     tokens_BT, period = repeated_tokens(model, seed)
-    if period < FEWEST:
+    if period < FEWEST or not _attentions(model):
         return {}
     T = tokens_BT.shape[1]
 
@@ -191,7 +192,9 @@ def _watching(
 
 
 def _attentions(model: Transformer) -> list[Attention]:
-    return [block.attention for _, block in model.named_blocks()]
+    """The attention of each layer; empty unless every layer has it."""
+    mixers = [block.attention for _, block in model.named_blocks()]
+    return mixers if all(isinstance(mixer, Attention) for mixer in mixers) else []
 
 
 def _hooks(handles: Iterable[RemovableHandle]) -> ExitStack:
@@ -203,4 +206,4 @@ def _hooks(handles: Iterable[RemovableHandle]) -> ExitStack:
 
 
 def _stacked(rows: list[Measures]) -> dict[str, Tensor]:
-    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+    return {name: torch.stack([row[name] for row in rows]) for row in rows[:1] for name in row}

@@ -28,6 +28,7 @@ from fathom.models.network.decoding_cache import LayerCache
 from fathom.models.network.experts import MixtureOfExperts
 from fathom.models.network.feed_forward import FeedForward
 from fathom.models.network.fused_block import fused_block
+from fathom.models.network.state_space import STATE_VECTORS, StateSpaceMixer, first_values
 from fathom.models.options import Normalization, Residual
 from fathom.models.parametrization import ForwardScales, Role
 from fathom.models.shape import Shape
@@ -52,6 +53,10 @@ BLOCK_ROLES = {
     "attention.k_norm": Role.NORM,
     "attention.into": Role.ATTENTION_IN,
     "attention.out": Role.ATTENTION_OUT,
+    "attention.state_in": Role.STATE_IN,
+    "attention.state_out": Role.STATE_OUT,
+    "attention.norm": Role.NORM,
+    **dict.fromkeys((f"attention.{name}" for name in STATE_VECTORS), Role.STATE),
     "feed_forward.into": Role.FEED_FORWARD_IN,
     "feed_forward.out": Role.FEED_FORWARD_OUT,
     "feed_forward.router": Role.ROUTER,
@@ -59,6 +64,9 @@ BLOCK_ROLES = {
     "feed_forward.shared.out": Role.FEED_FORWARD_OUT,
 }
 """Name of a weight in a block, without `.weight` -> its role, as in `ROLES` of `transformer.py`."""
+FIRST_VALUES = {Role.STATE: first_values}
+"""Role of weights that start neither normal nor constant -> their initial values, from their name
+and draws between 0 and 1."""
 
 
 class Norm(nn.Module):
@@ -156,7 +164,8 @@ def skip_of(shape: Shape, scales: ForwardScales) -> float | nn.Parameter:
 
 
 class Block(nn.Module):
-    """Attention, then feed-forward unless `d_ff` is 0, each joined by the shape's residual.
+    """Attention, then feed-forward unless `d_ff` is 0, each joined by the shape's residual. In a
+    state-space layer its mixer is in the place of attention.
 
     Maps the stream (N, D) to (N, D).
 
@@ -168,7 +177,11 @@ class Block(nn.Module):
         super().__init__()
         self.post_norm, self.has_skips = shape.post_norm, shape.residual is not Residual.NONE
         self.attention_norm = Norm(shape, scales.residual)
-        self.attention = Attention(shape, scales.attention)
+        self.attention: Any = (
+            StateSpaceMixer(shape, NORM_EPS)
+            if shape.state_space
+            else Attention(shape, scales.attention)
+        )
         self.feed_forward_norm = Norm(shape, scales.residual) if shape.d_ff else None
         feed_forward = MixtureOfExperts if shape.experts else FeedForward
         self.feed_forward = feed_forward(shape) if shape.d_ff else None

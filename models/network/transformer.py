@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from fathom.models.network.attention import not_padding
-from fathom.models.network.blocks import BLOCK_ROLES, Block, Norm
+from fathom.models.network.blocks import BLOCK_ROLES, FIRST_VALUES, Block, Norm
 from fathom.models.network.chunked_loss import LossOfChunk, LossTerms, chunked_loss, loss_of_chunk
 from fathom.models.network.decoding_cache import DecodingCache
 from fathom.models.options import Positions, Residual
@@ -125,10 +125,11 @@ class Transformer(nn.Module):
         added to the cache; with `last` only the logits of the last token, (B, 1, V).
 
         Raises:
-            ValueError: when the model attends in both directions.
+            ValueError: when the model attends in both directions, or has state-space layers.
         """
-        if self.shape.bidirectional:
-            raise ValueError("a `bidirectional` model does not decode token by token")
+        if self.shape.bidirectional or self.shape.state_space:
+            option = "bidirectional" if self.shape.bidirectional else "state_space"
+            raise ValueError(f"a `{option}` model does not decode token by token")
         x_ND = self._cached_stream(tokens_BT, cache)
         if last:
             x_ND, tokens_BT = x_ND.view(*tokens_BT.shape, -1)[:, -1], tokens_BT[:, -1:]
@@ -243,7 +244,8 @@ class Transformer(nn.Module):
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
         """Draws every weight with `generator` by the rule of its role; gains start at 1, biases and
-        smears at 0. A generator of the CPU gives the same weights on every device."""
+        smears at 0, and roles of `FIRST_VALUES` by that table. A generator of the CPU gives the
+        same weights on every device."""
         by_role = self._rules()
         starts = {Role.NORM: 1.0, Role.OUTER_NORM: 1.0, Role.SMEAR: 0.0}
         starts[Role.SKIP] = first_skip(self.shape)
@@ -253,6 +255,9 @@ class Transformer(nn.Module):
                 parameter.zero_()
             elif role in starts:
                 parameter.fill_(starts[role])
+            elif role in FIRST_VALUES:
+                drawn = torch.rand(parameter.shape, generator=generator, device=generator.device)
+                parameter.copy_(FIRST_VALUES[role](name, drawn))
             else:
                 drawn = torch.empty(parameter.shape, device=generator.device)
                 parameter.copy_(drawn.normal_(0.0, by_role[role].init_std, generator=generator))

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fathom.models.experts import Experts
 from fathom.models.options import Activation, Normalization, Positions, Residual, option_key
 from fathom.models.shape import DEFAULTS, Shape
 
@@ -12,7 +11,7 @@ OPTIONS = ("norm", "qk_norm", "gated", "activation", "biases", "positions", "tie
 """Options whose values differ between the architectures."""
 APART = {
     *("residual", "queries_per_key", "encoder_depth", "source_vocab_size", "own_counts"),
-    "experts",
+    *("experts", "state_space"),
 }
 """Options that `obstacles` looks at one by one, and a user's own model, which has no format."""
 COMMON = {
@@ -57,6 +56,9 @@ class Architecture:
     experts: bool = False
     shared_experts: bool = False
     """True if it has shared experts beside the others, and may have layers without experts."""
+    state_spaces: str = ""
+    """Letters of the patterns that it can have, if it has state-space layers."""
+    feed_forward: bool = True
     unused_positions: int = 0
     """Rows of the learned positions before that of the first token."""
 
@@ -76,11 +78,11 @@ class Architecture:
             found.append("`space.split` (it has no encoder)")
         if self.encoder and not shape.encoder_depth:
             found.append("no `space.split` (it has an encoder)")
-        found += self._obstacles_of_experts(shape.experts)
+        found += [*self._obstacles_of_experts(shape), *self._obstacles_of_mixers(shape)]
         if shape.source_vocab_size:
             found.append("an embedding of the encoder's own (it has one for both stacks)")
-        if not shape.d_ff:
-            found.append("`space.feed_forward: false`")
+        if bool(shape.d_ff) != self.feed_forward:
+            found.append(f"`space.feed_forward: {_word(not self.feed_forward)}`")
         elif self.d_ff_is_4_d_model and shape.d_ff != 4 * shape.d_model:
             found.append(f"d_ff = {shape.d_ff} (it has 4 d_model = {4 * shape.d_model})")
         if self.square and shape.d_attention != shape.d_model:
@@ -90,7 +92,17 @@ class Architecture:
             found.append(f"{shape.n_heads} heads (their number divides d_model = {shape.d_model})")
         return found
 
-    def _obstacles_of_experts(self, experts: Experts | None) -> list[str]:
+    def _obstacles_of_mixers(self, shape: Shape) -> list[str]:
+        if shape.state_space is None:
+            return ["no `model.state_space` (it has them)"] if self.state_spaces else []
+        if not self.state_spaces:
+            return ["`model.state_space` (it has none)"]
+        pattern = shape.state_space.pattern
+        lacks = set(pattern) - set(self.state_spaces)
+        return [f"`model.state_space.pattern: {pattern}` (it has M)"] if lacks else []
+
+    def _obstacles_of_experts(self, shape: Shape) -> list[str]:
+        experts = shape.experts
         if experts is None:
             return ["no `model.experts` (it has them)"] if self.experts else []
         if not self.experts:

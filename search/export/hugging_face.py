@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from fathom.models.experts import Experts
 from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.shape import Shape
 from fathom.objectives.token_ids import PAD
@@ -184,6 +183,41 @@ QWEN2_MOE = replace(
         for part in ("gate", "up", "down")
     },
 )
+STATE_NAMES = {
+    "state_in": "mamba.in_proj",
+    "state_conv": "mamba.conv1d",
+    "attention": "mamba",  # vectors that are no weights of a module
+    "state_norm": "mamba.norm",
+    "state_out": "mamba.out_proj",
+}
+GRANITE = replace(
+    LLAMA,
+    name="GraniteMoeHybrid",
+    biases=(False,),
+    positions=(Positions.ROTARY, Positions.NONE),
+    square=True,
+    state_spaces="MA",
+    names=LLAMA_NAMES
+    | STATE_NAMES
+    | dict.fromkeys(("gate", "up"), "shared_mlp.input_linear")
+    | {"down": "shared_mlp.output_linear"},
+)
+MAMBA2 = replace(
+    GRANITE,
+    name="Mamba2",
+    gated=(False, True),
+    positions=(Positions.ROTARY, Positions.NONE),
+    state_spaces="M",
+    feed_forward=False,
+    layers="backbone.layers.{}.",
+    names={
+        "embedding": "backbone.embeddings",
+        "final_norm": "backbone.norm_f",
+        "unembedding": "lm_head",
+        "attention_norm": "norm",
+    }
+    | {part: name.replace("mamba", "mixer") for part, name in STATE_NAMES.items()},
+)
 ARCHITECTURES = (
     LLAMA,
     replace(LLAMA, name="Arcee", gated=(False,), activation=NAMED),
@@ -215,6 +249,8 @@ ARCHITECTURES = (
     GPT2,
     MIXTRAL,
     QWEN2_MOE,
+    GRANITE,
+    MAMBA2,
     BART,
     T5,
     PLAIN_T5,
@@ -264,7 +300,7 @@ def config_of(model: ExportedModel) -> dict[str, Any]:
         **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
         "dtype": "float32",
     }
-    of_model = {"GPT2": _gpt2, "Bart": _bart, "T5": _t5}.get(name, _llama_like)
+    of_model = OF_MODEL.get(name, _llama_like)
     return common | of_model(model)
 
 
@@ -316,8 +352,10 @@ def _gpt2(model: ExportedModel) -> dict[str, Any]:
     }
 
 
-def _experts(shape: Shape, experts: Experts) -> dict[str, Any]:
+def _experts(shape: Shape) -> dict[str, Any]:
     """Returns the keys of the two models with experts; each model ignores the other's keys."""
+    experts = shape.experts
+    assert experts is not None
     coefficient = 0.0 if experts.balance == "bias" else experts.balance
     return {
         **dict.fromkeys(("num_local_experts", "num_experts"), experts.number),
@@ -353,6 +391,53 @@ def _llama_like(model: ExportedModel) -> dict[str, Any]:
         rotary = int(shape.positions is Positions.ROTARY)
         config["no_rope_layers"] = [rotary] * shape.depth
     if shape.experts:
-        return config | {"rms_norm_eps": NORM_EPS} | _experts(shape, shape.experts)
+        return config | {"rms_norm_eps": NORM_EPS} | _experts(shape)
     biases = {"attention_bias": shape.biases, "mlp_bias": shape.biases}
     return config | {"rms_norm_eps": NORM_EPS} | biases
+
+
+def _granite(model: ExportedModel) -> dict[str, Any]:
+    shape, space = model.shape, model.shape.state_space
+    assert space is not None
+    kinds = {True: "linear_attention", False: "full_attention"}
+    return _llama_like(model) | {
+        "shared_intermediate_size": shape.d_ff,
+        "num_local_experts": 0,
+        "num_experts_per_tok": 0,
+        "attention_multiplier": shape.head_dim**-0.5,
+        "position_embedding_type": "rope" if shape.positions is Positions.ROTARY else None,
+        "layer_types": [kinds[space.at(index)] for index in range(shape.depth)],
+        "mamba_n_heads": space.expand * shape.n_heads,
+        "mamba_d_head": shape.head_dim,
+        "mamba_d_state": space.state,
+        "mamba_d_conv": space.conv,
+        "mamba_expand": space.expand,
+        "mamba_n_groups": 1,
+    }
+
+
+def _mamba2(model: ExportedModel) -> dict[str, Any]:
+    shape, space = model.shape, model.shape.state_space
+    assert space is not None
+    return {
+        "hidden_size": shape.d_model,
+        "num_hidden_layers": shape.depth,
+        "num_heads": space.expand * shape.n_heads,
+        "head_dim": shape.head_dim,
+        "state_size": space.state,
+        "conv_kernel": space.conv,
+        "expand": space.expand,
+        "n_groups": 1,
+        "layer_norm_epsilon": NORM_EPS,
+        "residual_in_fp32": False,
+    }
+
+
+OF_MODEL = {
+    "GPT2": _gpt2,
+    "Bart": _bart,
+    "T5": _t5,
+    "GraniteMoeHybrid": _granite,
+    "Mamba2": _mamba2,
+}
+"""Architecture -> its part of config.json, where that is not as Llama's."""

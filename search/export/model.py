@@ -130,6 +130,7 @@ def _refusal(name: str, architectures: Sequence[Architecture], shape: Shape) -> 
 
     def distance(known: Architecture) -> tuple[bool, bool, int]:
         other = bool(known.encoder) != bool(shape.encoder_depth)
+        other |= bool(known.state_spaces) != bool(shape.state_space)
         return other, known.experts != bool(shape.experts), len(known.obstacles(shape))
 
     closest = min(architectures, key=distance)

@@ -145,6 +145,12 @@ def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> 
             return {"k_norm": weight}
         case "attention.out":
             return {"attention_out": weight * scales.residual}
+        case "attention.state_in":
+            return {"state_in": weight}
+        case "attention.state_out":
+            return {"state_out": weight * scales.residual}
+        case "attention.conv" | "attention.norm":
+            return {module.replace("attention.", "state_"): weight}
         case "feed_forward.into" if shape.gated:
             gate, up = weight.chunk(2)
             return {"gate": gate, "up": up}
@@ -185,7 +191,7 @@ def _halves(weight: Tensor, shape: Shape) -> Tensor:
 def _centred(part: str, weight: Tensor) -> Tensor:
     if part in WRITERS:
         return weight - weight.mean(-1, keepdim=True)
-    if part in ("attention_out", "down"):
+    if part in ("attention_out", "state_out", "down"):
         return weight - weight.mean(0, keepdim=True)
     return weight
 

@@ -88,9 +88,7 @@ def _records(
     if not config.train.compile:
         return False
     alike = config.objective.batch_widths == 1 and not config.space.split
-    alone = config.resources.processes_per_trial == 1 and not (
-        config.model.build or config.model.experts
-    )
+    alone = config.resources.processes_per_trial == 1 and not config.model.is_eager
     if not (alike and alone) or obstacle_of_plan(plan):
         return False
     tokens = budget.tokens_per_step
@@ -104,7 +102,7 @@ def _compiles(
     setting = config.train.compile
     if setting != "auto":
         return setting is True
-    if config.model.build or config.model.experts or config.space.split:
+    if config.model.is_eager or config.space.split:
         # A model of the user's may do what can't be compiled; sources and targets of many lengths,
         # and the tokens of each expert, would be compiled for each number.
         return False

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fathom.models.building import class_of
-from fathom.models.experts import Experts
+from fathom.models.layers.experts import Experts
+from fathom.models.layers.state_space import StateSpace
 from fathom.models.memory import Execution, saved_activations, step_memory
 from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import OptimizerName, Scheme
@@ -39,6 +40,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"qk_norm": True, "queries_per_key": 2, "smeared_keys": True},
     {"experts": Experts(number=4, top_k=2), "d_ff": 40},
     {"experts": Experts(number=3, top_k=1, shared=1, every=2), "gated": True, "d_ff": 41},
+    {"state_space": StateSpace(pattern="M", state=24), "d_ff": 0},
+    {"state_space": StateSpace(pattern="MA", state=16, expand=1), "context": 150},
     {"encoder_depth": 1},
     {"encoder_depth": 2, "norm": Normalization.LAYER, "gated": True, "source_vocab_size": 30},
     {"encoder_depth": 2, "residual": Residual.ADMIN_CLOSED, "positions": Positions.LEARNED},
@@ -135,6 +138,11 @@ STEPS = (
     *(
         (replace(sized(6, 256, 256), d_ff=256, experts=Experts(number=8, top_k=2)), n, 1, how)
         for n, how in ((1, HOWS[0][1]), (8, HOWS[0][1]), (8, HOWS[-1][1]))
+    ),
+    *(
+        (replace(sized(4, 256, 256), context=128, state_space=StateSpace(pattern=p)), n, 1, how)
+        for p in ("M", "MMMA")
+        for n, how in ((8, Execution()), (1, Execution(muon=True)), (8, HOWS[0][1]))
     ),
 )
 """Shape, sequences and pieces of a step, and how it is computed."""

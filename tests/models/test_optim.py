@@ -51,8 +51,9 @@ def test_each_parameter_is_in_one_group_with_the_settings_of_its_role(scheme: Sc
     groups = {(it["lr"], it["weight_decay"], it["eps"]) for it in optimizer.param_groups}
     assert len(groups) == len(optimizer.param_groups), "what is treated alike is one group"
     # Trained skips are of post-norm models, which CompleteP is not for; the rest is of two stacks
-    # or of experts.
+    # or of other kinds of layers.
     of_others = {Role.SKIP, Role.CROSS_QUERY, Role.CROSS_KEY_VALUE, Role.ROUTER}
+    of_others |= {Role.STATE_IN, Role.STATE_OUT, Role.STATE}
     assert sorted(seen) == sorted(set(Role) - of_others)
 
 

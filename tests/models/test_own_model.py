@@ -9,7 +9,7 @@ import torch
 from examples import llama, parallel_blocks
 from fathom.models.building import build_model
 from fathom.models.options import Positions
-from fathom.models.own_model import OwnModel, count, embeddings
+from fathom.models.own_model import AS_BUILT, OwnModel, count, embeddings
 from fathom.models.parametrization import OptimizerName, Parametrization, Role, Scheme, rules
 from fathom.models.recipe import OwnModelError, OwnRecipe
 from fathom.models.shape import Shape
@@ -116,6 +116,11 @@ def test_without_roles_all_weights_have_the_rate_and_vectors_do_not_decay() -> N
     assert all(group["lr_scale"] == 1 and group["eps"] == 1e-12 for group in groups.values())
     assert {weight.ndim for weight in groups[0.0]["params"]} == {1}
     assert {weight.ndim for weight in groups[0.1]["params"]} == {2}
+
+
+def test_weights_of_a_role_without_a_spread_start_as_built() -> None:
+    by_role = rules(PARAMETRIZATION, SHAPE)
+    assert {role for role, rule in by_role.items() if rule.init_std == 0} == set(AS_BUILT)
 
 
 def test_roles_give_the_initial_spread_and_the_rates_of_the_parametrization() -> None:

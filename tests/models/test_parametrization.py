@@ -31,8 +31,8 @@ from tests.support.models import model_of, scheme_of
 STD = 0.05
 BASE = Shape(depth=2, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=64, context=16)
 DENSE = (Role.ATTENTION_IN, Role.ATTENTION_OUT, Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT)
-HIDDEN = (*DENSE, Role.ROUTER)
-VECTORS = (Role.NORM, Role.BIAS, Role.SKIP, Role.SMEAR)
+HIDDEN = (*DENSE, Role.ROUTER, Role.STATE_IN, Role.STATE_OUT)
+VECTORS = (Role.NORM, Role.BIAS, Role.SKIP, Role.SMEAR, Role.STATE)
 OUTSIDE = (Role.EMBEDDING, Role.POSITIONS, Role.UNEMBEDDING)
 TRANSFERRING = (Scheme.MUP, Scheme.COMPLETEP)
 
@@ -80,7 +80,7 @@ def test_the_standard_scheme_scales_only_the_ends_of_residual_branches() -> None
             assert rule == Rule(0.0, weight_decay=0.0)
         elif role is Role.PROJECTION:
             assert rule == Rule(1.0)  # there is none
-        elif role in (Role.ATTENTION_OUT, Role.FEED_FORWARD_OUT):
+        elif role in (Role.ATTENTION_OUT, Role.FEED_FORWARD_OUT, Role.STATE_OUT):
             assert rule == Rule(STD / math.sqrt(2 * 8))
         else:
             assert rule == Rule(STD)
@@ -91,7 +91,7 @@ def test_each_matrix_goes_by_its_own_fan_in(scheme: Scheme) -> None:
     # d_ff is twice, the heads together three times what the base has; d_model is the base's.
     shape = replace(BASE, d_ff=2 * BASE.d_ff, n_heads=3 * BASE.n_heads)
     by_role = rules(parametrization(scheme), shape)
-    for role, m in zip(HIDDEN, (1, 3, 1, 2, 1), strict=True):
+    for role, m in zip(HIDDEN, (1, 3, 1, 2, 1, 1, 3), strict=True):
         assert by_role[role].init_std == pytest.approx(STD / math.sqrt(m))
         assert by_role[role].learning_rate == pytest.approx(1 / m)
         assert by_role[role].eps == 1.0

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from fathom.models.experts import Experts
+from fathom.models.layers.experts import Experts
+from fathom.models.layers.state_space import StateSpace
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Positions, Residual
 from fathom.models.shape import LEAST_RATIO, Count, Shape
@@ -102,6 +103,71 @@ def test_a_token_uses_the_experts_that_it_is_routed_to_and_the_shared_ones() -> 
     assert more == 2 * 2 * (2 * network + 8 * 12)
 
 
+STATE_SPACES = tuple(
+    StateSpace(pattern=pattern, state=state, expand=expand, conv=conv)
+    for pattern in ("M", "A", "MMMA", "AM")
+    for state, expand, conv in ((5, 2, 4), (16, 1, 1))
+)
+
+
+@pytest.mark.parametrize("state_space", STATE_SPACES, ids=str)
+def test_closed_form_is_exact_with_state_spaces(state_space: StateSpace) -> None:
+    for tied, d_ff, norm in itertools.product((False, True), (0, 20), Normalization):
+        shape = replace(TINY, depth=6, tied=tied, d_ff=d_ff, norm=norm, state_space=state_space)
+        check_counts(shape)
+    attends = "A" in state_space.pattern
+    check_counts(
+        replace(
+            TINY,
+            depth=7,
+            qk_norm=attends,
+            smeared_keys=attends,
+            state_space=state_space,
+            experts=Experts(number=3, top_k=1, every=2),
+        )
+    )
+
+
+def test_a_recurrence_counts_its_two_products_with_the_state_and_its_convolution() -> None:
+    shape = replace(TINY, depth=5, state_space=StateSpace(pattern="MMA", state=9, conv=3))
+    dense, inner, features = replace(shape, state_space=None), 2 * 12, 2 * 12 + 2 * 9
+    tokens = torch.ones(7, 1, 1)
+    with FlopCounterMode(display=False) as counter:
+        written = torch.bmm(tokens.expand(7, inner, 1), tokens.expand(7, 1, 9))
+        torch.bmm(written, tokens.expand(7, 9, 1))
+        weights = torch.ones(features, 1, 3)
+        torch.nn.functional.conv1d(torch.ones(1, features, 7 + 2), weights, groups=features)
+    maps = 12 * (2 * inner + 2 * 9 + 2 * 3) + inner * 12 - 4 * 12 * 12
+    more = 4 * (2 * maps - 4 * 12 * (7 + 1) / 2 + counter.get_total_flops() / 7)
+    assert shape.state_layers == 4
+    assert shape.forward_flops_per_token - dense.forward_flops_per_token == more
+    assert shape.size(Count.MATRICES) - dense.size(Count.MATRICES) == 4 * maps
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(
+            {name: True}
+            for name in ("biases", "looped", "bidirectional", "qk_norm", "smeared_keys")
+        ),
+        *({"queries_per_key": 3}, {"encoder_depth": 1}, {"residual": Residual.POST}),
+    ],
+    ids=str,
+)
+def test_state_spaces_refuse_what_does_not_go_with_them(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="state_space"):
+        replace(TINY, state_space=StateSpace(pattern="M"), **options)
+
+
+@pytest.mark.parametrize("options", [{"pattern": ""}, {"pattern": "MB"}, {"state": 0}], ids=str)
+def test_numbers_and_patterns_of_state_spaces_that_can_not_be_are_refused(
+    options: dict[str, Any],
+) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        StateSpace(**options)
+
+
 def test_mixtral_has_its_published_sizes() -> None:
     shape = Shape(
         depth=32, d_model=4096, d_ff=14336, n_heads=32, head_dim=128, queries_per_key=4,
@@ -188,6 +254,7 @@ def test_options_have_the_parameters_and_operations_of_what_they_are() -> None:
         {"embedding_rank": 5},
         {"gated": True, "tied": False},
         {"biases": False, "d_ff": 19, "experts": Experts(number=4, top_k=2, shared=1, every=2)},
+        {"biases": False, "depth": 3, "state_space": StateSpace(pattern="AM", state=5)},
     ],
 )
 def test_the_matrix_products_are_those_that_torch_counts(options: dict[str, Any]) -> None:
@@ -197,8 +264,10 @@ def test_the_matrix_products_are_those_that_torch_counts(options: dict[str, Any]
     # Attention, which torch counts only on some devices, is left out on both sides.
     products = counter.get_flop_counts()["Global"]
     counted = sum(products.get(op, 0) for op in (torch.ops.aten.mm, torch.ops.aten.addmm))
-    attention = shape.depth * 4 * shape.d_attention * (7 + 1) / 2
-    assert counted == 7 * (shape.forward_flops_per_token - attention)
+    beside = (shape.depth - shape.state_layers) * 4 * shape.d_attention * (7 + 1) / 2
+    if shape.state_space:
+        beside += shape.state_layers * shape.state_space.flops(shape.d_attention)
+    assert counted == 7 * (shape.forward_flops_per_token - beside)
 
 
 def test_a_shape_without_feed_forward_has_a_ratio_that_compares() -> None:

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 
 from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.models.building import build_model
-from fathom.models.experts import Experts
+from fathom.models.layers.experts import Experts
 from fathom.models.network.transformer import Transformer
 from fathom.models.optim import build_optimizer, rate_at, set_learning_rate
 from fathom.models.parametrization import Parametrization, Scheme
@@ -91,14 +91,13 @@ def time_steps(file: Any) -> None:
     for depth, d_model, d_ff in STEPS:
         sizes: Any = {"depth": depth, "d_model": d_model, "d_ff": d_ff, "n_heads": d_model // 32}
         shape = replace(DENSE, **sizes, gated=True, experts=EXPERTS)
-        ours, theirs = rounds(shape)
+        ours, theirs = rounds(our_step(shape), their_step(mixtral(shape), shape))
         table.add(f"{depth} x {d_model}, {d_ff}", 1e3 * ours, 1e3 * theirs, theirs / ours)
 
 
-def rounds(shape: Shape) -> list[float]:
-    """CPU seconds of a step of ours and of Mixtral, the least of several in turns."""
-    steps = [our_step(shape), their_step(shape)]
-    seconds: list[list[float]] = [[], []]
+def rounds(*steps: Callable[[], None]) -> list[float]:
+    """CPU seconds of each of several steps, the least of several in turns."""
+    seconds: list[list[float]] = [[] for _ in steps]
     for _ in range(8):
         for times, step in zip(seconds, steps, strict=True):
             began = time.process_time()
@@ -128,10 +127,10 @@ def our_step(shape: Shape) -> Callable[[], None]:
     return step
 
 
-def their_step(shape: Shape) -> Callable[[], None]:
-    """A training step of transformers' Mixtral, with its balance loss."""
+def mixtral(shape: Shape) -> Any:
+    """transformers' Mixtral of a shape, with its balance loss."""
     library = importlib.import_module("transformers")
-    model = library.MixtralForCausalLM(
+    return library.MixtralForCausalLM(
         library.MixtralConfig(
             vocab_size=shape.vocab_size, hidden_size=shape.d_model, intermediate_size=shape.d_ff,
             num_hidden_layers=shape.depth, num_attention_heads=shape.n_heads,
@@ -140,7 +139,12 @@ def their_step(shape: Shape) -> Callable[[], None]:
             tie_word_embeddings=True, use_cache=False, output_router_logits=True,
             bos_token_id=None, eos_token_id=None,
         )
-    ).train()  # fmt: skip
+    )  # fmt: skip
+
+
+def their_step(model: Any, shape: Shape) -> Callable[[], None]:
+    """A training step of a model of transformers."""
+    model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
     tokens = tokens_of(shape)[:, :-1]
 

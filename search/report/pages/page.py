@@ -369,6 +369,7 @@ def provenance(conclusion: Conclusion) -> dict[str, str]:
         "Command": f"fathom run {conclusion.config.study}.yaml, with the study file on the card",
         "Horizon": "; ".join(f"{_whole(o)} at {format_count(o.budget)}" for o in optima),
         "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
+        "Layer": conclusion.config.model.layer_meaning,
         **_sampler(conclusion),
         **_from_records(records),
         "Versions": ", ".join(f"{name} {number}" for name, number in packages.items()),

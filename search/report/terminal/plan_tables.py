@@ -59,6 +59,8 @@ def print_plan(
     console.print(table)
     note = "trials: exploring + confirming, at most; the latter run to the end"
     console.print(note, style="dim")
+    if meaning := config.model.layer_meaning:
+        console.print(f"layer: {meaning}", style="dim")
     for plan in plans:
         if line := _stopping(plan):
             console.print(line, highlight=False)

@@ -357,10 +357,15 @@ def _tokens_text(optimum: Optimum) -> str:
 
 
 def layers_text(shape: Shape) -> str:
-    """Returns the number of layers, and how many are in each stack: `8`, or `8 (6-2)` for 6 in the
-    encoder and 2 in the decoder."""
-    stacks = f" ({shape.encoder_depth}-{shape.decoder_depth})" if shape.encoder_depth else ""
-    return f"{shape.depth}{stacks}"
+    """Returns the number of layers, and how many are in each stack or have each mixer: `8`,
+    `8 (6-2)` for 6 in the encoder and 2 in the decoder, or `8 (6 M + 2 A)` for 6 with state spaces
+    and 2 with attention."""
+    parts = ""
+    if shape.encoder_depth:
+        parts = f" ({shape.encoder_depth}-{shape.decoder_depth})"
+    if shape.state_space:
+        parts = f" ({shape.state_layers} M + {shape.depth - shape.state_layers} A)"
+    return f"{shape.depth}{parts}"
 
 
 def shape_text(shape: Shape) -> str:

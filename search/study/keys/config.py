@@ -181,6 +181,7 @@ class StudyConfig(Group):
             "train.command": self.train.command,
             "model.build": self.model.build,
             "model.experts": self.model.experts,
+            "model.state_space": self.model.state_space,
             "model.bidirectional": self.model.bidirectional,
             "space.split": self.space.split,
         }
@@ -357,25 +358,34 @@ class StudyConfig(Group):
         return self
 
     @model_validator(mode="after")
-    def _check_experts(self) -> Self:
-        """Refuses keys that don't go with experts."""
-        experts = self.model.experts
-        if experts is None:
-            return self
-        check_without("`model.experts`", WITHOUT_EXPERTS, self.model.options)
+    def _check_layers(self) -> Self:
+        """Refuses keys that don't go with experts or with state-space layers."""
+        if experts := self.model.experts:
+            check_without("`model.experts`", WITHOUT_EXPERTS, self.model.options)
+            others = {
+                "model.residual: admin": self.model.residual is Residual.ADMIN,
+                "space.feed_forward: false": not self.space.feed_forward,
+                "resources.gpus_per_trial` above 1 and `balance: bias": experts.balance == "bias"
+                and self.resources.processes_per_trial > 1,
+            }
+            self._refuse_beside("model.experts", others)
+        if self.model.state_space:
+            self.model.state_space.build().check(self.model.options)
+            self._refuse_beside("model.state_space", {"count: heads": self.count is Count.HEADS})
+        return self
+
+    def _refuse_beside(self, kind: str, others: Mapping[str, bool]) -> None:
+        """Raises `RuleError` if one of `others`, key -> whether it is set, or a key that no kind of
+        layer but the dense one has is set beside `kind`."""
+        compiles = self.train.compile
         others = {
-            "model.residual: admin": self.model.residual is Residual.ADMIN,
-            "space.split": self.space.split,
-            "space.feed_forward: false": not self.space.feed_forward,
-            "train.auto_sizing": self.train.auto_sizing.strength,
-            f"train.compile: {str(self.train.compile).lower()}": self.train.compile
-            not in ("auto", False),
-            "resources.gpus_per_trial` above 1 and `balance: bias": experts.balance == "bias"
-            and self.resources.processes_per_trial > 1,
+            **others,
+            "space.split": self.space.split is not None,
+            "train.auto_sizing": self.train.auto_sizing.strength > 0,
+            f"train.compile: {str(compiles).lower()}": compiles not in ("auto", False),
         }
         if other := next((key for key, is_set in others.items() if is_set), None):
-            raise RuleError("model.experts", f"does not go with `{other}`; drop one")
-        return self
+            raise RuleError(kind, f"does not go with `{other}`; drop one")
 
     @model_validator(mode="after")
     def _check_own_model(self) -> Self:

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fathom.models.experts import Experts
+from fathom.models.layers.experts import Experts
+from fathom.models.layers.state_space import StateSpace
 from fathom.models.options import (
     Activation,
     Normalization,
@@ -84,6 +85,31 @@ class ExpertsConfig(Group):
         return Experts(**dict(self))
 
 
+class StateSpaceConfig(Group):
+    """State-space layers (Mamba-2) among those with attention. One layer is one block, a mixer of
+    tokens and a feed-forward network, with either mixer: depth counts what it does in a dense
+    model. Heads of a state space are as wide as those of attention."""
+
+    pattern: Annotated[str, Field(max_length=1000, examples=["MMMA", "M"])] = "MMMA"
+    """Mixers of the layers in turn, M for state spaces and A for attention, repeated over the
+    depth: by default one layer in four has attention."""
+    state: Few = 64
+    """Numbers in the state of each feature of a head."""
+    expand: Few = 2
+    """Width of all heads together, divided by that of attention's."""
+    conv: Few = 4
+    """Tokens that the convolution before the recurrence sees."""
+
+    @model_validator(mode="after")
+    def _has_mixers(self) -> Self:
+        self.build()
+        return self
+
+    def build(self) -> StateSpace:
+        """The state-space layers of a shape."""
+        return StateSpace(**dict(self))
+
+
 class ModelConfig(Group):
     """Architecture options shared by all shapes of the study."""
 
@@ -126,6 +152,8 @@ class ModelConfig(Group):
     """Attention to both sides, for objectives that classify. Token 0 is padding and is masked."""
     experts: ExpertsConfig | None = Field(None, exclude_if=not_)
     """Experts in place of feed-forward networks; by default the model is dense."""
+    state_space: StateSpaceConfig | None = Field(None, exclude_if=not_)
+    """State-space layers among those with attention; by default all layers have attention."""
     attention: AttentionConfig = AttentionConfig()
     feed_forward: FeedForwardConfig = FeedForwardConfig()
     parametrization: ParametrizationConfig = ParametrizationConfig()
@@ -138,7 +166,24 @@ class ModelConfig(Group):
         if self.build:  # its positions are its own, and so is what they ask of heads
             options["positions"] = Positions.NONE
         options["experts"] = self.experts and self.experts.build()
+        options["state_space"] = self.state_space and self.state_space.build()
         return options | dict(self.attention) | dict(self.feed_forward)
+
+    @property
+    def is_eager(self) -> bool:
+        """True if steps are neither compiled nor recorded unless a study asks for it: a user's own
+        model, experts, or layers of two kinds."""
+        return bool(self.build or self.experts or self.state_space)
+
+    @property
+    def layer_meaning(self) -> str:
+        """What one layer is, for people, if not all have the same mixer or it is not attention;
+        else empty."""
+        meaning = (
+            "one block, a mixer of tokens and its feed-forward network, as in a dense model; the "
+            "mixer of an M is a state space, that of an A attention"
+        )
+        return meaning if self.state_space else ""
 
     @property
     def plain_rates(self) -> bool:

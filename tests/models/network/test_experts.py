@@ -11,7 +11,7 @@ from transformers import DeepseekV3Config
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3MoE
 from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
-from fathom.models.experts import Experts
+from fathom.models.layers.experts import Experts
 from fathom.models.network import experts as network
 from fathom.models.optim import set_learning_rate
 from fathom.models.parametrization import OptimizerName, Role, Scheme, rules

@@ -266,6 +266,7 @@ def test_every_weight_starts_with_the_spread_of_its_role(scheme: Scheme, gated: 
         assert abs(weight.mean()) < 5 * std / math.sqrt(weight.numel())
         assert abs(weight.std() / std - 1) < 5 / math.sqrt(2 * weight.numel())
     others = {Role.SKIP, Role.CROSS_QUERY, Role.CROSS_KEY_VALUE, Role.ROUTER}
+    others |= {Role.STATE_IN, Role.STATE_OUT, Role.STATE}
     assert roles == set(Role) - others
 
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.answers.trained.exports import trained
-from fathom.models.experts import Experts
+from fathom.models.layers.experts import Experts
+from fathom.models.layers.state_space import StateSpace
 from fathom.models.network.blocks import NORM_EPS
 from fathom.models.network.transformer import ROTARY_BASE
 from fathom.models.options import Activation, Normalization, Positions
@@ -50,6 +51,18 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Starcoder2", {"norm": LAYER, "biases": True}),
     ("Starcoder2", {"norm": LAYER, "biases": True, "tied": False, "activation": RELU2}),
     ("Mixtral", {"norm": RMS, "gated": True, "experts": Experts(number=4, top_k=2)}),
+    ("GraniteMoeHybrid", {"norm": RMS, "gated": True, "state_space": StateSpace(pattern="MA")}),
+    (
+        "GraniteMoeHybrid",
+        {
+            "norm": RMS,
+            "gated": True,
+            "tied": False,
+            "positions": NONE,
+            "queries_per_key": 3,
+            "state_space": StateSpace(pattern="AM", state=5, expand=3, conv=2),
+        },
+    ),
     ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED}),
     ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED, "tied": False}),
     ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED, "activation": RELU2}),
@@ -133,9 +146,36 @@ def test_experts_that_no_model_there_has_are_refused(experts: Experts, text: str
         model_of(best_of(norm=RMS, gated=True, experts=experts), "litgpt")
 
 
+@pytest.mark.parametrize("tied", [False, True])
+@torch.no_grad()
+def test_state_spaces_without_feed_forward_are_mamba_2(tied: bool, tmp_path: Path) -> None:
+    best = best_of(norm=RMS, d_ff=0, tied=tied, state_space=StateSpace(pattern="M", state=6))
+    ours, tokens = trained(best, tmp_path / "trained"), some_tokens(best.shape)
+    theirs = loaded(best, tmp_path / "out", tmp_path / "trained")
+    assert type(theirs).__name__ == "Mamba2ForCausalLM"
+    assert count(theirs) == best.shape.params_total
+    torch.testing.assert_close(theirs(tokens).logits, ours(tokens), rtol=1e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"state_space": StateSpace()}, "`model.gated: false` (it has true)"),
+        ({"d_ff": 0, "state_space": StateSpace(pattern="MA")}, "pattern: MA` (it has M)"),
+        ({"gated": True, "state_space": StateSpace(), "n_heads": 2}, "its heads make up d_model"),
+    ],
+)
+def test_hybrids_that_no_model_there_has_are_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        model_of(best_of(norm=RMS, **options), "hf")
+    assert text in str(refusal.value)
+    with pytest.raises(ConfigError, match="state_space"):
+        model_of(best_of(norm=RMS, **options), "litgpt")
+
+
 def shapes(options: dict[str, Any]) -> Iterator[Shape]:
     """A spread of sizes, heads that do not fill d_model among them where GPT-2 is not meant."""
-    square = options.get("positions") is LEARNED
+    square = options.get("positions") is LEARNED or "state_space" in options
     grouped = "queries_per_key" in options
     for depth, d_model, d_ff, n_heads, head_dim in (
         (1, 8, 3, 1, 8),
@@ -178,7 +218,7 @@ def test_heads_whose_number_does_not_divide_d_model_go_to_another_architecture()
 
 def test_every_architecture_is_tried_here() -> None:
     one_stack = {architecture.name for architecture in ARCHITECTURES if not architecture.encoder}
-    assert {name for name, _ in CASES} | {"Qwen2Moe"} == one_stack
+    assert {name for name, _ in CASES} | {"Qwen2Moe", "Mamba2"} == one_stack
 
 
 def test_the_exports_know_the_constants_of_the_models() -> None:

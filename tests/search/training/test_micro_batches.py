@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fathom.models.experts import Experts
+from fathom.models.layers.experts import Experts
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.training import device

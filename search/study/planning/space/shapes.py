@@ -7,11 +7,11 @@ feed-forward branches (`space.feed_forward: false`) those widths are left that m
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
-from fathom.models.experts import Experts
 from fathom.models.shape import Count, Shape
 from fathom.search.formatting import format_count
 from fathom.search.study.file.errors import PlanError
@@ -60,8 +60,8 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
 @dataclass(frozen=True, slots=True)
 class _Width:
     """One value of d_model; its shapes have `outside + blocks * (block + per_d_ff * d_ff)`
-    parameters, `cross` for each layer of a decoder that has an encoder, and `router + per_expert *
-    d_ff` for each layer with experts."""
+    parameters, `cross` for each layer of a decoder that has an encoder, and what layers of other
+    `kinds` have beside those of a dense one."""
 
     outside: int
     block: int
@@ -71,28 +71,22 @@ class _Width:
     looped: bool
     """True if all layers share one block."""
     cross: int
-    router: int
-    """Parameters of a layer with experts beside those of a dense one, but for those of d_ff."""
-    per_expert: int
-    """Parameters of a unit of d_ff in a layer with experts beside those of a dense one."""
-    every: int
-    """Every n-th layer has experts; 1 without."""
+    kinds: tuple["_Kind", ...]
     limits: SpaceConfig
 
     def params(self, depth: int, d_ff: int) -> int:
         """Parameters of a shape of this width."""
         blocks = self._blocks(depth) * (self.block + self.per_d_ff * d_ff)
-        experts = depth // self.every * (self.router + self.per_expert * d_ff)
-        return self._outside(depth) + blocks + experts
+        of_kinds = sum(kind.layers(depth) * kind.more(d_ff) for kind in self.kinds)
+        return self._outside(depth) + blocks + of_kinds
 
     def nearest_d_ff(self, depth: int, params: int) -> int:
         """The allowed feed-forward width whose shape is nearest to a number of parameters."""
         if not self.per_d_ff:
             return self.d_ffs[0]
-        blocks, with_experts = self._blocks(depth), depth // self.every
-        of_blocks = params - self._outside(depth) - with_experts * self.router
-        per_d_ff = self.per_d_ff + with_experts * self.per_expert / blocks
-        wanted = (of_blocks / blocks - self.block) / per_d_ff
+        none = self.params(depth, 0)
+        per_d_ff = self.params(depth, 1) - none
+        wanted = (params - none) / per_d_ff
         index = round((wanted - self.d_ffs.start) / self.d_ffs.step)
         return self.d_ffs[min(max(index, 0), len(self.d_ffs) - 1)]
 
@@ -103,8 +97,9 @@ class _Width:
         exceeds the second.
         """
         thinnest, thickest = (self.block + self.per_d_ff * self.d_ffs[end] for end in (0, -1))
-        thickest += self.cross  # as though all layers were a decoder's, and had experts
-        thickest += self.router + self.per_expert * self.d_ffs[-1]
+        thickest += self.cross  # as though all layers were a decoder's, and of every kind
+        thickest += sum(max(0, kind.more(self.d_ffs[-1])) for kind in self.kinds)
+        thinnest += sum(min(0, kind.more(self.d_ffs[0])) for kind in self.kinds)
         fewest, more = (least - self.outside) / thickest, (most - self.outside) / thinnest
         if not self.looped:
             return fewest, more
@@ -116,6 +111,20 @@ class _Width:
 
     def _blocks(self, depth: int) -> int:
         return 1 if self.looped else depth
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of layer: `constant + per_d_ff * d_ff` parameters beside those of a dense layer."""
+
+    layers: Callable[[int], int]
+    """Depth -> number of layers of the kind."""
+    constant: int
+    per_d_ff: int
+
+    def more(self, d_ff: int) -> int:
+        """Parameters of a layer beside those of a dense one."""
+        return self.constant + self.per_d_ff * d_ff
 
 
 def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
@@ -206,24 +215,29 @@ def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
     first = 1 if limits.feed_forward else 0  # without the branch its norm is not there either
     encoder = 1 if limits.split else 0
 
-    def size(
-        encoder_depth: int, decoder_depth: int, d_ff: int, experts: Experts | None = None
-    ) -> int:
+    def size(encoder_depth: int, decoder_depth: int, d_ff: int, **kind: Any) -> int:
         depth = encoder_depth + decoder_depth
         shape = space.shape(depth, d_model, d_ff, encoder_depth=encoder_depth)
-        return replace(shape, looped=False, experts=experts).size(count)
+        return replace(shape, looped=False, **{"experts": None, "state_space": None} | kind).size(
+            count
+        )
+
+    def of_kind(layers: Callable[[int], int], first_at: int, **kind: Any) -> _Kind:
+        """A kind of layer of which a model has one from a depth `first_at` on."""
+        more = [
+            size(0, first_at, d_ff, **kind) - size(0, first_at, d_ff) for d_ff in (first, 2 * first)
+        ]
+        return _Kind(layers, 2 * more[0] - more[1], more[1] - more[0])
 
     thin, wider = size(encoder, 1, first), size(encoder, 1, 2 * first)
     of_decoder = size(encoder, 2, first) - thin
     of_encoder = size(2, 1, first) - thin if encoder else of_decoder
     per_d_ff = (wider - thin) // (1 + encoder)
-    experts, every, more = space.model.options["experts"], 1, (0, 0)
-    if experts:
-        every = experts.every
-        of_dense, of_experts = (
-            [size(0, every, d_ff, kind) for d_ff in (1, 2)] for kind in (None, experts)
-        )
-        more = of_experts[0] - of_dense[0], of_experts[1] - of_dense[1]
+    kinds = []
+    if experts := space.model.options["experts"]:
+        kinds.append(of_kind(lambda depth: depth // experts.every, experts.every, experts=experts))
+    if states := space.model.options["state_space"]:
+        kinds.append(of_kind(states.layers, 1, state_space=replace(states, pattern="M")))
     return _Width(
         outside=thin - of_decoder - encoder * of_encoder,
         block=of_encoder - per_d_ff,
@@ -231,9 +245,7 @@ def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
         d_ffs=space.d_ffs(d_model),
         looped=space.model.looped and count is not Count.FLOPS,
         cross=of_decoder - of_encoder,
-        router=2 * more[0] - more[1],
-        per_expert=more[1] - more[0],
-        every=every,
+        kinds=tuple(kinds),
         limits=limits,
     )
 

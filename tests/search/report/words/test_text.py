@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.worlds.planted import World, finished, flat
-from fathom.models.experts import Experts
+from fathom.models.layers.experts import Experts
+from fathom.models.layers.state_space import StateSpace
 from fathom.models.shape import Count
 from fathom.search.analysis.answer.finding import find_optima
 from fathom.search.analysis.answer.optimum import Optimum
@@ -252,6 +253,8 @@ def test_a_shape_of_two_stacks_says_how_many_layers_each_has(optima: Optima) -> 
     assert shape_text(shape).startswith(f"depth {shape.depth}, ")
     two = replace(shape, encoder_depth=shape.depth - 1)
     assert shape_text(two).startswith(f"depth {shape.depth} ({shape.depth - 1}-1), ")
+    hybrid = replace(shape, depth=7, state_space=StateSpace(pattern="MMA"))
+    assert shape_text(hybrid).startswith("depth 7 (5 M + 2 A), ")
 
 
 def test_a_shape_with_experts_says_how_much_of_it_a_token_uses(optima: Optima) -> None:

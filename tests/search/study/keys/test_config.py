@@ -20,7 +20,7 @@ from fathom.search.study.keys.groups import ResourcesConfig
 from tests.support.refusals import MINIMAL, REFUSALS, Refusal
 
 JARGON = re.compile(
-    r"Input should|valid (tuple|string|dict|list)|pattern|pydantic|type=|codec|dictionary"
+    r"Input should|valid (tuple|string|dict|list)|match pattern|pydantic|type=|codec|dictionary"
     r"|Value error|NoneType|after validation|instance of|constrained|extra_forbidden|Traceback",
     re.IGNORECASE,
 )

@@ -14,6 +14,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.futures import Future
 
 from benchmarks.gpu.processes import in_processes
+from fathom.models.layers.state_space import StateSpace
 from fathom.models.shape import Shape
 from fathom.objectives.contract import IGNORED, Batch
 from fathom.search.training.loop import train
@@ -45,6 +46,8 @@ class HalfAsked(Successor):
 
 STACKS: dict[str, Any] = {"encoder_depth": 1, "vocab_size": 10, "context": 8}
 """A shape for sources, which asks for unequal numbers of tokens."""
+
+HYBRID = {"state_space": StateSpace(pattern="MA", state=4)}
 
 
 class Case(NamedTuple):
@@ -78,6 +81,8 @@ CASES = {
     "parts, best weights": case(alone=replace(PLAN, patience=1), shards=True),
     "parts, compiled": case(shards=True, compiled=True),
     "parts, looped": case(shape={"looped": True}, shards=True),
+    "hybrid": case(shape=HYBRID),
+    "hybrid, parts, layers again": case(shape=HYBRID, shards=True, recomputes=True),
     "two stacks": case(Reversal(), shape=STACKS),
     "two stacks, two pieces": case(Reversal(), shape=STACKS, micro_batches=2),
     "two stacks, compiled": case(Reversal(), shape=STACKS, compiled=True),

@@ -126,6 +126,12 @@ VARIANTS = (
     "space: {ff_ratio: [0.25, 4]}\ncount: active",
     "model: {experts: {number: 3, top_k: 1, every: 3}, gated: true}\ncount: matrices",
     "model: {experts: {number: 8, top_k: 2}}\nspace: {ff_ratio: [0.2, 3], head_dim: 4}",
+    "model: {state_space: {state: 7}}\nspace: {head_dim: 4}",
+    "model: {state_space: {pattern: AM, state: 3, expand: 1}}\ncount: non_embedding",
+    "model: {state_space: {pattern: MMA, state: 4}, experts: {number: 3, top_k: 1, every: 2}}\n"
+    "space: {ff_ratio: [0.25, 4], head_dim: 4, depth: [1, 12]}\ncount: active",
+    "model: {state_space: {pattern: M, state: 8}}\ntolerance: 0.03\n"
+    "space: {feed_forward: false, head_dim: 4}",
 )
 
 
@@ -191,7 +197,10 @@ def test_every_option_of_a_model_reaches_every_shape() -> None:
     given |= {name: value for group in groups.values() for name, value in group.items()}
     for name, value in given.items():
         assert {getattr(shape, name) for shape in shapes} == {value}
-    options = study("1M").model.options.keys() - {"experts"}  # which go with few others
+    options = study("1M").model.options.keys() - {
+        "experts",
+        "state_space",
+    }  # which go with few others
     assert set(given) == options, "no option is missing here"
 
 

@@ -1,0 +1,1 @@
+"""Kinds of layers beside the dense one: their options and sizes. Standard library only."""

@@ -1,0 +1,108 @@
+"""State-space layers: a recurrence over tokens in place of attention (Mamba-2, Dao & Gu 2024).
+
+A layer is a block: a mixer of tokens and, unless `d_ff` is 0, a feed-forward network. A state-space
+layer differs from a dense one in its mixer alone, so that depth counts the same thing in both.
+Standard library only, as `shape.py` is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fathom.models.options import (
+    WITHOUT_ATTENTION,
+    WITHOUT_STATE_SPACE,
+    OptionError,
+    check_without,
+)
+
+CHUNK = 64
+"""Tokens that one triangle of decays mixes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSpace:
+    """State-space layers of a shape, and their places between those with attention.
+
+    A mixer has `expand` times as many heads as attention, of the same width, and one group: all of
+    its heads share the vectors that write to a state and read it.
+
+    Raises:
+        ValueError: when a number is out of range or the pattern has another letter.
+    """
+
+    pattern: str = "MMMA"
+    """Mixers of the layers in turn, repeated over the depth: M for state spaces, A for
+    attention."""
+    state: int = 64
+    """Numbers in the state of each feature of a head."""
+    expand: int = 2
+    """Width of all heads together, divided by that of attention's."""
+    conv: int = 4
+    """Tokens that the convolution before the recurrence sees."""
+
+    def __post_init__(self) -> None:
+        for name in ("state", "expand", "conv"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        if not self.pattern or set(self.pattern) - {"M", "A"}:
+            raise OptionError(
+                "pattern",
+                "must be letters M (state space) and A (attention), such as MMMA; correct it",
+                value=self.pattern,
+            )
+
+    def check(self, options: Mapping[str, object]) -> None:
+        """Raises `ValueError` if a shape's `options`, by name, do not go with state-space layers
+        or, if no layer has attention, are attention's."""
+        check_without("`model.state_space`", WITHOUT_STATE_SPACE, options)
+        if "A" not in self.pattern:
+            part = f"`model.state_space.pattern: {self.pattern}`, which has no attention"
+            check_without(part, WITHOUT_ATTENTION, options)
+
+    def at(self, index: int) -> bool:
+        """True if the layer `index`, from 0, has a state-space mixer."""
+        return self.pattern[index % len(self.pattern)] == "M"
+
+    def layers(self, depth: int) -> int:
+        """Number of state-space layers of a model of `depth` layers."""
+        whole, rest = divmod(depth, len(self.pattern))
+        return whole * self.pattern.count("M") + self.pattern[:rest].count("M")
+
+    def rows(self, d_attention: int, n_heads: int) -> tuple[int, ...]:
+        """Rows of the first matrix: gates, inputs, what writes to the state, what reads it, and the
+        step sizes of the heads; attention's are `d_attention` wide in all and `n_heads`."""
+        inner = self.expand * d_attention
+        return inner, inner, self.state, self.state, self.expand * n_heads
+
+    def matrices(self, d_model: int, d_attention: int, n_heads: int) -> int:
+        """Weights of the two matrices of a mixer."""
+        return d_model * (sum(self.rows(d_attention, n_heads)) + self.expand * d_attention)
+
+    def convolved(self, d_attention: int) -> int:
+        """Features that the convolution mixes over tokens: inputs, and what writes and reads."""
+        return self.expand * d_attention + 2 * self.state
+
+    def vectors(self, d_attention: int, n_heads: int) -> int:
+        """Weights of a mixer beside its matrices and its norm's gain: the convolution with its
+        biases, and a decay, a step size and a skip of each head."""
+        return (self.conv + 1) * self.convolved(d_attention) + 3 * self.expand * n_heads
+
+    def flops(self, d_attention: int) -> int:
+        """Operations of a mixer for a token beside its matrix products: those of the convolution,
+        and two products with the state, which the token writes to and reads. They are the
+        recurrence's: a scan in chunks, as it is computed, takes more."""
+        scan = 4 * self.expand * d_attention * self.state
+        return scan + 2 * self.conv * self.convolved(d_attention)
+
+    def kept(self, d_attention: int, n_heads: int, *, context: int) -> tuple[float, float]:
+        """Numbers of a token that a mixer keeps for the backward pass, in float32 and in the type
+        of products: those of the maps, the convolution and the norm, and those of the scan, whose
+        last chunk is padded."""
+        inner, _, state, _, heads = self.rows(d_attention, n_heads)
+        Q = min(CHUNK, context)
+        padded = -(-context // Q) * Q / context
+        between = inner * state / Q
+        exact = 3 * inner + 2 * heads + 1 + padded * (inner + heads * (Q + 2) + between)
+        rounded = padded * (3 * inner + (heads + 1) * Q + between + 2 * state * (padded > 1))
+        maps = 4 * inner + 2 * state + heads + 3 * self.convolved(d_attention)
+        return exact, maps + rounded
