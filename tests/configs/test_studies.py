@@ -13,6 +13,8 @@ from tests.support.dry_run import MACHINE
 from tests.support.places import ROOT
 
 FILES = sorted((ROOT / "configs" / "studies").glob("*/*.yaml"))
+OF_BLOCKS = sorted((ROOT / "configs").glob("*_depth*.yaml"))
+"""Studies of other blocks, and the dense ones to compare them with."""
 KNOWN = {*PAPERS, *OF_LOSSES}
 PUBLISHED = ("language", "transduction", "translation", "classification")
 """Objectives whose text or rows must be had or drawn first, which a test does not wait for."""
@@ -41,6 +43,15 @@ def test_each_study_can_be_planned_and_is_named_after_its_place(
     assert all(plan.shapes for plan in plans)
     assert config.study == f"{path.parent.name}-{path.stem}"
     assert path.read_text(encoding="utf-8").startswith("# ")
+
+
+@pytest.mark.parametrize("path", OF_BLOCKS, ids=lambda path: path.stem)
+def test_each_study_of_a_block_can_be_planned(path: Path) -> None:
+    config = load(path)
+    plans = plan_study(config, 8000 if path.stem.endswith("gpu") else 256, MACHINE)
+
+    assert all(plan.shapes for plan in plans)
+    assert config.study == path.stem.replace("_gpu", "-gpu")
 
 
 @pytest.mark.parametrize("paper", sorted(KNOWN))
