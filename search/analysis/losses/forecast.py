@@ -102,8 +102,9 @@ def forecast_ranking(
     line = _Line(rung, trials, [])
     losses = [trial.expected(line)[0] for trial in trials]
     best = trials[losses.index(min(losses))]
+    errors = {x: line.difference_error(x, best.x) for x in {trial.x for trial in trials}}
     return {
-        trial.record.spec.trial: RungForecast(loss, line.difference_error(trial.x, best.x))
+        trial.record.spec.trial: RungForecast(loss, errors[trial.x])
         for trial, loss in zip(trials, losses, strict=True)
     }
 
@@ -145,7 +146,8 @@ class _Trial:
         shape, self.record = record.spec.shape, record
         free = (log(shape.params_total),) if record.spec.count.frees_size else ()
         self.x: X = (log(shape.depth), *free)
-        curve = [p for p in record.curve if until is None or record.shared(p) <= until]
+        end = None if until is None else bisect_right(record.curve, until, key=record.shared)
+        curve = record.curve[:end]
         self.times = [record.shared(point) for point in curve]
         self.losses = [point.loss for point in curve]
         self.tokens = self.times[-1]
