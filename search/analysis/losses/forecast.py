@@ -143,13 +143,12 @@ class _Trial:
         self, record: TrialRecord, until: int | None = None, median_of: int = MEDIAN_OF
     ) -> None:
         self._median_of = median_of
-        shape, self.record = record.spec.shape, record
+        shape, curve, self.record = record.spec.shape, record.curve, record
         free = (log(shape.params_total),) if record.spec.count.frees_size else ()
         self.x: X = (log(shape.depth), *free)
-        end = None if until is None else bisect_right(record.curve, until, key=record.shared)
-        curve = record.curve[:end]
-        self.times = [record.shared(point) for point in curve]
-        self.losses = [point.loss for point in curve]
+        end = None if until is None else bisect_right(curve, float(until), key=record.shared)
+        self.times = [record.shared(point) for point in curve[:end]]
+        self.losses = [point.loss for point in curve[:end]]
         self.tokens = self.times[-1]
 
     def loss_at(self, tokens: float) -> float:

@@ -68,11 +68,10 @@ class Axis:
 
     def places(self, values: Sequence[float]) -> list[float]:
         """Returns where each value lies between the ends."""
-        low, size = self.low, self.high - self.low
         if self.log:
-            whole = math.log(self.high / low)
-            return [math.log(value / low) / whole for value in values]
-        return [(value - low) / size for value in values]
+            whole = math.log(self.high / self.low)
+            return [math.log(value / self.low) / whole for value in values]
+        return [(value - self.low) / (self.high - self.low) for value in values]
 
     @property
     def edge(self) -> float:
