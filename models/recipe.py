@@ -55,10 +55,6 @@ class OwnRecipe:
         """True if the function has an argument of this very name."""
         return name in self.parameters
 
-    def may_ignore(self, name: str) -> bool:
-        """True if the function takes this argument by `**` alone, and so may ignore it."""
-        return self.takes(name) and not self.names(name)
-
     def check(self) -> None:
         """Raises `OwnModelError` if the function can't be given a shape."""
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

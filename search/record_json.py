@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache
 from typing import Any, TypeVar
 
@@ -70,26 +70,31 @@ def parse_line(line: bytes) -> dict[str, Any]:
         TypeError, ValueError: when it is no JSON object, or has a number or text that no record
             has.
     """
-    values = json.loads(line.decode(), parse_int=_count, parse_float=_real)
+    try:
+        values = pydantic_core.from_json(line)
+    except ValueError:
+        values = json.loads(line.decode())  # four times as slow, but it tells what is wrong
     if not isinstance(values, dict):
         raise TypeError("it is no JSON object")
+    _check_numbers(values.values())
     if b"\\" in line or not line.isascii():
         _check_texts(values)
     return values
 
 
-def _count(digits: str) -> int:
-    value = int(digits)
-    if not -LARGEST < value < LARGEST:
-        raise ValueError(f"{digits[:20]}... is larger than any count")
-    return value
-
-
-def _real(digits: str) -> float:
-    value = float(digits)
-    if abs(value) > LARGEST_REAL:
-        raise ValueError(f"{digits[:20]} is larger than any number of a training")
-    return value
+def _check_numbers(values: Iterable[object]) -> None:
+    """Refuses numbers that no record has, in values and in the lists and objects among them."""
+    for value in values:
+        if isinstance(value, float):
+            if LARGEST_REAL < abs(value) < math.inf:
+                raise ValueError(f"{value:g} is larger than any number of a training")
+        elif isinstance(value, int):
+            if not -LARGEST < value < LARGEST:
+                raise ValueError(f"{str(value)[:20]}... is larger than any count")
+        elif isinstance(value, dict):
+            _check_numbers(value.values())
+        elif isinstance(value, list):
+            _check_numbers(value)
 
 
 def _check_texts(value: object) -> None:

@@ -162,7 +162,7 @@ class OurHalving:
     def waited(self) -> bool:
         """True if trials were promoted only because they were too close to the best to tell."""
         return any(
-            self.rule.undecided(self._records(tuple(self.time.standing[rung])), rung)
+            self.rule.divided(self._records(tuple(self.time.standing[rung])), rung)[1]
             for rung in self.time.rungs
         )
 

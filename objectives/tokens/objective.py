@@ -58,18 +58,14 @@ class Tokens(NextToken):
 
 def _digest(data: TokenData) -> str:
     """The digest of Fathom's own shards by their hashes, of other files by a sample."""
-    return quick_digest(data.segments) if data.hashes is None else digest_of(data.hashes)
+    found = _samples(_files(data.segments)) if data.hashes is None else data.hashes
+    return digest_of(found)
 
 
 SAMPLES = 256
 """Pieces of all files together that a quick digest reads; of each file at least one."""
 SAMPLE_BYTES = 4096
 BLOCK_BYTES = 1 << 22
-
-
-def quick_digest(segments: tuple[Segment, ...]) -> str:
-    """A digest of the files' sizes, their times and a sample of what they hold."""
-    return digest_of(_samples(_files(segments)))
 
 
 def full_digest(segments: tuple[Segment, ...], stopped: Callable[[], bool]) -> str | None:

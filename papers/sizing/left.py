@@ -62,15 +62,11 @@ def neurons_left(module: FeedForward) -> Tensor:
 def heads_left(module: AnyAttention) -> Tensor:
     """Indices, (s,), of the heads of keys that add to the stream; one index if only a bias adds to
     it."""
-    is_read = _by_head(module).any(-1).any(0)
+    out_DS = module.out.weight
+    is_read = out_DS.view(len(out_DS), module.kv_heads, -1).any(-1).any(0)  # by head of keys
     values = [views[-1] for _, views in heads(module) if len(views) > 1]
     has_values = torch.stack([view.any(-1) for view in values]).any(0)
     return _indices(has_values & is_read, module.out.bias)
-
-
-def _by_head(module: AnyAttention) -> Tensor:
-    """The weight that leads out of attention, (D, S, features of a head of keys)."""
-    return module.out.weight.view(len(module.out.weight), module.kv_heads, -1)
 
 
 def _indices(alive: Tensor, bias_D: Tensor | None) -> Tensor:

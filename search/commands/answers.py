@@ -1,6 +1,7 @@
 """Commands that use an answer: `export`, `train`, `compare` and `predict`."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -206,22 +207,20 @@ def predict(
         from fathom.search.report.terminal.tables import terminal
 
         found = checking.check_ladder(ladder, law, doubling, maps or ())
-        if as_json:
-            print_reply(Reply(command="predict", ladder=found))
-        else:
-            checking.print_ladder(found, terminal())
+        reply = Reply(command="predict", ladder=found)
+        show = partial(checking.print_ladder, found, terminal())
     elif params is None:
         table = predictions.predict_table(law)
-        if as_json:
-            print_reply(Reply(command="predict", law_table=table))
-        else:
-            predictions.print_table(table)
+        reply = Reply(command="predict", law_table=table)
+        show = partial(predictions.print_table, table)
     else:
         answer = predictions.predict_size(params, law, tokens)
-        if as_json:
-            print_reply(Reply(command="predict", size=answer))
-        else:
-            predictions.print_prediction(answer)
+        reply = Reply(command="predict", size=answer)
+        show = partial(predictions.print_prediction, answer)
+    if as_json:
+        print_reply(reply)
+    else:
+        show()
 
 
 def _check_predict(ladder: "list[Path] | None", **options: object) -> None:

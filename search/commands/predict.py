@@ -123,10 +123,11 @@ def print_prediction(answer: SizeAnswer) -> None:
     if vague := _too_wide(prediction):
         print(vague)
     tokens = prediction.tokens
+    whose = weighed_laws_text(answer.weights) if answer.weights else prediction.law
     horizon = f", {format_count(tokens)} tokens" if tokens else ""
     print(
         f"{format_count(prediction.params)} parameters{horizon}: "
-        f"depth {_with_interval(prediction)}{width} by {_whose(answer)}"
+        f"depth {_with_interval(prediction)}{width} by {whose}"
     )
     for null in answer.null_laws:
         print(f"  {null.law}: {_with_interval(null)}")
@@ -136,10 +137,6 @@ def print_prediction(answer: SizeAnswer) -> None:
         print("This size, or its tokens, lie outside the ranges that the law was fitted on.")
     elif prediction.extrapolated:
         print("This size lies outside the range that the law was fitted on.")
-
-
-def _whose(answer: SizeAnswer) -> str:
-    return weighed_laws_text(answer.weights) if answer.weights else answer.prediction.law
 
 
 def _with_interval(prediction: Prediction) -> str:

@@ -227,7 +227,7 @@ def _search(ready: "ReadyStudy", console: "Console", *, extend: bool) -> "StudyR
 
     with locked(ready.folder), Steps(console) as steps:
         steps.begin(f"Study {ready.config.study}")
-        if extend or not ready.has_reports:
+        if extend or not all(run.has_report for run in ready.runs):  # else likely all is trained
             from fathom.search.cluster.session.ray_session import start_ray
 
             steps.begin("starting Ray")

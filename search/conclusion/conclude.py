@@ -84,7 +84,7 @@ class Conclusion(Findings):
             optimum.budget: optimum.tokens / epoch
             for optimum in self.optima
             if 0 < epoch < optimum.tokens
-            and not brackets(self.records_of(optimum.budget), Factor.DECAY)
+            and not brackets(self.records_of(optimum.budget))[Factor.DECAY]
         }
 
 

@@ -21,7 +21,7 @@ from fathom.search.analysis.losses.depth_metrics import DepthMetric, find_depth_
 from fathom.search.analysis.losses.stalls import Stalls, find_stalls
 from fathom.search.conclusion.published import PaperFindings, find_papers
 from fathom.search.formatting import format_count, printable, spend_text
-from fathom.search.records import TrialRecord
+from fathom.search.records import TrialRecord, by_budget
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.scheduling.offers import Offer
 from fathom.search.study.file.errors import ConfigError
@@ -176,7 +176,11 @@ class Findings(ABC):
 
     def records_of(self, budget: int) -> list[TrialRecord]:
         """The ended trials of one budget."""
-        return [record for record in self.records if record.spec.budget == budget]
+        return self._by_budget.get(budget, [])
+
+    @cached_property
+    def _by_budget(self) -> Mapping[int, list[TrialRecord]]:
+        return by_budget(self.records)
 
     @cached_property
     def stalls(self) -> Mapping[int, Stalls]:

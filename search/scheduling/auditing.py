@@ -43,7 +43,8 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule, noise: 
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
     never_paused = [record for record in explored if not record.spec.prunable]
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
-    promoted = set(rule.promoted(exploring, rung))
+    best, undecided = rule.divided(exploring, rung)
+    promoted = {*best, *undecided}
     pruned = [record for record in never_paused if record.spec.trial not in promoted]
     kept = {record.spec.trial for record in explored} - {record.spec.trial for record in pruned}
     stopped = [
@@ -69,7 +70,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule, noise: 
         stopped=len(stopped),
         stopped_depths=tuple(sorted(set(stopped))),
         cut_depths=tuple(sorted(set(stopped) - beyond)),
-        undecided=len(rule.undecided(exploring, rung)),
+        undecided=len(undecided),
     )
 
 

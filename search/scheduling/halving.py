@@ -53,18 +53,14 @@ class HalvingRule:
     def promoted(self, exploring: Sequence[TrialRecord], rung: int) -> tuple[str, ...]:
         """Names of the trials that may train beyond a rung to which no more will come, best
         first."""
-        best, close = self._divided(exploring, rung)
+        best, close = self.divided(exploring, rung)
         return best + close
 
-    def undecided(self, exploring: Sequence[TrialRecord], rung: int) -> tuple[str, ...]:
-        """Names of the trials that may train beyond a rung only because their forecasts are too
-        close to the best one."""
-        return self._divided(exploring, rung)[1]
-
-    def _divided(
+    def divided(
         self, exploring: Sequence[TrialRecord], rung: int
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The promoted trials: the best one in `eta`, at least one, and those too close to call."""
+        """Names of the promoted trials: the best one in `eta`, at least one, and those that may
+        train beyond a rung only because their forecasts are too close to the best one."""
         came = [record for record in exploring if rung in record.rungs]
         if rung < self.first_rung:
             return tuple(record.spec.trial for record in came), ()

@@ -166,7 +166,7 @@ class TrainedDepths:
         depths = sorted(self.losses)
         low, high = depths.index(min(self._possible)), depths.index(max(self._possible))
         inside = depths[max(0, low - 1) : high + 2]
-        ended = brackets(self.records, factor)
+        ended = brackets(self.records)[factor]
         known = [bracket.depth for bracket in ended]
         shallow = [] if any(depth <= depths[low] for depth in known) else inside[:1]
         deep = [] if any(depth >= depths[high] for depth in known) else inside[-1:]

@@ -109,11 +109,6 @@ class ReadyStudy:
     cap: Cap | None = None
     """Most that the trials of all runs together may cost; None without a limit."""
 
-    @property
-    def has_reports(self) -> bool:
-        """True if each run has a report already: most likely nothing is left to train."""
-        return all(run.has_report for run in self.runs)
-
 
 def check_ready(config: StudyConfig, runs: Path, *, trust: bool = False) -> ReadyStudy:
     """Returns the study with its plans after every check that needs no framework, except that of a

@@ -61,7 +61,7 @@ def train(
     if training.ended:
         return
     prepare_steps(training, objective)
-    for goal in plan.remaining_evaluations(training.step):
+    for goal in [step for step in plan.evaluation_steps if step > training.step]:
         train_loss = advance(training, objective, goal=goal, interrupted=interrupted)
         if training.step < goal:
             return

@@ -1,6 +1,6 @@
 """A training: its plan, its state, which a checkpoint holds, and what an evaluation measures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -80,10 +80,6 @@ class TrainPlan:
         """Evaluations that measure more than a loss: the last, and those with diagnostics."""
         steps = self.evaluation_steps
         return diagnostics_steps(steps) if self.diagnostics else steps[-1:]
-
-    def remaining_evaluations(self, step: int) -> Sequence[int]:
-        """Evaluation steps after a step, ascending."""
-        return [later for later in self.evaluation_steps if later > step]
 
     def rate_fraction(self, step: int) -> float:
         """The learning rate of a step, as a fraction of its peak."""
@@ -216,13 +212,14 @@ class Training:
         since = {name: getattr(self, name) for name in SINCE_EVALUATION} if self.loss_steps else {}
         if since:
             since["loss_sum"] = self.ranks.sum(self.loss_sum.clone())
+        more = self.micro_batches > self.plan.micro_batches  # a step ran out of memory
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "step": self.step,
             "train_seconds": self.train_seconds,
             # Sums of other parts have other last digits.
-            **({"micro_batches": self.micro_batches} if self.ran_out_of_memory else {}),
+            **({"micro_batches": self.micro_batches} if more else {}),
             **({"best": asdict(self.best), "ended": self.ended} if self.best else {}),
             **since,
         }
@@ -248,11 +245,6 @@ class Training:
                 setattr(self, name, state[name])
         if not self.ranks.is_leader:  # whose sum is that of all
             self.loss_sum = torch.zeros_like(self.loss_sum)
-
-    @property
-    def ran_out_of_memory(self) -> bool:
-        """True if steps are in more micro-batches than planned."""
-        return self.micro_batches > self.plan.micro_batches
 
     def whole(self) -> AbstractContextManager[None]:
         """Context in which the model has all of its weights; all ranks enter it together."""

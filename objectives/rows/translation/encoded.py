@@ -40,11 +40,6 @@ class EncodedPairs:
         pairs = zip(self.sources, self.targets, strict=True)
         return np.array([max(len(source), len(target)) for source, target in pairs], np.int64)
 
-    @property
-    def target_tokens(self) -> int:
-        """Tokens of all targets."""
-        return sum(map(len, self.targets))
-
     def fitting(self, context: int) -> Self:
         """The pairs whose sides both fit the context."""
         kept = np.flatnonzero(self.lengths <= context)
@@ -136,7 +131,7 @@ def survey(keys: TranslationConfig) -> tuple[int, str]:
     """The tokens of an epoch and the note on the data; cached, since a plan asks several times."""
     text = keys.read()
     encoded = encode(keys, text)
-    padding = 1 - encoded.train.target_tokens / encoded.epoch_tokens
+    padding = 1 - sum(map(len, encoded.train.targets)) / encoded.epoch_tokens
     lost = (
         (text.overlapping, "dropped because one side is held out"),
         (encoded.too_long, f"dropped because longer than {keys.context} tokens"),

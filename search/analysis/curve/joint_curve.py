@@ -19,7 +19,7 @@ from fathom.search.analysis.losses.depth_estimates import (
     estimate_depths,
 )
 from fathom.search.analysis.losses.forecast import forecastable, forecasts
-from fathom.search.analysis.losses.rates import Factor, brackets
+from fathom.search.analysis.losses.rates import brackets
 from fathom.search.records import UNSCALED, Stage, TrialRecord
 
 RULED_OUT = 3
@@ -87,7 +87,7 @@ def finished_depths(records: Sequence[TrialRecord]) -> set[int]:
 def _rate_variance(records: Sequence[TrialRecord]) -> float:
     """Variance, squared nats, that a single rate and decay leave in the loss of an explored depth,
     from the gains at depths where others were tried."""
-    gains = ([bracket.gain for bracket in brackets(records, factor)] for factor in Factor)
+    gains = ([bracket.gain for bracket in found] for found in brackets(records).values())
     return sum(float(np.mean(np.square(tried))) for tried in gains if tried)
 
 

@@ -24,7 +24,6 @@ from fathom.search.analysis.losses.noise import (
     rounding_error,
 )
 from fathom.search.analysis.losses.rates import (
-    Factor,
     brackets,
     losses_by_seed,
     mean_at_best,
@@ -177,7 +176,7 @@ def shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shape
     finished = [record for record in records if record.loss is not None]
     confirmed = {r.spec.shape for r in finished if r.spec.stage is Stage.CONFIRM}
     first = {record.spec.shape: record for record in reversed(records)}
-    known = {factor: brackets(records, factor) for factor in Factor}
+    known = brackets(records)
     for shape in sorted(seeds, key=lambda shape: shape.depth):
         by_seed = list(seeds[shape].values())
         loss, weight = mean_at_best(by_seed, shape.depth, known)

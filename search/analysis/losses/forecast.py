@@ -102,8 +102,9 @@ def forecast_ranking(
     line = _Line(rung, trials, [])
     losses = [trial.expected(line)[0] for trial in trials]
     best = trials[losses.index(min(losses))]
+    errors = {x: line.difference_error(x, best.x) for x in {trial.x for trial in trials}}
     return {
-        trial.record.spec.trial: RungForecast(loss, line.difference_error(trial.x, best.x))
+        trial.record.spec.trial: RungForecast(loss, errors[trial.x])
         for trial, loss in zip(trials, losses, strict=True)
     }
 
@@ -142,12 +143,12 @@ class _Trial:
         self, record: TrialRecord, until: int | None = None, median_of: int = MEDIAN_OF
     ) -> None:
         self._median_of = median_of
-        shape, self.record = record.spec.shape, record
+        shape, curve, self.record = record.spec.shape, record.curve, record
         free = (log(shape.params_total),) if record.spec.count.frees_size else ()
         self.x: X = (log(shape.depth), *free)
-        curve = [p for p in record.curve if until is None or record.shared(p) <= until]
-        self.times = [record.shared(point) for point in curve]
-        self.losses = [point.loss for point in curve]
+        end = None if until is None else bisect_right(curve, float(until), key=record.shared)
+        self.times = [record.shared(point) for point in curve[:end]]
+        self.losses = [point.loss for point in curve[:end]]
         self.tokens = self.times[-1]
 
     def loss_at(self, tokens: float) -> float:

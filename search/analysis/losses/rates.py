@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import product
 from math import log
 
 import numpy as np
@@ -37,8 +38,8 @@ def losses_by_seed(records: Sequence[TrialRecord]) -> dict[Shape, dict[int, dict
     """Returns shape -> seed -> multiples of rate and decay -> loss of the finished trial."""
     found: dict[Shape, dict[int, dict[Scale, float]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
-        if record.loss is not None:
-            found[record.spec.shape][record.spec.seed][record.spec.scale] = record.loss
+        if (loss := record.loss) is not None:
+            found[record.spec.shape][record.spec.seed][record.spec.scale] = loss
     return found
 
 
@@ -55,15 +56,14 @@ class Bracket:
     """Variance of the gain, in variances between seeds."""
 
 
-def brackets(records: Sequence[TrialRecord], factor: Factor) -> list[Bracket]:
-    """The brackets of a factor that finished, by depth."""
-    found = [
-        _bracket_of(shape.depth, losses)
-        for shape, seeds in losses_by_seed(records).items()
-        for losses in (_along(factor, seed) for seed in seeds.values())
-        if _is_bracket(losses)
-    ]
-    return sorted(found, key=lambda bracket: bracket.depth)
+def brackets(records: Sequence[TrialRecord]) -> dict[Factor, list[Bracket]]:
+    """The brackets of each factor that finished, by depth."""
+    found: dict[Factor, list[Bracket]] = {factor: [] for factor in Factor}
+    for shape, seeds in sorted(losses_by_seed(records).items(), key=lambda item: item[0].depth):
+        for seed, factor in product(seeds.values(), Factor):
+            if _is_bracket(losses := _along(factor, seed)):
+                found[factor].append(_bracket_of(shape.depth, losses))
+    return found
 
 
 def _along(factor: Factor, losses: Mapping[Scale, float]) -> dict[float, float]:

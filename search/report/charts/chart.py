@@ -64,9 +64,14 @@ class Axis:
 
     def place(self, value: float) -> float:
         """Returns where a value lies between the ends, as a share of the axis."""
+        return self.places((value,))[0]
+
+    def places(self, values: Sequence[float]) -> list[float]:
+        """Returns where each value lies between the ends."""
         if self.log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
+            whole = math.log(self.high / self.low)
+            return [math.log(value / self.low) / whole for value in values]
+        return [(value - self.low) / (self.high - self.low) for value in values]
 
     @property
     def edge(self) -> float:

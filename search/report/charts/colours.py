@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ which is the answer's."""
 DEEPEST = 64
 
 
+@cache
 def depth_hue(depth: int) -> Hue:
     """Returns the colour of a depth, which is the same in every chart of every report."""
     last = len(DEPTHS) - 1

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.records import Outcome, TrialRecord
@@ -68,12 +68,12 @@ def _loss_against_cost(
     quantity: str,
     cost: Callable[[TrialRecord], float],
 ) -> chart.Chart | None:
-    finished = [record for record in records if record.loss is not None]
-    shown = [record for record in finished if math.isfinite(last_loss(record)) and cost(record) > 0]
+    finished = [r for r in records if r.loss is not None and math.isfinite(r.loss)]
+    costs = {r.spec.trial: spent for r in finished if (spent := cost(r)) > 0}
+    shown = [record for record in finished if record.spec.trial in costs]
     if len(shown) < FEWEST_POINTS:
         return None
-    costs = [cost(record) for record in shown]
-    ends = (min(costs) / 1.08, max(costs) * 1.08)
+    ends = (min(costs.values()) / 1.08, max(costs.values()) * 1.08)
     y = loss_axis([last_loss(record) for record in shown])
     return chart.Chart(
         key=f"{key}-{optimum.budget}",
@@ -83,14 +83,14 @@ def _loss_against_cost(
         " the Pareto front, joins those that no cheaper one beats.",
         x=chart.log_axis(label, *ends, quantity=quantity),
         y=y,
-        marks=chart.visible(_front(shown, cost), *_by_depth(shown, cost, y)),
+        marks=chart.visible(_front(shown, costs), *_by_depth(shown, costs, y)),
         budget=optimum.budget,
         legend_title=legend_title(shown),
     )
 
 
 def _by_depth(
-    records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float], y: chart.Axis
+    records: Sequence[TrialRecord], costs: Mapping[str, float], y: chart.Axis
 ) -> Iterator[chart.Points]:
     named = legend_depths(records)
     for depth in sorted({record.spec.shape.depth for record in records}):
@@ -103,21 +103,21 @@ def _by_depth(
             yield trial_points(
                 str(depth),
                 part,
-                [cost(record) for record in part],
+                [costs[record.spec.trial] for record in part],
                 [min(last_loss(record), y.edge) for record in part],
                 marker,
                 in_legend=depth in named and first,
             )
 
 
-def _front(records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float]) -> chart.Line:
+def _front(records: Sequence[TrialRecord], costs: Mapping[str, float]) -> chart.Line:
     front: list[TrialRecord] = []
-    for record in sorted(records, key=lambda record: (cost(record), last_loss(record))):
+    for record in sorted(records, key=lambda r: (costs[r.spec.trial], last_loss(r))):
         if not front or last_loss(record) < last_loss(front[-1]):
             front.append(record)
     return chart.Line(
         name="best for its cost",
-        x=tuple(cost(record) for record in front),
+        x=tuple(costs[record.spec.trial] for record in front),
         y=tuple(last_loss(record) for record in front),
         hue=colours.MUTED,
         hover="best for its cost",

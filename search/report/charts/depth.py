@@ -1,6 +1,7 @@
 """The charts of loss, with its fit and interval, and of metrics against depth for one budget."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -152,17 +153,21 @@ def _trials(
 ) -> chart.Points:
     """Returns one point for each trial, at its last loss or side by side on the upper edge."""
     depths = [record.spec.shape.depth for record in records]
-    aside = [0.0 if edge is None else _aside(depths, i) for i in range(len(depths))]
+    aside = [0.0] * len(depths) if edge is None else _aside(depths)
     x = [depth * math.exp(place) for depth, place in zip(depths, aside, strict=True)]
     y = [last_loss(record) if edge is None else edge for record in records]
     return trial_points(name, records, x, y, marker, values=depths)
 
 
-def _aside(depths: Sequence[int], index: int) -> float:
-    """Returns the distance of a point from the middle of the points of its depth, in ln depth."""
-    beside = depths.count(depths[index]) - 1
-    place = depths[:index].count(depths[index]) - beside / 2
-    return place * min(NEXT_POINT, WIDEST_ROW / max(1, beside))
+def _aside(depths: Sequence[int]) -> list[float]:
+    """Returns the distance of each point from the middle of the points of its depth, in ln
+    depth."""
+    points, before, aside = Counter(depths), Counter[int](), []
+    for depth in depths:
+        beside = points[depth] - 1
+        aside.append((before[depth] - beside / 2) * min(NEXT_POINT, WIDEST_ROW / max(1, beside)))
+        before[depth] += 1
+    return aside
 
 
 def _with_outcome(records: Sequence[TrialRecord], outcome: Outcome) -> list[TrialRecord]:

@@ -14,7 +14,7 @@ from html import escape
 from itertools import groupby, pairwise
 from typing import Any
 
-from fathom.search.report.charts.chart import Axis, Band, Chart, Labels, Line, Marker, Points
+from fathom.search.report.charts.chart import Band, Chart, Labels, Line, Marker, Points
 from fathom.search.report.charts.colours import Hue
 
 STEPS = 20_000
@@ -145,9 +145,8 @@ def _frame(chart: Chart) -> str:
 
 
 def _band(band: Band, chart: Chart) -> str:
-    there = list(zip(band.x, band.low, strict=True))
-    back = list(zip(band.x, band.high, strict=True))[::-1]
-    return f'<path class="band {band.hue.name}" d="{_path([*there, *back], chart)}z"/>'
+    around = _path((*band.x, *band.x[::-1]), (*band.low, *band.high[::-1]), chart)
+    return f'<path class="band {band.hue.name}" d="{around}z"/>'
 
 
 def _look(line: Line) -> tuple[str, str, float]:
@@ -159,8 +158,7 @@ def _look(line: Line) -> tuple[str, str, float]:
 def _lines(lines: Sequence[Line], chart: Chart, series: dict[str, int]) -> str:
     """Returns lines of one look, which stands once: there are hundreds."""
     name, classes, width = _look(lines[0])
-    paths = (_path(list(zip(line.x, line.y, strict=True)), chart) for line in lines)
-    drawn = "".join(f'<path class="line" d="{path}"/>' for path in paths)
+    drawn = "".join(f'<path class="line" d="{_path(line.x, line.y, chart)}"/>' for line in lines)
     return f'<g class="{classes}" data-s="{series[name]}" stroke-width="{width:g}">{drawn}</g>'
 
 
@@ -231,17 +229,14 @@ def _series(chart: Chart) -> dict[str, int]:
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
 
-def _path(points: Sequence[tuple[float, float]], chart: Chart) -> str:
+def _path(x: Sequence[float], y: Sequence[float], chart: Chart) -> str:
     """Returns the data of an SVG path in whole steps; `page.js` turns them back into values."""
-    places = [(_steps(chart.x, x), STEPS - _steps(chart.y, y)) for x, y in points]
-    parts = ["M{} {}".format(*places[0])]
-    for (x0, y0), (x1, y1) in pairwise(places):
+    across = [round(STEPS * place) for place in chart.x.places(x)]
+    down = [STEPS - round(STEPS * place) for place in chart.y.places(y)]
+    parts = [f"M{across[0]} {down[0]}"]
+    for (x0, y0), (x1, y1) in pairwise(zip(across, down, strict=True)):
         parts.append(f"l{x1 - x0} {y1 - y0}")
     return "".join(parts).replace(" -", "-")
-
-
-def _steps(axis: Axis, value: float) -> int:
-    return round(STEPS * axis.place(value))
 
 
 def _share(place: float) -> str:

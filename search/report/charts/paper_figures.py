@@ -38,6 +38,8 @@ SVG_METADATA = {"Date": None, "Creator": None}
 CHARTS_A_PROCESS = 20
 """Charts that are drawn in the time in which another process starts."""
 BAND_OPACITY = 0.16
+MOST_VECTORS = 1000
+"""Lines, or points, of a look that an SVG has one by one; more are a picture in it."""
 SYMBOLS = {
     Marker.DOT: ("o", 5.0),
     Marker.STAR: ("*", 12.0),
@@ -195,6 +197,7 @@ def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int) -> None:
                 linewidths=0.75 * mark.width,
                 label=mark.name if any(line.in_legend for line in lines) else "",
                 zorder=order,
+                rasterized=len(lines) > MOST_VECTORS,
             )
             axes.add_collection(drawn, autolim=False)
         case Points():
@@ -232,6 +235,7 @@ def _draw_points(axes: Axes, points: Points, order: int) -> None:
         linewidths=1.2 if symbol in "x_^" else 0.8,
         label=points.name if points.in_legend else None,
         zorder=order,
+        rasterized=len(points.x) > MOST_VECTORS,
     )
     for x, (low, high) in zip(points.x, points.bars, strict=False):
         axes.plot((x, x), (low, high), color=points.hue.light, linewidth=1.3, zorder=order)

@@ -30,12 +30,11 @@ LATE = 0.8
 def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of every learning curve, coloured by depth; None without late losses."""
     start = _start(records, optimum)
+    curves = _curves(records, start)
     late = [
-        point.loss
-        for record in records
-        for point in record.curve
-        if point.tokens and _spent(record, point.tokens) >= start and math.isfinite(point.loss)
-    ]
+        loss for line in curves for spent, loss in zip(line.x, line.y, strict=True)
+        if spent >= start
+    ]  # fmt: skip
     if not late:
         return None
     y = loss_axis(late)
@@ -59,7 +58,7 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         y=y,
         marks=chart.visible(
             *_rungs(records, y, optimum),
-            *_curves(records, start),
+            *curves,
             *_ends(records, Outcome.STOPPED, chart.Marker.HOLLOW, chart.Marker.ABOVE, (x, y)),
             *_ends(records, Outcome.DIVERGED, chart.Marker.CROSS, chart.Marker.CROSS, (x, y)),
             _names(records, x, y, optimum.optimal_depth),
@@ -70,13 +69,14 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
     )
 
 
-def _spent(record: TrialRecord, tokens: float) -> float:
-    """Spend of a trial after these tokens, in the unit that is equal for trials of its
+def _spent(record: TrialRecord, tokens: Sequence[int]) -> list[float]:
+    """Spend of a trial after each number of tokens, in the unit that is equal for trials of its
     budget."""
     spec, spend = record.spec, record.spec.spend
     if spend.coin.of_a_token is None:
-        return tokens / spec.horizon_tokens * spend.amount
-    return tokens * spend.coin.of_a_token(spec.shape)
+        return [each / spec.horizon_tokens * spend.amount for each in tokens]
+    of_a_token = spend.coin.of_a_token(spec.shape)
+    return [each * of_a_token for each in tokens]
 
 
 def _rung_places(records: Sequence[TrialRecord], optimum: Optimum) -> list[float]:
@@ -103,23 +103,22 @@ def _rungs(records: Sequence[TrialRecord], y: chart.Axis, optimum: Optimum) -> l
     ]
 
 
-def _curves(records: Sequence[TrialRecord], start: float) -> list[chart.Mark]:
+def _curves(records: Sequence[TrialRecord], start: float) -> list[chart.Line]:
     """Returns one line for each trial from the last evaluation before `start`; the legend names
     each depth once."""
-    marks: list[chart.Mark] = []
-    named = set(legend_depths(records))
+    lines, named = [], set(legend_depths(records))
     for record in sorted(records, key=lambda record: record.spec.shape.depth):
         points = [point for point in record.curve if point.tokens and math.isfinite(point.loss)]
-        late = bisect_left(points, start, key=lambda point: _spent(record, point.tokens))
-        points = points[max(0, late - 1) :]
+        spent = _spent(record, [point.tokens for point in points])
+        first = max(0, bisect_left(spent, start) - 1)
         depth = record.spec.shape.depth
         if not points:
             continue
-        marks.append(
+        lines.append(
             chart.Line(
                 name=str(depth),
-                x=tuple(_spent(record, point.tokens) for point in points),
-                y=tuple(point.loss for point in points),
+                x=tuple(spent[first:]),
+                y=tuple(point.loss for point in points[first:]),
                 hue=colours.depth_hue(depth),
                 hover=describe(record),
                 width=1.4,
@@ -127,7 +126,7 @@ def _curves(records: Sequence[TrialRecord], start: float) -> list[chart.Mark]:
             )
         )
         named.discard(depth)
-    return marks
+    return lines
 
 
 def _ends(
@@ -143,7 +142,7 @@ def _ends(
     ended = [record for record in records if record.outcome is outcome and record.tokens]
     marks: list[chart.Mark] = []
     for part, marker in zip(inside_and_above(ended, y), (inside, above), strict=True):
-        spent = [_spent(record, record.tokens) for record in part]
+        spent = [_spent(record, [record.tokens])[0] for record in part]
         places = [max(x.low, amount) for amount in spent]
         losses = [min(last_loss(record), y.edge) for record in part]
         name = outcome.value if marker is inside else f"{outcome.value}, off the scale"
@@ -168,7 +167,7 @@ def _names(
         if of_these:
             furthest = min(of_these, key=lambda record: (-record.shared_tokens, last_loss(record)))
             ends[f"{depth}★" if depth == best else str(depth)] = LineEnd(
-                max(x.low, _spent(furthest, furthest.tokens)),
+                max(x.low, *_spent(furthest, [furthest.tokens])),
                 last_loss(furthest),
                 colours.depth_hue(depth),
             )

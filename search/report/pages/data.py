@@ -28,7 +28,6 @@ COST = (
     "train_flops step_seconds tokens_per_second setup_seconds peak_memory_bytes device"
     " started_unix_seconds=started ended_unix_seconds=ended"
 )
-CURVE = "step tokens loss train_loss train_seconds"
 METRIC = (
     "trial=spec.trial stage=spec.stage budget=spec.budget depth=spec.shape.depth seed=spec.seed"
     " outcome tokens"
@@ -67,7 +66,14 @@ def rows_by_kind(conclusion: Findings) -> dict[str, Iterable[Row]]:
     return {
         "trials": map(_trial, records),
         "curves": (
-            {"trial": record.spec.trial, **columns(point, CURVE)}
+            {
+                "trial": record.spec.trial,
+                "step": point.step,
+                "tokens": point.tokens,
+                "loss_nats": point.loss,
+                "train_loss_nats": point.train_loss,
+                "train_seconds": point.train_seconds,
+            }
             for record in records
             for point in record.curve
         ),
@@ -109,7 +115,7 @@ def save_tables(folder: Path, found: Mapping[str, Iterable[Row]]) -> None:
             writer = csv.writer(file)
             names = max(first, key=len)  # an optimum without a shape has no count of its experts
             writer.writerow(map(_cell, names))
-            writer.writerows([_cell(row.get(name)) for name in names] for row in chain(first, rest))
+            writer.writerows(map(_cell, map(row.get, names)) for row in chain(first, rest))
 
 
 def _cell(value: object) -> object:

@@ -171,7 +171,7 @@ class DepthSampler(BaseSampler):
         low, high = (f(shape.ln_ff_ratio for shape in self._shapes) for f in (min, max))
         ratios = [math.exp(low + share * (high - low)) for share in MIDDLE]
         ladders = [comparable_ladder(self._shapes, number, ratio) for ratio in ratios]
-        ladder = min(ladders, key=_ratio_spread)
+        ladder = min(ladders, key=lambda some: float(np.std([shape.ln_ff_ratio for shape in some])))
         return [ladder[place] for place in golden_order(self._offset, number)]
 
     def _spread(self, index: int, low: float, high: float) -> float:
@@ -234,10 +234,6 @@ def comparable_ladder(shapes: Sequence[Shape], number: int, ratio: float) -> lis
             found[shape.depth] = shape
             left = [shape for shape in left if shape.depth not in found]
     return [found[depth] for depth in sorted(found)]
-
-
-def _ratio_spread(ladder: Sequence[Shape]) -> float:
-    return float(np.std([shape.ln_ff_ratio for shape in ladder]))
 
 
 def _check_one_objective(study: Study) -> None:

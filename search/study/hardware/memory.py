@@ -101,8 +101,8 @@ def memory_limit() -> Limit | None:
     found = [
         Limit(float(text), folder / files.limit, _used(folder, files))
         for files, group, top in _groups()
-        for folder in _with_parents(group, top)
-        if (text := _text(folder / files.limit)).isdigit()
+        for folder in (group, *group.parents)
+        if folder.is_relative_to(top) and (text := _text(folder / files.limit)).isdigit()
     ]
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     found = [limit for limit in found if limit.size < there]  # version 1 has no word for "none"
@@ -146,10 +146,6 @@ def _own_groups() -> Iterator[tuple[str, str]]:
     for line in _text(OWN_GROUPS).splitlines():
         _, names, path = (*line.split(":", 2), "", "")[:3]
         yield from ((name, path or "/") for name in names.split(","))
-
-
-def _with_parents(group: Path, top: Path) -> list[Path]:
-    return [folder for folder in (group, *group.parents) if folder.is_relative_to(top)]
 
 
 def _used(folder: Path, files: Files) -> int:

@@ -267,11 +267,6 @@ class ConfirmConfig(Group):
                 )
         return self
 
-    @property
-    def other_scales(self) -> int:
-        """Number of other rates and other decays of a bracketed shape."""
-        return len(self.rates) - 1 + len(self.decays) - 1
-
 
 class Precision(StrEnum):
     """Number format of the forward and backward pass; weights are always float32."""

@@ -382,7 +382,8 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
         exploring = config.trials
     if config.count.frees_size:
         return exploring, confirm.depths * confirm.seeds
-    return exploring, min(confirm.depths, depths) * (confirm.seeds + confirm.other_scales)
+    trials = confirm.seeds + len(confirm.rates[1:]) + len(confirm.decays[1:])  # both have 1
+    return exploring, min(confirm.depths, depths) * trials
 
 
 def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:

@@ -61,10 +61,10 @@ def read_logs(found: Found, patterns: Sequence[str], keep: Keep, files: Settings
     """
     read_line = pattern_pairs(patterns) if patterns else common_pairs
     seen = _Reading()
+    kept = (lambda _: True) if patterns else keep
     with _watched(seen, patterns):
         runs = [
-            _run(found, path, _series(path, read_line, keep if not patterns else _all, seen), files)
-            for path in found.logs
+            _run(found, path, _series(path, read_line, kept, seen), files) for path in found.logs
         ]
     if not any(run.series for run in runs):
         raise TableError(_nothing_found(found, patterns, seen))
@@ -77,10 +77,6 @@ def read_logs(found: Found, patterns: Sequence[str], keep: Keep, files: Settings
         notes=files.notes(),
         settings=frozenset(names if patterns else ()),
     )
-
-
-def _all(_name: str) -> bool:
-    return True
 
 
 def _run(found: Found, path: Path, series: dict[str, Series], files: SettingsFiles) -> LoggedRun:

@@ -63,7 +63,7 @@ def _label(file: Path) -> str:
 def _rungs(table: OpenTable, told: Mapping[str, str], count: Count) -> Iterator[LadderRung]:
     columns = choose_columns(table.names, told, table.label, needed=("depth",))
     places = {ours: table.names.index(theirs) for ours, theirs in columns.taken.items()}
-    name = places.get("run", _name_place(table))
+    name = places.get("run", table.names.index("name") if "name" in table.names else 0)
     for line, cells in table.rows:
         values = {
             ours: cells[place]
@@ -72,11 +72,6 @@ def _rungs(table: OpenTable, told: Mapping[str, str], count: Count) -> Iterator[
         }
         if any(value is not None and str(value).strip() for value in cells):
             yield _rung(_Row(table.label, line, values, columns), count, cells[name])
-
-
-def _name_place(table: OpenTable) -> int:
-    """The first column, if none is known to have names."""
-    return table.names.index("name") if "name" in table.names else 0
 
 
 class _Row:

@@ -96,18 +96,18 @@ def test_trials_are_ranked_by_forecast_and_equal_ones_as_given() -> None:
 def test_trials_too_close_to_the_best_to_tell_are_promoted_as_well() -> None:
     rule = rule_with([2.0, 2.1, 2.004, 2.006, 2.2], error=0.01)
     records = at_rung([1, 2, 4, 8, 16])
-    assert rule.undecided(records, RUNG) == ()
+    assert rule.divided(records, RUNG)[1] == ()
     assert rule.promoted(records, RUNG) == ("0", "2")
     unsure = rule_with([2.0, 2.1, 2.004, 2.006, 2.2], error=0.02)
-    assert unsure.undecided(records, RUNG) == ("3",)
+    assert unsure.divided(records, RUNG)[1] == ("3",)
     assert unsure.promoted(records, RUNG) == ("0", "2", "3")
 
 
 def test_where_the_rest_of_the_way_is_long_the_rule_waits() -> None:
     near = at_rung([2, 4, 8, 16, 32, 64], replace(WORLD, curve=symmetric(8, 0.05)))
     rule = HalvingRule(eta=2)
-    assert rule.undecided([slowly(record, 0.0) for record in near], RUNG) == ()
-    assert rule.undecided([slowly(record, 5.0) for record in near], RUNG)
+    assert rule.divided([slowly(record, 0.0) for record in near], RUNG)[1] == ()
+    assert rule.divided([slowly(record, 5.0) for record in near], RUNG)[1]
 
 
 @pytest.mark.parametrize("slow_start", [0.02, 0.04, 0.06])

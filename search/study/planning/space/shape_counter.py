@@ -214,7 +214,8 @@ def counter_of(model: ModelConfig, space: SpaceConfig) -> OwnCounter | None:
     if not isinstance(recipe, OwnRecipe):
         return None
     takes = recipe.takes("d_ff")
-    if space.feed_forward != takes and not recipe.may_ignore("d_ff"):
+    may_ignore = takes and not recipe.names("d_ff")  # it takes d_ff by `**` alone
+    if space.feed_forward != takes and not may_ignore:
         raise PlanError(
             f"`space.feed_forward` must be {str(takes).lower()} with {recipe.place}, which "
             f"{'takes' if takes else 'does not take'} d_ff",

@@ -81,7 +81,7 @@ def test_a_depth_without_a_bracket_of_decays_is_granted_what_those_around_gain()
     records = [trial(4, OWN, 1.62)]
     for depth in (2, 8):
         records += [trial(depth, OWN, 1.60), trial(depth, STRONGER, 1.58)]
-    known = {factor: brackets(records, factor) for factor in Factor}
+    known = brackets(records)
     assert [(found.depth, found.best) for found in known[Factor.DECAY]] == [(2, 4.0), (8, 4.0)]
     assert known[Factor.RATE] == []
     assert mean_at_best([{OWN: 1.62}], 4, known)[0] == pytest.approx(1.60)
