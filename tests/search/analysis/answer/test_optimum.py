@@ -141,12 +141,15 @@ def test_a_minimum_far_from_every_tested_depth_is_not_identified() -> None:
 
 
 def test_a_flat_curve_is_a_plateau_and_the_reason_says_which_depth_to_train() -> None:
-    found = confirmed(flat)
+    found = located(confirmed(flat))
     assert found.kind is Kind.PLATEAU
     assert len(set(DEPTHS) - set(found.plateau)) <= 1
     reason = cause_text(found.verdict.cause)
     assert f"train depth {found.optimal_depth}, which is expected to cost least" in reason
     assert "the shallowest, 1, is the cheapest to serve" in reason
+    highest = max(cost.interval[1] for cost in found.costs if cost.depth in found.plateau)
+    table = f"none of them costs more than {highest:.4f} nats instead of depth"
+    assert f"{table} {found.optimal_depth} (95 % intervals)" in reason
 
 
 def test_noise_that_hides_every_difference_is_not_called_a_plateau() -> None:
