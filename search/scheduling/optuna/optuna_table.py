@@ -74,7 +74,9 @@ def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudyS
         return studies[0]
     if name in names:
         return studies[names.index(name)]
-    listed = ", ".join(map(printable, names)) or "none"
+    if not names:
+        raise ConfigError(f"{shown} must hold a study of Optuna's, got none; check the path")
+    listed = ", ".join(map(printable, names))
     if name is None:
         raise ConfigError(f"`--experiment` must name one of the studies of {shown}: {listed}")
     hint = nearest(name, names, otherwise=f"it has {listed}")
@@ -105,9 +107,10 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
     except Exception as error:
         if path is not None and isinstance(error, ValueError):
             _check_lines(path, shown)
+        cause = error.__cause__ or error  # Optuna's own error does not say what the database lacks
         raise ConfigError(
-            f"Optuna must be able to read {shown}, got: {printable(first_line(error))} "
-            f"({type(error).__name__})"
+            f"Optuna must be able to read {shown}, got: {printable(first_line(cause))} "
+            f"({type(cause).__name__})"
         ) from error
 
 
