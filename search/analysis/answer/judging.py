@@ -36,7 +36,7 @@ from fathom.search.analysis.answer.verdict import (
 )
 from fathom.search.analysis.curve.curve_fit import points_of
 from fathom.search.analysis.curve_families import DepthPoints
-from fathom.search.analysis.losses.depth_estimates import DepthEstimates
+from fathom.search.analysis.losses.depth_estimates import KNOWN_NOISE, DepthEstimates
 from fathom.search.analysis.losses.stalls import SeedApart, find_stalls
 from fathom.search.records import Outcome, TrialRecord
 
@@ -197,10 +197,13 @@ def _flat(estimates: DepthEstimates) -> bool:
     F test that all depths have one loss, and a test of each depth against the best.
 
     The second is needed since with few repeats the first overlooks a single depth that is worse.
+    With few repeats the noise is what is usual rather than what they show, and counts as known as
+    in `best_loss`: at one degree of freedom both tests would pass whatever the losses.
     """
     points, freedom = points_of(estimates), estimates.repeats.degrees_of_freedom
     if not freedom:
         return False
+    freedom = max(freedom, KNOWN_NOISE)
     certain = float(stdtrit(freedom, CERTAIN))
     return not points.height(certain).any() and _one_loss_fits(points, freedom)
 
