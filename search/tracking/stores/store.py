@@ -47,6 +47,11 @@ def settle() -> None:
     set_telemetry_client()  # type: ignore[no-untyped-call]
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_of_others)  # it tells the root of a damaged folder
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    return "mlflow" not in Path(record.pathname).parts
 
 
 def check(uri: str) -> None:
