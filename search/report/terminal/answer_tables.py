@@ -90,12 +90,7 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         console.print(f"{label}: {conclusion.reason(optimum)}{chances}", highlight=False)
         if untrained := untrained_text(optimum):
             console.print(f"{label}: {untrained}", highlight=False)
-        if costs := other_depths(conclusion, optimum):
-            console.print(f"{label}, {costs}", highlight=False)
-        for line in size_lines(optimum.best_size) if optimum.best_size else ():
-            print_text(line, console)
-        if offered := offered_text(conclusion, optimum):
-            print_text(f"{label}: {offered}", console)
+        _print_beside(label, conclusion, optimum, console)
     console.print()
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
@@ -229,7 +224,7 @@ def _print_table(analysis: Analysis, console: Console) -> None:
 def _print_reasons(
     pairs: Sequence[tuple[Findings, Optimum]], console: Console, noise: float | None
 ) -> None:
-    """Prints the reason of each verdict once, what other depths cost, and what to train next."""
+    """Prints the reason of each verdict once, and what stands beside it for each budget."""
     named = [
         _label(optimum, many=len(pairs) > 1) + (f" of {found.part_text}" if found.part else "")
         for found, optimum in pairs
@@ -241,13 +236,20 @@ def _print_reasons(
         console.print()
         print_text(f"{', '.join(dict.fromkeys(name for name, *_ in alike))}: {reason}", console)
         for name, found, optimum in alike:
-            if costs := other_depths(found, optimum):
-                print_text(f"{name}, {costs}", console)
-            for line in size_lines(optimum.best_size) if optimum.best_size else ():
-                print_text(line, console)
-            if offered := offered_text(found, optimum, noise):
-                print_text(f"{name}: {offered}", console)
+            _print_beside(name, found, optimum, console, noise)
     console.print()
+
+
+def _print_beside(
+    name: str, found: Findings, optimum: Optimum, console: Console, noise: float | None = None
+) -> None:
+    """Prints what other depths of a budget cost, its best size, and what to train next."""
+    if costs := other_depths(found, optimum):
+        print_text(f"{name}, {costs}", console)
+    for line in size_lines(optimum.best_size) if optimum.best_size else ():
+        print_text(line, console)
+    if offered := offered_text(found, optimum, noise):
+        print_text(f"{name}: {offered}", console)
 
 
 def _label(optimum: Optimum, *, many: bool) -> str:
