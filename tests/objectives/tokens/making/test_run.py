@@ -192,7 +192,7 @@ def test_a_column_of_ids_becomes_shards(tmp_path: Path) -> None:
 def test_a_column_of_ids_is_no_text_to_learn_a_tokenizer_from(tmp_path: Path) -> None:
     path = tmp_path / "ids.parquet"
     pq.write_table(pa.table({"ids": [[1, 2, 3]] * 9}), path)
-    with pytest.raises(ObjectiveError, match="text in its column ids, got list;.*--tokenizer ids"):
+    with pytest.raises(ObjectiveError, match=r"text in its column ids, got list;.*--tokenizer ids"):
         make(path, tmp_path / "out", tokenizer="bpe:8192", field="ids")
 
 
