@@ -72,10 +72,7 @@ def defect_of(file: Path, content: bytes) -> str:
 def _unpacked(file: Path, kind: str) -> str:
     place = shlex.quote(str(file))
     if kind in COLUMNS:
-        return (
-            f"fathom tokenize {place} --tokenizer bpe:8192 --out FOLDER reads its text; if it "
-            "holds token ids, they are of `objective: tokens`"
-        )
+        return f"fathom tokenize {place} --tokenizer bpe:8192 --out FOLDER reads it"
     return f"unpack it, or leave {place} out"
 
 

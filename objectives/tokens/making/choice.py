@@ -9,7 +9,7 @@ from tokenizers import AddedToken, Tokenizer
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.encode import bytes_tokenizer, learned_bpe
 from fathom.objectives.text.tokenizer import BPE, BYTES, bpe_ids
-from fathom.objectives.tokens.making.cut import not_in_column, split_of, texts_of
+from fathom.objectives.tokens.making.cut import split_of, texts_of
 from fathom.objectives.tokens.making.sources import SourceFile, read_blocks
 from fathom.objectives.tokens.shards import TRAIN
 from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
@@ -90,6 +90,9 @@ def _sample(files: Sequence[SourceFile], field: str, validation: float) -> Itera
         if number % stride == 0:
             for text in texts_of(block, field):
                 if not isinstance(text, str):
-                    raise not_in_column("text", block, field, text)
+                    raise ObjectiveError(
+                        f"{block.path} must have text in its column {field}, got "
+                        f"{type(text).__name__}; name another --field, or --tokenizer ids"
+                    )
                 if split_of(text.encode(), validation) == TRAIN:
                     yield text

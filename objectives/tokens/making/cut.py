@@ -86,15 +86,6 @@ def texts_of(block: TextBlock, field: str) -> Sequence[Any]:
         ) from error
 
 
-def not_in_column(wanted: str, block: TextBlock, field: str, got: Any) -> ObjectiveError:
-    """The error that refuses a column without text, or without lists of token ids."""
-    ids = ", or take ids by --tokenizer ids" if wanted == "text" and isinstance(got, list) else ""
-    return ObjectiveError(
-        f"{block.path} must have {wanted} in its column {field}, got {type(got).__name__}; name "
-        f"another --field{ids}"
-    )
-
-
 def _json_texts(lines: bytes, field: str) -> Iterator[str]:
     for line in lines.splitlines():
         if not line.strip():
@@ -153,7 +144,10 @@ class Cutter:
             with suppress(ValueError, TypeError, OverflowError):  # what is no id
                 return np.array(text, np.int64).tobytes()
         wanted = "text" if self._settings.tokenizer is not None else "lists of token ids"
-        raise not_in_column(wanted, block, self._settings.field, text)
+        raise ObjectiveError(
+            f"{block.path} must have {wanted} in its column {self._settings.field}, got "
+            f"{type(text).__name__}; name another --field"
+        )
 
     def _ids(
         self, texts: Sequence[Any], contents: Sequence[bytes], block: TextBlock

@@ -247,8 +247,8 @@ def _cost_of(location: Location) -> MayCostMore:
 def _plateau(cause: type[Flat], location: Location, depths: tuple[int, ...]) -> Verdict:
     """A plateau for a cause that takes these depths."""
     first, last = between_tested(depths, location.tested)
-    costs = (cost.interval[1] for cost in location.costs if first <= cost.depth <= last)
-    flat = cause((first, last), max(costs, default=0.0), location.answer, location.shallowest)
+    most = max((c.interval[1] for c in location.costs if first <= c.depth <= last), default=0.0)
+    flat = cause((first, last), most, location.answer, location.shallowest)
     return Verdict(Kind.PLATEAU, flat)
 
 

@@ -15,8 +15,7 @@ from fathom.search.report.words.text import advice, size_text
 
 Losses = Sequence[tuple[DepthStanding, float | None]]
 ROOM, HALF = 0.42, 0.16
-"""Least distance of two texts, and of a text's middle from the sides, as shares of the width of a
-chart."""
+"""Least distance of two texts, and of their middles from the sides, as shares of the width."""
 
 
 def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.Chart | None:

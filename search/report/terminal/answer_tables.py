@@ -86,8 +86,7 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         label = budget_text(optimum.budget, optimum.count)
         likely = probabilities_text(optimum)
         chances = f" (probability to be the best: depth {likely})" if likely else ""
-        console.print()
-        console.print(f"{label}: {conclusion.reason(optimum)}{chances}", highlight=False)
+        console.print(f"\n{label}: {conclusion.reason(optimum)}{chances}", highlight=False)
         if untrained := untrained_text(optimum):
             console.print(f"{label}: {untrained}", highlight=False)
         _print_beside(label, conclusion, optimum, console)
@@ -233,8 +232,7 @@ def _print_reasons(
     for name, (found, optimum) in zip(named, pairs, strict=True):
         reasons.setdefault(found.reason(optimum), []).append((name, found, optimum))
     for reason, alike in reasons.items():
-        console.print()
-        print_text(f"{', '.join(dict.fromkeys(name for name, *_ in alike))}: {reason}", console)
+        print_text(f"\n{', '.join(dict.fromkeys(name for name, *_ in alike))}: {reason}", console)
         for name, found, optimum in alike:
             _print_beside(name, found, optimum, console, noise)
     console.print()

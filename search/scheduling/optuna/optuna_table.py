@@ -74,11 +74,9 @@ def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudyS
         return studies[0]
     if name in names:
         return studies[names.index(name)]
-    if not names:
-        raise ConfigError(f"{shown} must hold a study of Optuna's, got none; check the path")
-    listed = ", ".join(map(printable, names))
+    listed = ", ".join(map(printable, names)) or "none"
     if name is None:
-        raise ConfigError(f"`--experiment` must name one of the studies of {shown}: {listed}")
+        raise ConfigError(f"`--experiment` must name a study of {shown}, which has {listed}")
     hint = nearest(name, names, otherwise=f"it has {listed}")
     raise ConfigError(
         f"`--experiment` must be the name of a study of {shown}, got {printable(name)!r}; "

@@ -68,8 +68,7 @@ def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
     if not first.strip():
         raise TableError(f"{label} must have a line of names and rows of values, got an empty file")
     is_json = first.removeprefix(b"\xef\xbb\xbf").startswith((b"[", b"{"))  # may be a single line
-    has_line = is_json or len(first) < FIRST_BYTES or b"\n" in first or b"\r" in first
-    if b"\0" in first or not has_line:
+    if b"\0" in first or not (is_json or len(first) < FIRST_BYTES or len(first.splitlines()) > 1):
         raise TableError(f"{label} must be {KINDS} in UTF-8, got a binary file")
     return io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="replace", newline="")
 
