@@ -4,6 +4,7 @@ commands as a terminal may show them."""
 import shlex
 from collections.abc import Sequence
 
+from fathom.models.shape import Count
 from fathom.models.spend import Spend
 
 SUFFIXES = (("T", 10**12), ("B", 10**9), ("M", 10**6), ("k", 10**3))
@@ -19,6 +20,11 @@ def format_count(number: float) -> str:
         if abs(number) >= size:
             return f"{number / size:.3f}".rstrip("0").rstrip(".") + suffix
     return f"{number:g}"
+
+
+def budget_text(budget: float, count: Count) -> str:
+    """A budget in short, with its unit unless that is parameters: 1M, 12 seconds, 96 heads."""
+    return format_count(budget) + ("" if count.of_parameters else f" {count.unit}")
 
 
 def exact_count(number: int) -> str:

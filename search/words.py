@@ -122,17 +122,13 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
                 f"the 95 % interval, {both_ends(interval)}, spans less than a factor of "
                 f"{TOO_WIDE} and ends inside the range of depths that finished, {first} to {last}"
             )
-        case v.FlatRange((first, last), difference, answer, shallowest):
+        case v.Flat((first, last), most, answer, shallowest):
+            alike = f"any depth from {first} to {last} may be the best"
+            if isinstance(cause, v.FlatRange):
+                alike = f"depths {first} to {last} can't be told apart by {plateau_width(unit)}"
             return (
-                f"depths {first} to {last} can't be told apart by {plateau_width(unit)}, and none "
-                f"of them is worse than the best by more than {unit.difference(difference):.3f} "
-                f"(95 %); {_to_train(answer, shallowest)}"
-            )
-        case v.FlatInterval((low, high), difference, answer, shallowest):
-            return (
-                f"any depth from {low} to {high} may be the best, and none of "
-                f"them is worse than the best by more than {unit.difference(difference):.3f} "
-                f"{unit} (95 %); {_to_train(answer, shallowest)}"
+                f"{alike}, and none of them costs more than {unit.difference(most):.4f} {unit} "
+                f"instead of depth {answer} (95 % intervals); {_to_train(answer, shallowest)}"
             )
         case v.BetweenTested(interval, below, above):
             return (

@@ -123,9 +123,9 @@ def _vocabulary(keys: TokensConfig, data: tuple[TokenData, ...]) -> int:
     if size is None:
         largest = largest_id(TokenFiles(data[0].segments, 0))
         raise ObjectiveError(
-            f"`tokenizer` must name the tokenizer.json that cut {keys.train}, or `vocabulary` "
-            "the number of its token ids, which the files do not say; the largest id seen is "
-            f"{largest}: set `vocabulary: {largest + 1}` if there is no larger one"
+            f"`tokenizer` must name the tokenizer.json that cut {keys.train}, or `vocabulary` its "
+            f"number of token ids, which the files do not say; at least {largest + 1}, as the "
+            f"largest id seen is {largest}: `vocabulary: {largest + 1}`"
         )
     if known is not None and size < known:
         raise ObjectiveError(

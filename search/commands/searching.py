@@ -310,7 +310,7 @@ def _check_card(out: Path | None, *, card: bool, with_others: bool) -> None:
             "`--card` prints Markdown for people; leave out --json and --exit-verdict, or --card"
         )
     if out is not None and not card:
-        raise ConfigError(f"`--out` must be given with --card, got {out}; add --card")
+        raise ConfigError(f"`--out` says where to write --card, got {out} alone; add --card")
 
 
 def _print_card(path: Path, horizon: str | None, out: Path | None) -> None:

@@ -58,8 +58,8 @@ def _optima(law: str, folder: RunFolder, needs_tokens: str) -> tuple[Optimum, ..
     again = shell_command("fathom", "report", path)
     if needs_tokens and config.count.frees_size:
         raise ConfigError(
-            f"{path} has no law over parameters and tokens, as its budgets are amounts; `{again}` "
-            "says the best size and depth of each, and their law once three are settled"
+            f"{path} has no law over parameters and tokens, since it fixes {config.count.unit}; "
+            f"`{again}` says the best size and depth of each, and their law once three are settled"
         )
     if config.horizons:
         raise ConfigError(

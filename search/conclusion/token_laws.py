@@ -12,6 +12,7 @@ import numpy as np
 
 from fathom.models.shape import Shape
 from fathom.models.spend import Coin
+from fathom.objectives.files.reading import open_regular
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.laws.law import usable
 from fathom.search.analysis.laws.loss_law import LowestLoss, lowest_losses
@@ -111,7 +112,8 @@ def read_token_law(file: Path) -> PartLaw:
     """
     name = printable(str(file))
     try:
-        values = json.loads(file.read_bytes())
+        with open_regular(file) as opened:
+            values = json.loads(opened.read())
         laws = [_checked(from_values(PartLaw, found)) for found in values[KEY]]
     except (*DAMAGE, OSError) as error:
         raise ConfigError(

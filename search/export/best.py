@@ -14,7 +14,7 @@ from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import SIZE_ROW, optimum_row
 from fathom.search.export.best_text import best_text
 from fathom.search.export.other_depths import OTHERS, at_depth, cost_line, other_depths
-from fathom.search.formatting import format_count
+from fathom.search.formatting import budget_text, format_count
 from fathom.search.record_json import DAMAGE, check_controls, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.file.errors import ConfigError
@@ -253,7 +253,13 @@ def _content(source: Path) -> dict[str, Any]:
 def _name(entry: Mapping[str, Any]) -> str:
     """The budget of an entry, and its horizon if there are several."""
     horizon = f" at the horizon {entry[HORIZON]}" if isinstance(entry.get(HORIZON), str) else ""
-    return f"{format_count(entry['budget'])}{horizon}"
+    return f"{_budget(entry)}{horizon}"
+
+
+def _budget(entry: Mapping[str, Any]) -> str:
+    """The budget of an entry with its unit; without one where the entry does not say its count."""
+    count = entry.get("count")
+    return budget_text(entry["budget"], Count(count) if count in list(Count) else Count.TOTAL)
 
 
 def _at_horizon(content: Mapping[str, Any], horizon: str | None, source: Path) -> list[Any]:
@@ -296,7 +302,7 @@ def _choose(
         for entry in _at_horizon(content, horizon, source)
         if isinstance(entry, dict) and type(entry.get("budget")) is int
     ]
-    labels = ", ".join(format_count(entry["budget"]) for entry in found) or "none"
+    labels = ", ".join(map(_budget, found)) or "none"
     if budget is None:
         if len(found) == 1:
             return found[0]

@@ -296,8 +296,8 @@ class TrainedDepths:
         return len(self.losses) < self._confirm.depths
 
     def _seeds(self, depth: int) -> int:
-        """Number of trainings of a depth at nearly the usual ratio, less those that stalled and are
-        replaced: at most as many as the study has seeds."""
+        """Number of trainings of a depth at nearly the usual ratio. Those that stalled count only
+        beyond as many as the study has seeds, since no more of them are replaced."""
         shape = self._first(depth).shape
         trained = sum(record.spec.shape == shape for record in self._done)
         return max(self._counting(depth), trained - self._confirm.seeds)

@@ -149,7 +149,7 @@ def sqlite_path(uri: str) -> Path | None:
     return Path(file) if is_file else None
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Returns one line of an error, or of the cause at the end of its chain, without secrets."""
     text = without_credentials(str(error))
     line = text.rpartition("(Caused by ")[2].strip().partition("\n")[0]

@@ -251,7 +251,7 @@ def record_step(training: Training, objective: Objective) -> None:
 
 
 def _loss_of(training: Training, objective: Objective) -> Callable[[Model, Batch], Tensor]:
-    """The loss of the objective, which is compiled whole for a user's own model."""
+    """The loss of the objective; for a user's own model, compiled with the model as a whole."""
     if not training.plan.compiled or isinstance(training.model, Transformer):
         return objective.loss
     if training.compiled_loss is None:

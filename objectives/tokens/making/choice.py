@@ -89,5 +89,10 @@ def _sample(files: Sequence[SourceFile], field: str, validation: float) -> Itera
     for number, block in enumerate(read_blocks(files, field)):
         if number % stride == 0:
             for text in texts_of(block, field):
-                if isinstance(text, str) and split_of(text.encode(), validation) == TRAIN:
+                if not isinstance(text, str):
+                    raise ObjectiveError(
+                        f"{block.path} must have text in its column {field}, got "
+                        f"{type(text).__name__}; name another --field, or --tokenizer ids"
+                    )
+                if split_of(text.encode(), validation) == TRAIN:
                     yield text

@@ -9,12 +9,14 @@ from math import ceil, log2
 import numpy as np
 from scipy.special import fdtrc, stdtrit
 
+from fathom.search.analysis.answer.optimum import DepthCost
 from fathom.search.analysis.answer.verdict import (
     PLATEAU_WIDTH,
     Advice,
     BestAtEnd,
     BetweenTested,
     Depths,
+    Flat,
     FlatInterval,
     FlatRange,
     Kind,
@@ -34,7 +36,7 @@ from fathom.search.analysis.answer.verdict import (
 )
 from fathom.search.analysis.curve.curve_fit import points_of
 from fathom.search.analysis.curve_families import DepthPoints
-from fathom.search.analysis.losses.depth_estimates import DepthEstimates
+from fathom.search.analysis.losses.depth_estimates import KNOWN_NOISE, DepthEstimates
 from fathom.search.analysis.losses.stalls import SeedApart, find_stalls
 from fathom.search.records import Outcome, TrialRecord
 
@@ -94,6 +96,8 @@ class Location:
     """Depths that would be the best where `answer` costs so much more, the likeliest first."""
     tested: Sequence[int]
     """The depths that finished, ascending, and those beyond them that forecasts rule out."""
+    costs: tuple[DepthCost, ...] = ()
+    """What other depths cost instead of `answer`."""
 
 
 def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location) -> Verdict:
@@ -121,13 +125,7 @@ def _judged(
     tested, plateau, least = location.tested, location.plateau, records[0].spec.shape.least_depth
     level = _log2_span(plateau) / _log2_span(tested) if is_broad(tested) else 0.0
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
-        flat = FlatRange(
-            between_tested(plateau, tested),
-            location.difference,
-            location.answer,
-            location.shallowest,
-        )
-        return _flat_or_noisy(estimates, flat)
+        return _flat_or_noisy(estimates, location)
     wide, all_tested = is_broad(location.interval), (tested[0], tested[-1])
     spans = location.interval == all_tested and (wide or location.depth not in all_tested)
     little = location.interval_difference <= HIDDEN and location.chance_of_cost <= CHANCE_OF_COST
@@ -141,13 +139,7 @@ def _judged(
     if wide or spans or location.chance_of_cost > CHANCE_OF_COST:
         if location.interval_difference > HIDDEN:
             return _may_cost_more(estimates, location)
-        flat_interval = FlatInterval(
-            between_tested(location.interval, tested),
-            location.interval_difference,
-            location.answer,
-            location.shallowest,
-        )
-        return Verdict(Kind.PLATEAU, flat_interval)
+        return _plateau(FlatInterval, location, location.interval)
     below, above = _around(location)
     remedy = TheseDepths((location.depth,), tuple(tested))
     if above >= TOO_WIDE * below:
@@ -205,10 +197,13 @@ def _flat(estimates: DepthEstimates) -> bool:
     F test that all depths have one loss, and a test of each depth against the best.
 
     The second is needed since with few repeats the first overlooks a single depth that is worse.
+    With few repeats the noise is what is usual rather than what they show, and counts as known as
+    in `best_loss`: at one degree of freedom both tests would pass whatever the losses.
     """
     points, freedom = points_of(estimates), estimates.repeats.degrees_of_freedom
     if not freedom:
         return False
+    freedom = max(freedom, KNOWN_NOISE)
     certain = float(stdtrit(freedom, CERTAIN))
     return not points.height(certain).any() and _one_loss_fits(points, freedom)
 
@@ -249,10 +244,18 @@ def _cost_of(location: Location) -> MayCostMore:
     return MayCostMore(location.answer, location.chance_for_answer, location.rivals)
 
 
-def _flat_or_noisy(estimates: DepthEstimates, flat: FlatRange) -> Verdict:
+def _plateau(cause: type[Flat], location: Location, depths: tuple[int, ...]) -> Verdict:
+    """A plateau for a cause that takes these depths."""
+    first, last = between_tested(depths, location.tested)
+    most = max((c.interval[1] for c in location.costs if first <= c.depth <= last), default=0.0)
+    flat = cause((first, last), most, location.answer, location.shallowest)
+    return Verdict(Kind.PLATEAU, flat)
+
+
+def _flat_or_noisy(estimates: DepthEstimates, location: Location) -> Verdict:
     """A plateau, or insufficient where the noise may hide a large difference."""
-    if flat.difference <= HIDDEN:
-        return Verdict(Kind.PLATEAU, flat)
+    if location.difference <= HIDDEN:
+        return _plateau(FlatRange, location, location.plateau)
     seeds = max(FEWEST_SEEDS, seeds_to_resolve(estimates.noise))
     if seeds <= max(estimate.trials for estimate in estimates.depths):
         return Verdict(Kind.INSUFFICIENT, RatioHidesDepth(), Advice.MORE_SHAPES)

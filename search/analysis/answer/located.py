@@ -69,7 +69,7 @@ def located(
         plateau=location.plateau,
         curves=Curves(power=curves.power, parabola=curves.parabola),
         family_disagreement=_disagreement(curves),
-        costs=_costs(posterior, depth),
+        costs=location.costs,
         share_without_minimum=location.shallow_share + location.deep_share,
     )
 
@@ -135,6 +135,7 @@ def _locate(points: DepthPoints, posterior: Posterior, possible: NDArray[np.int6
         chance_for_answer=posterior.chance_of_cost(answer, PLATEAU_WIDTH),
         rivals=posterior.rivals(answer, PLATEAU_WIDTH),
         tested=tested,
+        costs=_costs(posterior, answer),
     )
 
 

@@ -45,31 +45,25 @@ class NarrowInterval:
 
 
 @dataclass(frozen=True, slots=True)
-class FlatRange:
+class Flat:
+    """Depths between which the choice costs little."""
+
+    depths: tuple[int, int]
+    """The outermost of them that were tested."""
+    most: float
+    """Highest upper end of the 95 % intervals of what they cost instead of `answer`, nats."""
+    answer: int
+    """The finished depth that is expected to cost least."""
+    shallowest: int
+    """The shallowest depth of the plateau that finished, the cheapest to serve."""
+
+
+class FlatRange(Flat):
     """The depths of the plateau differ by next to nothing."""
 
-    plateau: tuple[int, int]
-    """The outermost tested depths of the plateau."""
-    difference: float
-    """Nats by which the worst depth of the plateau may be worse than the best (95 %)."""
-    answer: int
-    """The finished depth that is expected to cost least."""
-    shallowest: int
-    """The shallowest depth of the plateau that finished, the cheapest to serve."""
 
-
-@dataclass(frozen=True, slots=True)
-class FlatInterval:
+class FlatInterval(Flat):
     """No depth of the interval can be named as the best, but none is much worse than the best."""
-
-    interval: tuple[int, int]
-    """The outermost tested depths of the interval."""
-    difference: float
-    """Nats by which the worst depth between these may be worse than the best (95 %)."""
-    answer: int
-    """The finished depth that is expected to cost least."""
-    shallowest: int
-    """The shallowest depth of the plateau that finished, the cheapest to serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +197,6 @@ class SearchUnfinished:
     """Number of trials that have ended."""
 
 
-Flat = FlatRange | FlatInterval
-"""Causes of a plateau."""
 Edge = BestAtEnd | NothingShallower | NoneFinishedBeyond
 """Causes of an edge."""
 Insufficient = (

@@ -270,7 +270,7 @@ class _Points:
         variances = np.array([loss.variance for loss in losses])
         forecast = np.arange(len(losses)) >= finished
         self.weights = np.where(forecast, 1.0, variances / noise**2)
-        """Share of the variance of a seed that each loss has."""
+        """Variance of each loss by noise, as a multiple of that of one seed, (losses,)."""
         errors = np.where(forecast, np.maximum(0.0, variances - noise**2), 0.0)
         self.heights = np.zeros(len(losses))
         self.mean = np.zeros(len(FREE))

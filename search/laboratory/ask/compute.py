@@ -67,7 +67,7 @@ def compute_of(flops: str | None, gpu_hours: float | None, gpu: str | None) -> C
     if flops is not None and gpu_hours is not None:
         raise ConfigError("`--flops` and `--gpu-hours` say the same thing twice; drop one of them")
     if gpu is not None and gpu_hours is None:
-        raise ConfigError("`--gpu` names the GPU of --gpu-hours, got --flops; drop it")
+        raise ConfigError("`--gpu` goes with --gpu-hours alone, got it with --flops; drop --gpu")
     if flops is not None:
         return Compute(
             flops=(number := _number("--flops", flops, "1e21")), said=f"{number:.3g} FLOPs"

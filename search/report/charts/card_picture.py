@@ -30,7 +30,7 @@ MOST_LINES = 3
 LINE_SPACING = 1.25
 LETTERS = 118.0
 """Letters of the claim in an inch of width, times their size in points."""
-CHART_TEXTS, BELOW_AXES = 0.75, 0.5
+CHART_TEXTS, BELOW_AXES = 0.9, 0.5
 """Inches of the texts that stand above the axes of a chart, and below them."""
 CHART_LETTERS, QUESTION_LETTERS = 13, 16.5
 """Letters in an inch of a chart's title, and of the smaller question above it."""

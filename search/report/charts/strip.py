@@ -14,8 +14,8 @@ from fathom.search.report.words.other_depths import price_text
 from fathom.search.report.words.text import advice, size_text
 
 Losses = Sequence[tuple[DepthStanding, float | None]]
-ROOM = 0.26
-"""Room of a text, as a share of the width of a chart."""
+ROOM, HALF = 0.42, 0.16
+"""Least distance of two texts, and of their middles from the sides, as shares of the width."""
 
 
 def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.Chart | None:
@@ -117,15 +117,19 @@ def _prices(
 
     Of depths whose texts would touch, those nearest to the others have theirs.
     """
+
+    def middle(depth: int) -> float:
+        return min(max(x.place(depth), HALF), 1 - HALF)
+
     inside = [known.depth for known in standings if known.standing is not Standing.RULED_OUT]
     out = [known for known in standings if known.standing is Standing.RULED_OUT]
     out.sort(key=lambda known: min((abs(known.depth - depth) for depth in inside), default=0))
     named: list[DepthStanding] = []
     for known in out:
-        if all(abs(x.place(known.depth) - x.place(other.depth)) > ROOM for other in named):
+        if all(abs(middle(known.depth) - middle(other.depth)) > ROOM for other in named):
             named.append(known)
     return chart.Labels(
-        x=tuple(known.depth for known in named),
+        x=tuple(x.low * (x.high / x.low) ** middle(known.depth) for known in named),
         y=(_edge(y),) * len(named),  # above the curve
         texts=tuple(price_text(known.cost, unit) if known.cost else "" for known in named),
         hues=(colours.INK,) * len(named),

@@ -15,7 +15,7 @@ from fathom.search.analysis.answer.definitions import not_ruled_out
 from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import (
-    format_count,
+    budget_text,
     format_seconds,
     ranges,
     rounded_count,
@@ -131,7 +131,7 @@ def _fenced(language: str, block: str) -> str:
 def _reasons(conclusion: Conclusion) -> list[str]:
     """Reason of each budget's verdict."""
     return [
-        f"{format_count(optimum.budget)}, `{optimum.kind.value}`: "
+        f"{budget_text(optimum.budget, optimum.count)}, `{optimum.kind.value}`: "
         f"{text.sentence(conclusion.reason(optimum))}"
         for optimum in conclusion.optima
     ]
@@ -140,7 +140,7 @@ def _reasons(conclusion: Conclusion) -> list[str]:
 def _other_depths(conclusion: Conclusion) -> Iterator[str]:
     """Yields the section on what other depths cost; nothing where no depth is claimed."""
     pairs = [(optimum, other_depths(conclusion, optimum)) for optimum in conclusion.optima]
-    lines = [f"{format_count(optimum.budget)}, {line}" for optimum, line in pairs if line]
+    lines = [f"{budget_text(o.budget, o.count)}, {line}" for o, line in pairs if line]
     if lines:
         yield "## What other depths cost"
         yield _bullets(lines)
@@ -151,7 +151,7 @@ def _other_depths(conclusion: Conclusion) -> Iterator[str]:
 def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
     """Yields what trainings would overturn each answer."""
     for optimum in optima:
-        label = format_count(optimum.budget)
+        label = budget_text(optimum.budget, optimum.count)
         if not isinstance(optimum, Located) or not optimum.kind.decided:
             yield f"{label}: nothing is claimed."
             continue

@@ -18,7 +18,7 @@ from fathom.search.analysis.laws.law import DepthLaw, predictions
 from fathom.search.analysis.laws.weighed_laws import WeighedLaws
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings
-from fathom.search.formatting import format_count
+from fathom.search.formatting import budget_text, format_count
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.charts.chart import Chart, Marker
 from fathom.search.report.charts.colours import ACCENT, DEPTHS
@@ -124,7 +124,7 @@ def page(
         extent=f"{trials}; losses are {conclusion.config.objective.loss_unit}",
         steps=next_commands(conclusion),
         offered=[
-            f"{format_count(optimum.budget)}: {offered}"
+            f"{budget_text(optimum.budget, optimum.count)}: {offered}"
             for optimum in conclusion.optima
             if (offered := text.offered_text(conclusion, optimum))
         ],

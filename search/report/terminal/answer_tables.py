@@ -13,7 +13,7 @@ from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.laws.null_laws import as_good
 from fathom.search.conclusion.findings import Findings
-from fathom.search.formatting import format_count, rounded_count
+from fathom.search.formatting import budget_text, format_count, rounded_count
 from fathom.search.report.terminal.picture import DepthPicture, pictures
 from fathom.search.report.terminal.tables import empty_table, print_text, print_whole
 from fathom.search.report.words.analysed import (
@@ -83,18 +83,14 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         drawn = [picture for known in conclusion.optima if (picture := _picture(known))]
         console.print(pictures(drawn, console.width))
     for optimum in conclusion.optima:
-        label = format_count(optimum.budget)
+        label = budget_text(optimum.budget, optimum.count)
         likely = probabilities_text(optimum)
         chances = f" (probability to be the best: depth {likely})" if likely else ""
-        console.print(f"{label}: {conclusion.reason(optimum)}{chances}", highlight=False)
+        console.print(f"\n{label}: {conclusion.reason(optimum)}{chances}", highlight=False)
         if untrained := untrained_text(optimum):
             console.print(f"{label}: {untrained}", highlight=False)
-        if costs := other_depths(conclusion, optimum):
-            console.print(f"{label}, {costs}", highlight=False)
-        for line in size_lines(optimum.best_size) if optimum.best_size else ():
-            print_text(line, console)
-        if offered := offered_text(conclusion, optimum):
-            print_text(f"{label}: {offered}", console)
+        _print_beside(label, conclusion, optimum, console)
+    console.print()
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
     for name, (say, _) in OF_THE_TRAININGS.items():
@@ -158,7 +154,7 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
         return None
     best = optimum.optimal_depth
     return DepthPicture(
-        title=f"{format_count(optimum.budget)}: {finding(optimum)}",
+        title=f"{budget_text(optimum.budget, optimum.count)}: {finding(optimum)}",
         losses=losses,
         curve=optimum.curves.power if best and optimum.curves else None,
         interval=optimum.interval,
@@ -227,28 +223,36 @@ def _print_table(analysis: Analysis, console: Console) -> None:
 def _print_reasons(
     pairs: Sequence[tuple[Findings, Optimum]], console: Console, noise: float | None
 ) -> None:
-    """Prints the reason of each verdict once, what other depths cost, and what to train next."""
+    """Prints the reason of each verdict once, and what stands beside it for each budget."""
     named = [
         _label(optimum, many=len(pairs) > 1) + (f" of {found.part_text}" if found.part else "")
         for found, optimum in pairs
     ]
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[tuple[str, Findings, Optimum]]] = {}
     for name, (found, optimum) in zip(named, pairs, strict=True):
-        reasons.setdefault(found.reason(optimum), []).append(name)
-    for reason, names in reasons.items():
-        print_text(f"{', '.join(dict.fromkeys(names))}: {reason}", console)
-    for name, (found, optimum) in zip(named, pairs, strict=True):
-        if costs := other_depths(found, optimum):
-            print_text(f"{name}, {costs}", console)
-        for line in size_lines(optimum.best_size) if optimum.best_size else ():
-            print_text(line, console)
-        if offered := offered_text(found, optimum, noise):
-            print_text(f"{name}: {offered}", console)
+        reasons.setdefault(found.reason(optimum), []).append((name, found, optimum))
+    for reason, alike in reasons.items():
+        print_text(f"\n{', '.join(dict.fromkeys(name for name, *_ in alike))}: {reason}", console)
+        for name, found, optimum in alike:
+            _print_beside(name, found, optimum, console, noise)
+    console.print()
+
+
+def _print_beside(
+    name: str, found: Findings, optimum: Optimum, console: Console, noise: float | None = None
+) -> None:
+    """Prints what other depths of a budget cost, its best size, and what to train next."""
+    if costs := other_depths(found, optimum):
+        print_text(f"{name}, {costs}", console)
+    for line in size_lines(optimum.best_size) if optimum.best_size else ():
+        print_text(line, console)
+    if offered := offered_text(found, optimum, noise):
+        print_text(f"{name}: {offered}", console)
 
 
 def _label(optimum: Optimum, *, many: bool) -> str:
     at = f" at {rounded_count(optimum.tokens)}" if many and optimum.spend.coin else ""
-    return format_count(optimum.budget) + at
+    return budget_text(optimum.budget, optimum.count) + at
 
 
 def _question(found: Findings) -> str:

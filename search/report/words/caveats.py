@@ -11,7 +11,7 @@ from fathom.search.analysis.laws.law import FEWEST_BUDGETS, usable
 from fathom.search.analysis.laws.null_laws import as_good
 from fathom.search.analysis.losses.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.conclusion.findings import Findings
-from fathom.search.formatting import format_count, ranges
+from fathom.search.formatting import budget_text, format_count, ranges
 from fathom.search.records import Outcome
 from fathom.search.report.words.text import (
     counted,
@@ -40,7 +40,7 @@ OF_THE_TRAININGS = {
 def unsupported(conclusion: Findings) -> list[str]:
     """Returns sentences; each completes "these data do not show ..."."""
     sentences = [
-        f"{format_count(optimum.budget)}: {limit}"
+        f"{budget_text(optimum.budget, optimum.count)}: {limit}"
         for optimum in conclusion.optima
         for limit in (*_answer_limits(optimum), *_trial_limits(optimum, conclusion))
     ]

@@ -35,7 +35,7 @@ def cost_cells(
 
 
 def cost_note(optimum: Optimum) -> str:
-    """Returns how the loss of a depth differs from its mean; empty where no cost is known."""
+    """Returns what the columns of mean and loss of a depth mean; empty where no cost is known."""
     if not optimum.costs:
         return ""
     return (

@@ -35,7 +35,7 @@ def size_reason(found: BestSize) -> str:
     match found.verdict.cause:
         case v.NarrowInterval():
             return f"the interval ends inside the sizes that were trained, {low} to {high}"
-        case v.FlatRange() | v.FlatInterval():
+        case v.Flat():
             ends = " to ".join(map(format_count, found.plateau or ()))
             return f"sizes {ends} differ by less than {plateau_width(found.unit)}"
         case v.BestAtEnd(_, larger):

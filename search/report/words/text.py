@@ -17,6 +17,7 @@ from fathom.search.analysis.losses.stalls import stalled_by_depth, too_low
 from fathom.search.analysis.spending.measured_seconds import measured_seconds
 from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import (
+    budget_text,
     exact_count,
     format_count,
     format_seconds,
@@ -68,9 +69,8 @@ def summary(optima: Sequence[Optimum]) -> str:
         sentences.append(f"Train {joined(depths)} {settled[0].count.unit}.")
     others = [optimum for optimum in optima if not optimum.kind.settled]
     for estimate, open_yet in groupby(others, key=lambda o: f"{o.kind.value}; {estimate_text(o)}"):
-        sizes = joined([format_count(optimum.budget) for optimum in open_yet])
-        unit = f" {others[0].count.unit}" if others[0].count.frees_size else ""
-        sentences.append(f"{sizes}{unit}: {estimate}.")
+        sizes = joined([budget_text(optimum.budget, optimum.count) for optimum in open_yet])
+        sentences.append(f"{sizes}: {estimate}.")
     return " ".join(sentences)
 
 
@@ -208,7 +208,7 @@ def stalled_text(conclusion: Findings) -> str:
     """Returns how many trainings stalled, by budget and depth; else empty."""
     parts = [
         f"{stalled} of {counted(trained, 'training')} of depth {depth} at"
-        f" {format_count(optimum.budget)}"
+        f" {budget_text(optimum.budget, optimum.count)}"
         for optimum in conclusion.optima
         for depth, (stalled, trained) in stalled_by_depth(
             conclusion.records_of(optimum.budget), conclusion.stalls[optimum.budget]
@@ -221,7 +221,7 @@ def too_low_text(conclusion: Findings) -> str:
     """Returns which seeds ended far too low, by budget and depth; else empty."""
     parts = [
         f"seed {record.spec.seed} of depth {record.spec.shape.depth} at"
-        f" {format_count(optimum.budget)} ended at {record.loss:.4f} nats"
+        f" {budget_text(optimum.budget, optimum.count)} ended at {record.loss:.4f} nats"
         for optimum in conclusion.optima
         for record in too_low(
             conclusion.records_of(optimum.budget), conclusion.stalls[optimum.budget]
@@ -235,7 +235,7 @@ def seconds_text(conclusion: Findings) -> str:
     """Returns where trials spent the seconds that a study gives, and how far they were off; empty
     for another study."""
     measured = [
-        (format_count(optimum.budget) + " s" * optimum.count.frees_size, found)
+        (budget_text(optimum.budget, optimum.count), found)
         for optimum in conclusion.optima
         if (found := measured_seconds(conclusion.records_of(optimum.budget)))
     ]
@@ -279,7 +279,8 @@ def next_steps(conclusion: Findings, source: str, horizon: str | None = None) ->
     chosen = to_train(conclusion)
     if chosen is None:
         return []
-    which = [source, "--params", exact_count(chosen.budget)]
+    unit = "s" * (chosen.count is Count.TRAIN_SECONDS)
+    which = [source, "--params", exact_count(chosen.budget) + unit]
     which += ["--horizon", horizon] if horizon else []
     return [shell_command("fathom", verb, *which) for verb in ("train", "export")]
 

@@ -76,7 +76,7 @@ def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudyS
         return studies[names.index(name)]
     listed = ", ".join(map(printable, names)) or "none"
     if name is None:
-        raise ConfigError(f"`--experiment` must name one of the studies of {shown}: {listed}")
+        raise ConfigError(f"`--experiment` must name a study of {shown}, which has {listed}")
     hint = nearest(name, names, otherwise=f"it has {listed}")
     raise ConfigError(
         f"`--experiment` must be the name of a study of {shown}, got {printable(name)!r}; "
@@ -105,9 +105,10 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
     except Exception as error:
         if path is not None and isinstance(error, ValueError):
             _check_lines(path, shown)
+        cause = error.__cause__ or error  # Optuna's own error does not say what the database lacks
         raise ConfigError(
-            f"Optuna must be able to read {shown}, got: {printable(first_line(error))} "
-            f"({type(error).__name__})"
+            f"Optuna must be able to read {shown}, got: {printable(first_line(cause))} "
+            f"({type(cause).__name__})"
         ) from error
 
 

@@ -125,8 +125,8 @@ def kernel_kills() -> int:
 
 
 def _groups() -> Iterator[tuple[Files, Path, Path]]:
-    """The files, the folder and the topmost folder of each cgroup of this process that may limit
-    its memory."""
+    """Yields each cgroup that may limit this process's memory: the names of its files, its folder,
+    and the folder of the topmost cgroup."""
     own = dict(_own_groups())
     for line in _text(MOUNTS).splitlines():
         fields = line.split(" ")

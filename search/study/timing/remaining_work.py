@@ -124,11 +124,11 @@ def steady_clock() -> Callable[[], float]:
 
 
 class SearchPace:
-    """The pace of a run by budget, as it measures it itself, and the time left that follows.
+    """The pace of a run at each budget, which the run measures itself, and the time left at it.
 
-    The clock starts at the first evaluation of this run: before, workers load PyTorch. The later
-    half of the time since tells how fast training is: other programs come and go, and the trials of
-    the end are of other depths than those of the beginning.
+    The clock starts at the first evaluation of this run: before, workers load PyTorch. The pace is
+    that of the later half of the time since: other programs come and go, and the last trials are of
+    other depths than the first.
     """
 
     def __init__(

@@ -16,8 +16,8 @@ NAMES = (
     *("config.json", "args.json", "params.json", "hparams.json", "config.yaml", "config.yml"),
     *("args.yaml", "hparams.yaml", ".hydra/config.yaml", "logs/debug.log"),
 )
-"""Names of such files; those before others hold where both have a setting. The last one is W&B's,
-in the folder of each of its runs."""
+"""Names of files with settings. Of a setting in two files of a run, that of the earlier name
+counts. The last name is that of W&B, in the folder of each of its runs."""
 CONFIG_LINE = "config: "
 """Beginning of the line of W&B's log that has the config of a run."""
 LARGEST = 1_000_000

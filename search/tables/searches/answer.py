@@ -72,7 +72,7 @@ def answer_search(
     estimates = _estimates(drawn, tuned, losses, records)
     optimum = optimum_of(records, estimates, _posterior(tuned, losses, estimates))
     if isinstance(flat := optimum.verdict.cause, FlatRange):
-        unshown = Verdict(Kind.INSUFFICIENT, NoEffectShown(flat.plateau))
+        unshown = Verdict(Kind.INSUFFICIENT, NoEffectShown(flat.depths))
         optimum = replace(optimum, verdict=unshown)
     if cause := _one_rule(drawn, width):
         optimum = replace(

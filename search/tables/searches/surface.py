@@ -34,7 +34,7 @@ USUAL = {"effect": 1e-3, "interaction": 2e-5, "deviation": 1e-4}
 WORTH = 1.0
 """Terms of the usual variance that the prior of a group counts as."""
 TAILS = 4.0
-"""Degrees of freedom of what settings do not explain: single rows may lie far off."""
+"""Degrees of freedom (Student's t) of what settings do not explain: rows may lie far off."""
 SMALLEST = 1e-8
 """Smallest variance of what settings do not explain, as a share of the variance of the losses."""
 STEPS = 60

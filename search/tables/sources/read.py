@@ -32,7 +32,7 @@ MARKDOWN, BAR = (".md", ".markdown"), "|"
 LONGEST_LINE = 1 << 26
 """Characters of a line, and of JSON that is read as a whole."""
 FIRST_BYTES = 1 << 16
-"""Bytes in which the first line must end, and no byte 0 may be."""
+"""Bytes in which the first line must end unless it is JSON, and no byte 0 may be."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
 SEPARATORS = (",", "\t", ";", "|")
 COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?|[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?", re.IGNORECASE)
@@ -67,7 +67,8 @@ def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
     first = buffered.peek(FIRST_BYTES)[:FIRST_BYTES]
     if not first.strip():
         raise TableError(f"{label} must have a line of names and rows of values, got an empty file")
-    if b"\0" in first or (len(first) == FIRST_BYTES and b"\n" not in first and b"\r" not in first):
+    is_json = first.removeprefix(b"\xef\xbb\xbf").startswith((b"[", b"{"))  # may be a single line
+    if b"\0" in first or not (is_json or len(first) < FIRST_BYTES or len(first.splitlines()) > 1):
         raise TableError(f"{label} must be {KINDS} in UTF-8, got a binary file")
     return io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="replace", newline="")
 

@@ -40,13 +40,14 @@ SETTINGS = {
 
 
 def settle() -> None:
-    """Makes MLflow quick to fail, and silent: its log lines can hold credentials."""
+    """Makes MLflow quick to fail, and silent (the root logger too): lines can hold credentials."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     # Importing MLflow has started its telemetry; this looks at the setting again.
     set_telemetry_client()  # type: ignore[no-untyped-call]
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(lambda record: "mlflow" not in Path(record.pathname).parts)
 
 
 def check(uri: str) -> None:

@@ -8,7 +8,7 @@ from fathom.search.analysis.answer.interim import InterimAnswer
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.laws.law import Law
 from fathom.search.conclusion.conclude import Conclusion
-from fathom.search.formatting import format_count
+from fathom.search.formatting import budget_text, format_count
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.words.certainty import certainty
 from fathom.search.report.words.other_depths import COST, cost_text
@@ -98,7 +98,7 @@ def answer_tags(found: InterimAnswer) -> dict[str, str]:
     """Returns an interim answer as tags, which MLflow's list of runs shows."""
     known = found.low is not None
     return {
-        "optimal_depth": str(found.depth),
+        "best_depth": str(found.depth),
         "interval": f"{found.low}-{found.high}" if known else "",
         "verdict": SO_FAR,
     }
@@ -118,7 +118,7 @@ def artifact(path: Path) -> str:
 
 def budget_name(optimum: Optimum) -> str:
     """Returns the name of a concluded budget's run, for example `1M → depth 6`."""
-    label = format_count(optimum.budget)
+    label = budget_text(optimum.budget, optimum.count)
     if not optimum.kind.settled:
         return f"{label} → {optimum.kind}"
     return f"{label} → depth {optimum.optimal_depth}"
@@ -130,7 +130,7 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
     return {
         "verdict": optimum.kind.value,
         "reason": reason[:RUN_NOTE_CHARACTERS],
-        "optimal_depth": str(optimum.optimal_depth or ""),
+        "best_depth": str(optimum.optimal_depth or ""),
         "interval": interval(optimum),
         "plateau": depths_not_ruled_out(optimum),
         "probabilities": probabilities_text(optimum),
@@ -152,8 +152,8 @@ def study_tags(optima: Sequence[Optimum], config: StudyConfig) -> dict[str, str]
     """Returns tags for the list of runs: each budget's best depth and, in a search of several
     horizons, this one and the study's name."""
     found = (o for o in optima if o.optimal_depth is not None)
-    depths = ", ".join(f"{format_count(o.budget)}: {o.optimal_depth}" for o in found)
-    tags = {"optimal_depth": depths[:RUN_NOTE_CHARACTERS]}
+    depths = ", ".join(f"{budget_text(o.budget, o.count)}: {o.optimal_depth}" for o in found)
+    tags = {"best_depth": depths[:RUN_NOTE_CHARACTERS]}
     horizon = horizon_name(config)
     if horizon is None:
         return tags
@@ -245,11 +245,8 @@ def _audit_result(optimum: Optimum, audits: Sequence[RungAudit]) -> str:
         return "failed"
     if not optimum.trials[Outcome.STOPPED] and not any(audit.stopped for audit in audits):
         return "nothing stopped"
-    return (
-        "trusted"
-        if audits and all(audit.trusted or not audit.stopped for audit in audits)
-        else "unknown"
-    )
+    trusted = audits and all(audit.trusted or not audit.stopped for audit in audits)
+    return "trusted" if trusted else "too few to tell"
 
 
 def _audit(audits: Sequence[RungAudit]) -> str:

@@ -39,7 +39,7 @@ ANSWERS = "fathom-answers"
 NODE_TAG = "fathom.node"
 """Tag of every run: `study`, `machine`, `budget/NUMBER` or `trial/NAME`."""
 COLUMNS = (
-    *("tags.`optimal_depth`", "tags.`interval`", "tags.`verdict`", "metrics.`loss`"),
+    *("tags.`best_depth`", "tags.`interval`", "tags.`verdict`", "metrics.`loss`"),
     *("tags.`plateau`", "tags.`stopping`"),
 )
 """Columns of that list, by MLflow's names."""

@@ -156,7 +156,7 @@ def test_a_config_in_a_folder_of_logs_holds_for_each_of_them(logs: Path) -> None
 
 
 def test_a_store_of_mlflow_that_is_a_folder_is_read_by_its_experiment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     client = MlflowClient((tmp_path / "mlruns").as_uri())
@@ -167,8 +167,10 @@ def test_a_store_of_mlflow_that_is_a_folder_is_read_by_its_experiment(
             client.log_param(own, name, value)
         client.log_metric(own, "val_loss", planted_loss(depth), step=1)
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
+    (tmp_path / "mlruns" / "damaged").mkdir()
 
     status, out, error = said(tmp_path / "mlruns")
+    assert not caplog.text, "MLflow tells the root logger of it, with a traceback"
     assert (status, out, error.count("\n")) == (2, "", 1)
     assert "`--experiment` must name one of the experiments of" in error
     assert error.rstrip().endswith("which has mine")

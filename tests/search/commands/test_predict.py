@@ -1,6 +1,7 @@
 """Predictions: one size or a table, by a published law or a run's own."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -179,6 +180,12 @@ def test_an_interval_that_says_next_to_nothing_is_said_to_before_its_number(
     assert "(95 %: 1.0 to over 10,000)" in second
     print_prediction(answer)
     assert "next to nothing" not in capsys.readouterr().out
+
+
+def test_a_pipe_is_no_law_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "law")
+    refused = here("predict", "--params", "10M", "--law", tmp_path / "law")
+    assert_refused(refused, "it is not a regular file")
 
 
 @pytest.mark.parametrize("params", ["1", "50k"])

@@ -12,7 +12,14 @@ from fathom.models.options import Activation, Normalization, Residual
 from fathom.search.analysis.answer.verdict import Kind, MayCostMore, NoiseUnknown, Seeds, Verdict
 from fathom.search.commands.answers import train
 from fathom.search.conclusion.conclude import Conclusion, conclude
-from fathom.search.export.best import best_yaml, doubts, read_best, select, write_selected
+from fathom.search.export.best import (
+    best_yaml,
+    doubts,
+    kept_answers,
+    read_best,
+    select,
+    write_selected,
+)
 from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_from_json, to_values
 from fathom.search.study.file.errors import ConfigError
@@ -179,3 +186,13 @@ def test_training_an_answer_that_is_not_settled_says_so_first(
     train(path, budget=str(poor.budget), tokens="4k", out=tmp_path / "trained")
     said = capsys.readouterr().err
     assert "is insufficient: depth 3 may cost more than 0.005 nats" in said
+
+
+def test_a_budget_that_is_an_amount_has_its_unit(found: Conclusion, tmp_path: Path) -> None:
+    path = tmp_path / "best.yaml"
+    content = yaml.safe_load(best_yaml(found))
+    content["best"][0] |= {"budget": 12, "count": "train_seconds"}
+    path.write_text(yaml.safe_dump(content))
+    assert [size for size, *_ in kept_answers(path)] == ["12 seconds", "40k"]
+    with pytest.raises(ConfigError, match="12 seconds, 40k; choose one"):
+        read_best(path, None)

@@ -175,7 +175,7 @@ def test_a_table_that_shows_no_size_is_one_line(runs: Path) -> None:
         (["--flops", "much", "--law", "x"], "`--flops` must be a number above 0, got much"),
         (["--flops", "inf", "--law", "x"], "`--flops` must be a number above 0, got inf"),
         (["--gpu-hours", "5", "--law", "x"], "`--gpu` must name the GPU"),
-        (["--flops", "1", "--gpu", "L4", "--law", "x"], "`--gpu` names the GPU of --gpu-hours"),
+        (["--flops", "1", "--gpu", "L4", "--law", "x"], "`--gpu` goes with --gpu-hours alone"),
         (
             ["--flops", "1", "--law", "x", "--params", "1B"],
             "`--flops` and `--params` belong to two",

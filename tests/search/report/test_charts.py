@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from fathom.models.unit import UNITS, Unit
+from fathom.search.analysis.answer.definitions import Standing, depth_standings
 from fathom.search.report.charts.chart import (
     Chart,
     Labels,
@@ -33,6 +34,7 @@ from fathom.search.report.charts.cost import loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
 from fathom.search.report.charts.page_figures import STEPS, FigureData, page_figure
 from fathom.search.report.charts.paper_figures import save_static
+from fathom.search.report.charts.strip import strip_chart
 from fathom.search.report.charts.trials import apart, describe
 from fathom.search.report.charts.units import in_unit
 from fathom.search.report.pages import page as page_module
@@ -288,3 +290,21 @@ def test_a_chart_of_losses_is_drawn_in_the_unit_of_its_table(
         if isinstance(before, Points) and isinstance(after, Points):
             assert after.y == pytest.approx([unit.value(y) for y in before.y])
             assert all(drawn.y.low <= y <= drawn.y.high for y in after.y)
+
+
+def test_prices_of_small_charts_touch_neither_each_other_nor_the_axis(
+    study: Records, optima: Optima
+) -> None:
+    prices = []
+    for optimum in optima:
+        standings = depth_standings(of_budget(study, optimum.budget), optimum)
+        wide = [replace(known, standing=Standing.RULED_OUT) for known in standings]
+        chart = strip_chart(wide, optimum)
+        assert chart is not None
+        for mark in chart.marks:
+            if isinstance(mark, Labels):
+                prices += [sorted(chart.x.place(x) for x in mark.x)]
+    assert max(map(len, prices)) > 1
+    for places in prices:
+        assert 0.159 < places[0] <= places[-1] < 0.841
+        assert all(after - before > 0.4 for before, after in pairwise(places))

@@ -164,7 +164,7 @@ def test_commands_say_the_size_or_why_they_cannot(folder: RunFolder, tmp_path: P
     assert "100B FLOPs: best size " in here("analyse", run).stdout
     assert_refused(here("compare", run, run), "compares depths of one size")
     assert_refused(here("latency", run), "compares depths of one size")
-    assert_refused(here("ask", "--flops", "1e12", "--law", run), "its budgets are amounts")
+    assert_refused(here("ask", "--flops", "1e12", "--law", run), "since it fixes FLOPs")
     new = tmp_path / "new.yaml"
     assert_refused(here("init", new, "--data", "stdlib", "--from", run), "copy its config.yaml")
 

@@ -104,7 +104,7 @@ def test_a_search_that_is_cut_off_ends_with_the_same_trials(
 
 def test_people_and_programs_are_told_the_seconds(folder: RunFolder, found: Conclusion) -> None:
     assert seconds_text(found).startswith("20 s of training steps on ")
-    assert " of 20 s took " in seconds_text(found)
+    assert " of 20 seconds took " in seconds_text(found)
     assert "seconds: training steps of a whole training" in page(found, ())
     (answer,) = study_reply("run", [RunResult(folder, found)]).answers
     assert answer.question.count == "train_seconds"

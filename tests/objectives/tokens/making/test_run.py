@@ -189,6 +189,13 @@ def test_a_column_of_ids_becomes_shards(tmp_path: Path) -> None:
         make(tmp_path / "ids.parquet", tmp_path / "other", vocabulary=300, **settings)
 
 
+def test_a_column_of_ids_is_no_text_to_learn_a_tokenizer_from(tmp_path: Path) -> None:
+    path = tmp_path / "ids.parquet"
+    pq.write_table(pa.table({"ids": [[1, 2, 3]] * 9}), path)
+    with pytest.raises(ObjectiveError, match=r"text in its column ids, got list;.*--tokenizer ids"):
+        make(path, tmp_path / "out", tokenizer="bpe:8192", field="ids")
+
+
 def written(path: Path, content: bytes) -> Path:
     path.write_bytes(content)
     return path

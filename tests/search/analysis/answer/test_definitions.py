@@ -81,7 +81,7 @@ def places(run: Scheduler, conclusion: Conclusion) -> Iterator[dict[str, dict[st
                 "stopped": _stopped(cells["trials"]),
             },
             "MLflow": {
-                "depth": tags["optimal_depth"],
+                "depth": tags["best_depth"],
                 "verdict": tags["verdict"],
                 "not ruled out": tags["plateau"],
                 "interval": tags["interval"],
@@ -182,7 +182,7 @@ def depths_told(
         "shape": optimum.shape.depth if optimum.shape else None,
         "headline": int(line[1]) if line else None,
         "terminal": int(str(optimum_cells(optimum)["depth"]) or 0) or None,
-        "tag": int(tags["optimal_depth"] or 0) or None,
+        "tag": int(tags["best_depth"] or 0) or None,
         "metric": metrics.get("optimal_depth"),
         "metric of the shape": metrics.get("depth"),
         "JSON": said["depth"] if said else None,

@@ -11,6 +11,7 @@ from benchmarks.worlds.planted import (
     World,
     asymmetric,
     deeper_is_better,
+    finished,
     flat,
     shallower_is_better,
     symmetric,
@@ -38,7 +39,7 @@ from fathom.search.analysis.answer.verdict import (
 )
 from fathom.search.analysis.losses.depth_estimates import estimate_depths
 from fathom.search.analysis.losses.noise import USUAL_NOISE
-from fathom.search.records import Outcome
+from fathom.search.records import Outcome, Stage
 from fathom.search.report.words.text import interval
 from fathom.search.words import cause_text, study_reason
 from tests.support.optima import located
@@ -141,12 +142,25 @@ def test_a_minimum_far_from_every_tested_depth_is_not_identified() -> None:
 
 
 def test_a_flat_curve_is_a_plateau_and_the_reason_says_which_depth_to_train() -> None:
-    found = confirmed(flat)
+    found = located(confirmed(flat))
     assert found.kind is Kind.PLATEAU
     assert len(set(DEPTHS) - set(found.plateau)) <= 1
     reason = cause_text(found.verdict.cause)
     assert f"train depth {found.optimal_depth}, which is expected to cost least" in reason
     assert "the shallowest, 1, is the cheapest to serve" in reason
+    highest = max(cost.interval[1] for cost in found.costs if cost.depth in found.plateau)
+    table = f"none of them costs more than {highest:.4f} nats instead of depth"
+    assert f"{table} {found.optimal_depth} (95 % intervals)" in reason
+
+
+def test_one_repeat_hides_no_depth_that_lies_far_beyond_the_usual_noise() -> None:
+    world = World(curve=flat)
+    losses = [(1, 2.0267), (1, 2.0311), (2, 2.0357), (3, 2.0529), (4, 2.1124)]
+    records = [
+        finished(world.spec(world.shape(depth), seed=seed, stage=Stage.CONFIRM), loss)
+        for seed, (depth, loss) in enumerate(losses)
+    ]
+    assert find_optimum(records, seed=0).verdict.cause == NothingShallower(1)
 
 
 def test_noise_that_hides_every_difference_is_not_called_a_plateau() -> None:

@@ -29,3 +29,11 @@ def test_sentences_are_broken_between_words_and_no_column_is_explained_that_is_n
     words = " ".join(text.split())
     assert "law: ln depth = " in words
     assert words.count("best shape") != 1, "its heading and what it means, or neither"
+
+
+def test_the_sentences_of_each_budget_stand_apart(conclusion: Conclusion) -> None:
+    file = io.StringIO()
+    print_conclusion(conclusion, Console(file=file, width=200))
+    said = file.getvalue().split("\n\n")
+    first = [text for text in said if text.startswith(("300k: ", "1M: ", "3M: "))]
+    assert len(first) == len(conclusion.optima)

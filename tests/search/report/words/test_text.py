@@ -309,3 +309,11 @@ def test_a_law_of_few_budgets_has_an_uncertain_scatter(study: Records, optima: O
 
     assert any("how far best depths scatter about it; 3 budgets say" in limit for limit in limits)
     assert "Law: the depth below 300k or above 3M parameters; that is extrapolation." in limits
+
+
+def test_the_next_steps_name_seconds_as_such(study: Records, optima: Optima) -> None:
+    timed = replace(
+        optima[1], budget=12, count=Count.TRAIN_SECONDS, verdict=verdict(Kind.IDENTIFIED)
+    )
+    steps = next_steps(concluded(study, (timed,)), "runs/x")
+    assert steps[1] == "fathom export runs/x --params 12s"

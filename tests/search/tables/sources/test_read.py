@@ -69,6 +69,13 @@ def test_rows_in_a_json_array_are_a_table(tmp_path: Path) -> None:
     assert content(path) == (["config.depth", "loss"], [[4, 3.1], [8, None]])
 
 
+def test_a_json_array_may_be_one_long_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(f'[{{"note": "{"x" * 100_000}", "depth": 4}}]')
+
+    assert content(path)[1] == [["x" * 100_000, 4]]
+
+
 def test_parquet_is_read_by_column(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pd.DataFrame({"depth": [4, 8], "loss": [3.1, None]}).to_parquet(path)
@@ -91,7 +98,7 @@ def test_parquet_is_read_by_column(tmp_path: Path) -> None:
         ("t.jsonl", b'{"depth": 4}\n[1]\n', "t.jsonl:2: a line must be a JSON object"),
         ("t.json", b'[{"depth": 4}, 1]', "must be an array of objects"),
         ("t.json", b'[{"depth": 4},', "can't be read as one"),
-        ("t.json", b"[" * 60_000, "can't be read as one"),
+        ("t.json", b"[" * 100_000, "can't be read as one"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(

@@ -230,5 +230,5 @@ def tags(config: StudyConfig) -> dict[str, str]:
 def test_mlflow_is_told_the_horizon_and_the_study_it_is_of() -> None:
     _, middle, _ = horizon_studies(PARENT)
 
-    assert tags(middle) == {"optimal_depth": "", "horizon": "20", "study_of_horizons": "many"}
-    assert tags(study()) == {"optimal_depth": ""}
+    assert tags(middle) == {"best_depth": "", "horizon": "20", "study_of_horizons": "many"}
+    assert tags(study()) == {"best_depth": ""}

@@ -238,7 +238,7 @@ def mlflow_facts(told: Told, budget: int) -> Iterator[tuple[str, Facts]]:
     yield (
         "tags",
         {
-            "depth": int(tags["optimal_depth"]) if tags["optimal_depth"] else None,
+            "depth": int(tags["best_depth"]) if tags["best_depth"] else None,
             "not ruled out": tags["plateau"],
             **{name: tags[name] for name in ("verdict", "reason", "probabilities")},
         },

@@ -171,7 +171,11 @@ def test_the_audit_is_on_the_run_of_the_budget_as_text_and_numbers(place: Place)
     )  # fmt: skip
     failed = replace(fair, rank_correlation=0.1, regret=None, later=None)
     unknown = replace(fair, rank_correlation=None)
-    for audits, word in (((fair,), "trusted"), ((fair, unknown), "unknown"), ((failed,), "failed")):
+    for audits, word in (
+        ((fair,), "trusted"),
+        ((fair, unknown), "too few to tell"),
+        ((failed,), "failed"),
+    ):
         place.writer().write_conclusion(answers(audits={1_000_000: audits}))
         budget = place.find("1M → depth 6")
         assert budget.data.tags["stopping"] == word
@@ -223,7 +227,7 @@ def test_the_list_of_budgets_is_there_from_the_start(place: Place) -> None:
     experiment = MlflowClient(place.uri).get_experiment_by_name("demo")
     assert experiment
     shown = json.loads(experiment.tags[TAG + ANSWERS])["selectedColumns"]
-    assert shown[0] == "tags.`optimal_depth`"
+    assert shown[0] == "tags.`best_depth`"
     assert writer.machine_run.id != writer.study_run.id, "whose metrics are the answers"
 
 
@@ -235,7 +239,7 @@ def test_a_new_answer_replaces_the_old_one(place: Place) -> None:
     assert budget.info.run_name == "1M → depth 6"
     assert budget.data.metrics["optimal_depth"] == 6
     assert budget.data.tags["interval"] == "5-8"
-    assert study.data.tags["optimal_depth"] == "1M: 6"
+    assert study.data.tags["best_depth"] == "1M: 6"
     place.writer().write_answers(AnswerSeries(1_000_000, (interim(100, low=2, high=9),)))
     assert place.find("1M → depth 6").data.tags["verdict"] == "identified", "no interim one does"
 
