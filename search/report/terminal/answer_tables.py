@@ -90,7 +90,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         if untrained := untrained_text(optimum):
             console.print(f"{label}: {untrained}", highlight=False)
         _print_beside(label, conclusion, optimum, console)
-    console.print()
+    if conclusion.optima:
+        console.print()
     if unfinished := unfinished_text(conclusion):
         print_whole(unfinished, console)
     for name, (say, _) in OF_THE_TRAININGS.items():

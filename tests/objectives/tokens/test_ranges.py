@@ -102,7 +102,7 @@ def test_ids_in_a_folder_that_are_not_read_are_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_vocabulary_is_asked_for_with_the_largest_id(tmp_path: Path) -> None:
-    with pytest.raises(ObjectiveError, match=r"largest id seen is 26: set `vocabulary: 27`"):
+    with pytest.raises(ObjectiveError, match=r"largest id seen is 26: `vocabulary: 27`"):
         keys(written(tmp_path, IDS % 27, "<u2")).vocab_size()
 
 
