@@ -186,7 +186,7 @@ class Past:
                 self.confirmations.pop(budget, None)  # as more trials will finish
 
     def _check_ends(self, line: dict[str, Any]) -> None:
-        """Refuses a line of the journal if the records lack trial ends that were written before it."""
+        """Refuses a line of the journal if the records lack ends that were written before it."""
         match line:
             case {"event": "started" | "resumed", "trial": trial}:
                 lacking = [trial] if trial in self.running.records else []
