@@ -118,7 +118,7 @@ def without_stalled(
 
 
 def stalled_by_depth(records: Sequence[TrialRecord], stalls: Stalls) -> dict[int, tuple[int, int]]:
-    """Returns depth -> numbers of stalled and of finished trainings, for depths with a stalled one."""
+    """Returns depth -> numbers of stalled and finished trainings, for depths with a stalled one."""
     lost = Counter(r.spec.shape.depth for r in records if r.spec.trial in stalls.stalled)
     trained = Counter(r.spec.shape.depth for r in records if r.loss is not None)
     return {depth: (number, trained[depth]) for depth, number in sorted(lost.items())}
