@@ -66,8 +66,8 @@ def keep_to_share(device: torch.device, resources: ResourcesConfig) -> None:
 
 
 def use_deterministic(wanted: bool) -> None:
-    """Makes PyTorch use only kernels that give the same bits every time or, if switched off, any
-    kernel.
+    """Makes PyTorch use only kernels that give the same bits every time; any kernel unless
+    `wanted`.
 
     An operation without such a kernel raises an error. cuBLAS reads its variable at the first
     product.

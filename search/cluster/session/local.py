@@ -58,7 +58,7 @@ class _RayProcess(subprocess.Popen[bytes]):
         self.kill()
 
     def kill(self) -> None:
-        """Ends the process and its helpers, which would otherwise wait for processes that are gone."""
+        """Ends the process and its helpers, which would otherwise wait for processes that ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
