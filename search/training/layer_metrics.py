@@ -39,7 +39,7 @@ DIGITS = 4
 
 
 def diagnostics_steps(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
-    """Steps of the evaluations that measure the layers, ascending: one per interval, and the last."""
+    """Steps of evaluations that measure the layers, ascending: one per interval, and the last."""
     chosen = [0]
     for step in evaluation_steps:
         if step - chosen[-1] >= DIAGNOSTICS_INTERVAL or step == evaluation_steps[-1]:

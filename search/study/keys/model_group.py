@@ -179,9 +179,7 @@ class ModelConfig(Group):
 
     @property
     def layer_meaning(self) -> str:
-        """Meaning of a layer in words, if layers have different mixers, or none has attention;
-        otherwise empty.
-        """
+        """Meaning of a layer in words, if the study has state-space layers; otherwise empty."""
         meaning = (
             "one block, a mixer of tokens and its feed-forward network, as in a dense model; the "
             "mixer of an M is a state space, that of an A attention"

@@ -32,8 +32,8 @@ def check_coin(
     """Checks the settings of a study whose trainings spend another coin than tokens.
 
     Raises:
-        RuleError: if the settings leave the cost of a step unknown, or the batch would depend on it;
-            the message is one line.
+        RuleError: if the settings leave the cost of a step unknown, or the batch would depend on
+            it; the message is one line.
     """
     if coin not in OTHER_COINS:
         return
