@@ -69,7 +69,7 @@ def find_with_posterior(
     records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
     errors: Mapping[Shape, float] = NO_ERRORS, trained: bool = True,
 ) -> tuple[Optimum, Posterior | None]:  # fmt: skip
-    """Returns the optimum and its posterior, which is None with fewer than three finished depths."""
+    """Returns the optimum and its posterior; no posterior with fewer than three finished depths."""
     spec = _only_budget(records).spec
     budget, records = spec.budget, in_order_of_names(records)
     if spec.count.frees_size:

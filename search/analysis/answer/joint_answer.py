@@ -57,7 +57,7 @@ def find_tuned(
 def _of_profile(
     records: Sequence[TrialRecord], profile: Profile, possible: NDArray[np.int64]
 ) -> Located:
-    """The optimum of a profile of a surface; the answer is one of the profile's `possible` values."""
+    """The optimum of a profile of a surface; the answer is one of the `possible` values."""
     posterior = profile.posterior
     return located(records, profile.estimates, posterior.points, posterior, possible)
 
