@@ -47,7 +47,7 @@ class Coin(StrEnum):
 
     @classmethod
     def of_budgets(cls, count: Count) -> "Coin | None":
-        """The coin of which budgets of a count are amounts; None where they are sizes."""
+        """The coin in which budgets of a count are stated; None where budgets are sizes."""
         return next((coin for coin in cls if coin.key == count.value), None)
 
     @property

@@ -39,7 +39,7 @@ COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?
 
 
 def logit_tokens(vocab_size: int) -> int:
-    """Number of tokens whose logits may exist at once: a power of two, which divides most batches."""
+    """Number of tokens whose logits may exist at once: a power of two, to divide most batches."""
     most = max(1, LOGITS_AT_ONCE // vocab_size)
     return 1 << (most.bit_length() - 1)
 

@@ -100,7 +100,7 @@ def smeared(qkv_BTGK: Tensor, smear_S: Tensor, last_key_B1SK: Tensor | None = No
     """Queries, keys and values (B, T, G, K), each key mixed with that of the token before it.
 
     The share of a token's own key is sigmoid(`smear_S`) (Olsson et al. 2022). `last_key_B1SK` is
-    the key of the token before the first, which keeps its own key without one.
+    the key of the token before the first; if it is None, the first token keeps its own key.
     """
     q_BTHK, k_BTSK, v_BTSK = apart(qkv_BTGK, len(smear_S))
     first_B1SK = k_BTSK[:, :1] if last_key_B1SK is None else last_key_B1SK

@@ -1,4 +1,4 @@
-"""The encoding of text: UTF-8, UTF-16 and UTF-32 by their byte order marks, others by their bytes."""
+"""The encoding of text: UTF-8, UTF-16, UTF-32 by their byte order marks, others by their bytes."""
 
 import codecs
 import importlib

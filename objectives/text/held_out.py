@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_named(named: NamedFiles) -> None:
-    """Checks that files that names hold out are not among those to train on, by their bytes.
+    """Checks that no training file has the same bytes as a file held out by its name.
 
     Raises:
         ObjectiveError: if they are.

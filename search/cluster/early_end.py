@@ -21,7 +21,7 @@ LOOK_SECONDS = 5.0
 
 
 class TimeLimit:
-    """Counts the hours of a search in its run folder, and asks it to end when the limit is reached."""
+    """Counts the hours of a search in its run folder, and asks it to end at the limit."""
 
     def __init__(
         self, folder: RunFolder, most_hours: float | None, began: float, interrupt: Interrupt,

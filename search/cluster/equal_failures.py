@@ -1,4 +1,4 @@
-"""Failures in a row for one reason, after losses were reported: a sign that no trial would finish."""
+"""Failures in a row for one reason, after reports of losses: a sign that no trial would finish."""
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class EqualFailures:
 
     @property
     def many(self) -> bool:
-        """True if no further trial should start before the running ones show whether they fail too."""
+        """True if no trial should start before the running ones show whether they fail too."""
         if len(self._failures) < TRIALS_IN_A_ROW:
             return False
         shapes = {failure.shape for failure in self._failures}

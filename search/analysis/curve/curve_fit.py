@@ -149,7 +149,7 @@ def whole_depth(depth: float) -> int:
 
 
 def _whitening(covariance: Array, misfit: Array) -> Array:
-    """The inverse root of the whole covariance, which makes the losses independent with variance 1."""
+    """The inverse root of the whole covariance: a map to independent losses with variance 1."""
     root = np.linalg.cholesky(covariance + np.diag(misfit**2))
     white: Array = np.linalg.inv(root)
     return white

@@ -254,7 +254,7 @@ def _deviations(points: DepthPoints, rough: float, share: float) -> Array:
 
 
 def noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
-    """Yields the noises to try, nats, each with its log probability by the prior and the repeats."""
+    """Yields the noises to try, nats, with their log probabilities by the prior and the repeats."""
     freedom, measured = repeats.degrees_of_freedom, log(max(repeats.noise, SMALLEST_NOISE))
     mean, deviation = repeats.ln_noise
     for x in (mean + deviation * NOISES).tolist():
@@ -264,7 +264,7 @@ def noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
 
 
 def allotted(weights: Array, draws: int) -> tuple[list[int], list[int]]:
-    """Returns cells and the number of draws that each gets by its weight (systematic resampling)."""
+    """Returns cells and the numbers of draws that they get by weight (systematic resampling)."""
     chosen = np.searchsorted(np.cumsum(weights), (np.arange(draws) + 0.5) / draws)
     cells, counts = np.unique(np.minimum(chosen, len(weights) - 1), return_counts=True)
     return cells.tolist(), counts.tolist()

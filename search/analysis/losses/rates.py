@@ -24,7 +24,7 @@ left out of the parabola: usual brackets span a few hundredths.
 
 
 class Factor(StrEnum):
-    """Setting of the training that a bracket varies; its value is the name of a field of `Scale`."""
+    """Setting of the training that a bracket varies; its value is a field's name in `Scale`."""
 
     RATE = "rate"
     DECAY = "decay"

@@ -40,7 +40,7 @@ MISFIT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SeedApart:
-    """The lowest seed of a shape, far below all others: either this seed or the others are wrong."""
+    """The lowest seed of a shape, far below all others: this seed or the others are wrong."""
 
     depth: int
     seed: int

@@ -195,7 +195,7 @@ def output_of(
 
 
 def _token_hash(salt: str) -> str:
-    """Salted hash of Ray's token, from the first of Ray's places that has one; empty without any."""
+    """Salted hash of Ray's token, from the first of Ray's places that has one, or empty."""
     token = os.environ.get("RAY_AUTH_TOKEN", "")
     if not token:
         named = os.environ.get("RAY_AUTH_TOKEN_PATH")

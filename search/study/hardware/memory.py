@@ -77,7 +77,7 @@ def machine_memory() -> float:
 
 
 def trials_in_memory(processes: int) -> int:
-    """Number of trials, of so many processes each, whose workers fit the memory here; at least one."""
+    """Number of trials, of so many processes each, that fit the memory here; at least one."""
     return max(1, int((machine_memory() - BESIDE_TRIALS) / WORKER / processes))
 
 

@@ -99,7 +99,7 @@ class Budget:
         return self.step_times.seconds(shape)
 
     def length_of(self, shape: Shape) -> dict[str, Any]:
-        """Returns the fields of a trial's description that set the length of its shape's training."""
+        """Returns the fields of a trial's description that set the length of its training."""
         own, spend = self.of_shape(shape), self.shared_spend
         shared = own.shared_tokens if spend else None
         return {"horizon_tokens": own.tokens, "shared_spend": spend, "shared_tokens": shared}

@@ -285,7 +285,7 @@ def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
 
 
 def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
-    """Hours of all used devices together: those that have a trial; shared GPUs count as whole ones."""
+    """Hours of all devices that have a trial, together; shared GPUs count as whole ones."""
     trials = min(machine.slots, max(plan.exploring + plan.confirming for plan in plans))
     devices = trials * machine.devices
     if machine.device == "GPU" and machine.devices < 1:
