@@ -192,8 +192,7 @@ def _state_space(shape: Shape, how: Execution) -> int:
 
 def _cross(shape: Shape, how: Execution) -> int:
     """Bytes of a token for attention to an encoder's output: as many as for self-attention without
-    rotations, and a norm.
-    """
+    rotations, and a norm."""
     plain = replace(shape, positions=Positions.NONE)
     rounded = WEIGHT * shape.d_model * (shape.trained_skips and how.bfloat16)
     return rounded + _norm(shape, how) + _attention(plain, how)
@@ -266,8 +265,7 @@ def _matrices(shape: Shape) -> int:
 
 def _orthogonalised(shape: Shape, how: Execution) -> int:
     """Bytes that Muon needs at once for matrices of one size: the momentum a step ahead, the
-    normalised momentum, the next iterate, and two small products.
-    """
+    normalised momentum, the next iterate, and two small products."""
     if not how.muon:
         return 0
     number, most = 2 if how.gpu else WEIGHT, 0

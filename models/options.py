@@ -64,8 +64,7 @@ class OptionError(ValueError):
 
     def __init__(self, key: str, rule: str, *, value: str = "") -> None:
         """`key` is the option's key in its group of a study; the message quotes `value` if the rule
-        concerns this value alone.
-        """
+        concerns this value alone."""
         self.key = key
         self.rest = f"{f': {value}' if value else ''}` {rule}"
         super().__init__(f"`{key}{self.rest}")

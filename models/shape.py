@@ -47,8 +47,7 @@ class Count(StrEnum):
     """`d_model`: deeper models then have more parameters (Liu et al. 2020)."""
     TRAIN_FLOPS = "train_flops"
     """Operations of a whole training: models may have any size, and train on the tokens that the
-    operations pay for (Hoffmann et al. 2022).
-    """
+    operations pay for (Hoffmann et al. 2022)."""
     TRAIN_SECONDS = "train_seconds"
     """Seconds of a whole training on the device of the search: models may have any size."""
 

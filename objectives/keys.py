@@ -20,8 +20,7 @@ EVAL_CHUNK_TOKENS = 8192
 """Most tokens that are evaluated at once; fewer if their logits would be too many."""
 LOGITS_AT_ONCE = 2**26
 """Most logits that exist at once, in training and in evaluation; a quarter of a gigabyte in
-float32.
-"""
+float32."""
 BATCH_WIDTHS = 8
 """Number of different widths of a batch of rows, up to the context."""
 TOKENS_FROM = 10_000
@@ -233,8 +232,7 @@ class ObjectiveConfig(Group, ABC):
 
     def source_vocab_size(self) -> int:
         """Number of token ids of the sources, where they have a vocabulary of their own; 0 if both
-        sides share one. It must be quick, as it is called for many thousand shapes.
-        """
+        sides share one. It must be quick, as it is called for many thousand shapes."""
         return 0
 
     @abstractmethod
@@ -244,8 +242,7 @@ class ObjectiveConfig(Group, ABC):
 
     def train_tokens(self) -> int:
         """Training tokens of an epoch of fixed data; 0 if data are not fixed, or if the number is
-        not known without reading all of them.
-        """
+        not known without reading all of them."""
         return 0
 
     def most_train_tokens(self) -> int:
@@ -266,8 +263,7 @@ class ObjectiveConfig(Group, ABC):
     @property
     def pretraining_tokens(self) -> int:
         """Number of tokens at the start of the horizon that come from other data than the measured
-        loss; during these no trial is stopped for its loss.
-        """
+        loss; during these no trial is stopped for its loss."""
         return 0
 
     @property
@@ -277,8 +273,7 @@ class ObjectiveConfig(Group, ABC):
 
     def data_note(self) -> str:
         """A line on a probable mistake in the data, such as rows far shorter than the context, with
-        the remedy; empty if there is none. Reads the data.
-        """
+        the remedy; empty if there is none. Reads the data."""
         return ""
 
     @property

@@ -82,8 +82,7 @@ class StateSpace:
 
     def convolved(self, d_attention: int) -> int:
         """Features that the convolution mixes over tokens: inputs, and the vectors that write and
-        read.
-        """
+        read."""
         return self.expand * d_attention + 2 * self.state
 
     def vectors(self, d_attention: int, n_heads: int) -> int:
@@ -94,8 +93,7 @@ class StateSpace:
     def flops(self, d_attention: int) -> int:
         """Operations of a mixer for a token beside its matrix products: those of the convolution,
         and two products with the state, which the token writes to and reads. Those of the
-        recurrence are counted; the actual scan in chunks takes more.
-        """
+        recurrence are counted; the actual scan in chunks takes more."""
         scan = 4 * self.expand * d_attention * self.state
         return scan + 2 * self.conv * self.convolved(d_attention)
 

@@ -144,8 +144,7 @@ class Attention(nn.Module):
 
     def heads(self, x_ND: Tensor, T: int, kept: LayerCache | None = None) -> Tensor:
         """Queries, keys and values, (B, T, G, K), before they are rotated; `kept` has the last key
-        before these tokens, if there is one, and is given the last of these.
-        """
+        before these tokens, if there is one, and is given the last of these."""
         heads = self.n_heads + 2 * self.kv_heads
         qkv_BTGK: Tensor = self.into(x_ND).view(-1, T, heads, self.head_dim)
         if self.q_norm is not None and self.k_norm is not None:

@@ -16,12 +16,10 @@ from torch.autograd.function import once_differentiable
 
 ROWS = {"cuda": 64}
 """Kind of device -> divisor to a multiple of which the head's rows are padded in products: the
-tensor cores of a GPU would not read 50,257 rows fast. Its gain has not been measured.
-"""
+tensor cores of a GPU would not read 50,257 rows fast. Its gain has not been measured."""
 FEWEST_ROWS = 1024
 """Smallest vocabulary whose head is padded: in smaller ones the added rows would be more than a few
-per cent.
-"""
+per cent."""
 
 
 LossOfChunk = Callable[
@@ -33,8 +31,7 @@ LossOfChunk = Callable[
 LossTerms = tuple[Tensor, Tensor, int, float]
 """The arguments of a loss besides the model's output: the target of each token (N), negative where
 it has no weight; its weight in the sum (N); the number of tokens whose logits exist at once; and
-the share of each target that is spread over the whole vocabulary.
-"""
+the share of each target that is spread over the whole vocabulary."""
 
 
 def chunked_loss(

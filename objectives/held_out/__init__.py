@@ -1,6 +1,5 @@
 """Checks that nobody unknowingly trains on held-out data: names of splits, and content that splits
-share.
-"""
+share."""
 
 CONTAINED = 0.95
 """Smallest share of a split that counts as all of it; ends of blocks and files cost some."""

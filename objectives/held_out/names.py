@@ -52,8 +52,7 @@ def entries_of(folder: Path) -> list[Path]:
 
 def held_out_names(place: str) -> str:
     """The names of held-out files in a folder, in words; empty if names do not tell, or the place
-    is no folder.
-    """
+    is no folder."""
     path = os.path.expanduser(place)
     if not os.path.isdir(path):
         return ""

@@ -155,8 +155,7 @@ def fingerprints(ids_N: NDArray[Any], window: int) -> NDArray[np.uint64]:
 
 def _blocks(split: Readable, window: int) -> Iterator[NDArray[Any]]:
     """Blocks of a split that together have each window once; of a large split, evenly spread
-    blocks.
-    """
+    blocks."""
     length = len(split)
     if length <= MOST:
         starts: Any = range(0, length - window + 1, BLOCK)

@@ -71,8 +71,7 @@ def check_corpus(corpus: str) -> None:
 
 def files_by_name(corpus: str) -> NamedFiles | None:
     """The files of a corpus by their splits; None unless it is a folder with names that tell
-    splits.
-    """
+    splits."""
     path = os.path.expanduser(corpus)
     return named_files(Path(path)) if corpus not in CORPORA and os.path.isdir(path) else None
 
@@ -81,8 +80,7 @@ def split_bytes(
     corpus: str, *, validation_fraction: float, without: frozenset[Path] = frozenset()
 ) -> tuple[int, int] | None:
     """Approximate bytes on the disk of the training and the held-out files, `without` some; None if
-    the corpus is not downloaded yet.
-    """
+    the corpus is not downloaded yet."""
     if named := files_by_name(corpus):
         return _size({*named.train} - without), _size({*named.validation} - without)
     files = _on_disk(corpus)

@@ -40,8 +40,7 @@ DAMAGE = 100
 
 def utf8_text(content: bytes, *, whole: bool = True) -> bytes | None:
     """The text as UTF-8 without a byte order mark and, unless `whole`, without a torn last
-    character. None for content that is no text, or has another encoding.
-    """
+    character. None for content that is no text, or has another encoding."""
     encoding = next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(content, final=whole)

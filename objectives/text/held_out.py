@@ -18,10 +18,11 @@ logger = logging.getLogger(__name__)
 
 
 def check_named(named: NamedFiles) -> None:
-    """Checks that no training file has the same bytes as a file held out by its name.
+    """Checks that training files and files held out by their names do not contain each other's
+    bytes.
 
     Raises:
-        ObjectiveError: if they are.
+        ObjectiveError: if they do.
     """
     train, held_out = (
         TokenFiles(

@@ -17,8 +17,7 @@ from fathom.objectives.text.folders import unreadable
 
 WHOLE_BYTES = 1 << 28
 """Largest corpus, in bytes, of which every file is read to its end; of larger ones, only the heads
-of files are.
-"""
+of files are."""
 HEAD_BYTES = 1 << 16
 MOST_NAMES = 5
 """Files that a line names."""

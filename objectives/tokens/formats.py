@@ -184,8 +184,7 @@ def _files(place: str, path: Path, split: str) -> list[Path]:
 def _of_split(folder: Path, split: str) -> list[Path]:
     """Returns the files of token ids in a folder that belong to a split: for training, all files
     that are not named as held out or for a test; for another split, the files named so, or all if
-    none is.
-    """
+    none is."""
     files = _known(folder.iterdir())
     named = by_split(files)
     if split != TRAIN:

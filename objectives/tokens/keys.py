@@ -28,8 +28,7 @@ class TokensConfig(NextTokenConfig):
     """Column of ids in Arrow files; by default `input_ids`, `token_ids`, `tokens` or `ids`."""
     dtype: Literal["uint8", "uint16", "uint32", "int32", "int64", ">u2", ">u4"] | None = None
     """Type of an id in raw files, if neither a header nor an .idx of Megatron-LM states it; `>u2`
-    and `>u4` have the upper byte first. It is uint16 by default.
-    """
+    and `>u4` have the upper byte first. It is uint16 by default."""
     context: Positive = 256
     """Tokens in a training sequence."""
     eval_tokens: Number = 131_072

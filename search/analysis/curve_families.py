@@ -13,8 +13,7 @@ Array = NDArray[np.float64]
 SIDES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 EXPONENTS = tuple((p, q) for p in SIDES for q in SIDES)
 """Pairs (p, q) that are tried. A side of the valley may be as gentle as a parabola's or as steep as
-a wall: at 20k parameters, one layer was 0.2 nats behind, and two were as good as four.
-"""
+a wall: at 20k parameters, one layer was 0.2 nats behind, and two were as good as four."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +157,7 @@ class PowerFit:
 
     def lowest(self) -> tuple[Array, NDArray[np.bool_]]:
         """ln of the depth where each curve is lowest in the range, and True if it turns inside the
-        range.
-        """
+        range."""
         low, high = self._ends
         falling, rising = self.coefficients[:, 0], self.coefficients[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):

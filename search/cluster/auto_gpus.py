@@ -113,8 +113,7 @@ def _shared(share: float, sharing: GpuSharing | None, say: Callable[[str], None]
 
 def _compared(config: StudyConfig, sizes: Sequence[Size], share: float) -> DeviceTimes | None:
     """Returns the time of the trials on cores and on the GPUs; None where either has no room for a
-    trial.
-    """
+    trial."""
     on_gpus = changed(config, {GPUS: share})
     alone = config.resources.model_copy(update={"gpus_per_trial": 0})
     cores, gpus = (_machine(each, config.train) for each in (alone, on_gpus.resources))

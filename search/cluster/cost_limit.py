@@ -16,8 +16,7 @@ from fathom.search.study.preflight import Cap
 
 AHEAD_SECONDS = 20.0
 """Seconds by which the count in the run folder is ahead of the clock, so that a killed run has also
-counted the time until its trials have died.
-"""
+counted the time until its trials have died."""
 LOOK_SECONDS = 1.0
 """Seconds between two counts, each of which asks Ray what the cluster has."""
 KEEP_SECONDS = 10.0
@@ -27,8 +26,7 @@ KEEP_SECONDS = 10.0
 class CostLimit:
     """Counts in the run folder the hours of devices that trials hold, and asks the search to end
     before these cost more than the cap; without a cap it only counts. `resources` are for one
-    trial.
-    """
+    trial."""
 
     def __init__(
         self,
@@ -76,8 +74,7 @@ class CostLimit:
 
     def sentence(self) -> str:
         """Time and cost of the trials of all runs, and idle time of devices in this run; empty
-        without a cap, and where Ray has not started as nothing was left to train.
-        """
+        without a cap, and where Ray has not started as nothing was left to train."""
         if self._cap is None or self._has_ended:
             return ""
         unit = "GPU-hours" if gpus_per_trial(self._resources) else "core-hours"

@@ -37,8 +37,7 @@ class TimeLimit:
 
     def tick(self, say: Callable[[str], None]) -> None:
         """Writes the time taken down every few seconds, and asks the search to end once the limit
-        is reached.
-        """
+        is reached."""
         if not self.over and self._look() and not self._interrupt.requested:
             say(f"{format_hours(self._most / 3600)} hours are over: trials under way save")
             self._interrupt.request(self._folder.ending)
@@ -97,8 +96,7 @@ class DiskSpace:
 
     def _free(self) -> int:
         """Free bytes, with those of unfinished checkpoints, since each will replace another
-        checkpoint.
-        """
+        checkpoint."""
         unfinished = 0
         for half in self._checkpoints.glob(f"*{UNFINISHED}"):
             with suppress(OSError):  # it has just become a checkpoint

@@ -1,6 +1,5 @@
 """Lets trials save at Ctrl-C, SIGTERM, a closed terminal or a full disk before the search ends; a
-second Ctrl-C ends the search at once.
-"""
+second Ctrl-C ends the search at once."""
 
 import signal
 import threading
@@ -16,14 +15,12 @@ from fathom.search.study.hardware.disk import checkpoint_bytes
 
 LEAST_SECONDS = 30.0
 """Time for trials to save a small state; a trial that does not save is resumed from its last
-checkpoint.
-"""
+checkpoint."""
 SLOW_DISK = 50e6
 """Bytes per second that even a slow disk, shared by all trials, can write."""
 STEPS = 2
 """Number of steps of the slowest trial for which the end waits: the step under way, and one to
-spare.
-"""
+spare."""
 MESSAGE = "Ending: trials under way save where they stand; Ctrl-C again ends at once"
 
 

@@ -58,8 +58,7 @@ def loopback() -> Any:
 
 def silent() -> Any:
     """Context in which Ray starts no thread that prints pages of its logs; a worker's failure is
-    reported by its trial.
-    """
+    reported by its trial."""
     return replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
 
 
@@ -132,8 +131,7 @@ class ActorDeath:
 
 def death_of_actor(error: BaseException) -> ActorDeath:
     """Returns the death that an error reports; an empty `ActorDeath` if the error is not of a dead
-    actor.
-    """
+    actor."""
     actor = getattr(error, "actor_id", None)
     cause = ray._private.state.actors(actor).get("DeathCause") if actor else None
     if cause is None:
@@ -158,6 +156,5 @@ def raylet_socket() -> str:
 
 def memory_in_use() -> tuple[int, int]:
     """Bytes of memory in use, and bytes of all memory, as Ray counts them: the container's, if
-    there is one.
-    """
+    there is one."""
     return get_used_memory(), get_system_memory()

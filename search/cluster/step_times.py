@@ -31,8 +31,7 @@ LEAST_SECONDS, MOST_SECONDS = 0.4, 5.0
 """Fewest and most seconds for which the steps of one shape are timed, however long a trial is."""
 LATE_SECONDS = 60.0
 """Longest wait in seconds for further workers once the first one is ready: other programs may use
-them.
-"""
+them."""
 
 MOST_DEPTHS = 4
 """Most depths of a size whose steps are timed where sizes are free."""
@@ -58,8 +57,7 @@ class StepTimer:
 
     def measure(self, tasks: Sequence[TimedTask], first: int, seconds: float) -> list[float | str]:
         """Seconds of a step of each shape, or the reason why they could not be measured; the shape
-        with index `first` is measured first.
-        """
+        with index `first` is measured first."""
         found: dict[int, float | str] = {}
         for place in (*range(first, len(tasks)), *range(first)):
             budget, shape = tasks[place]
@@ -79,8 +77,7 @@ def timed_tasks(plans: Sequence[BudgetPlan]) -> list[TimedTask]:
 
 def _grouped_tasks(plans: Sequence[BudgetPlan]) -> dict[int, list[TimedTask]]:
     """Budget -> the shapes whose steps are timed; where sizes are free, size -> its shapes, which
-    all budgets share.
-    """
+    all budgets share."""
     budget = plans[0].budget
     if budget.sizes:
         return {
@@ -185,8 +182,7 @@ def _timers(config: StudyConfig, objective: Objective, trials: int) -> list[Any]
 
 def _devices(timers: Sequence[Any]) -> dict[Any, str]:
     """Actor -> its device, for the actors that are ready: the first one, and others that follow in
-    time.
-    """
+    time."""
     asked = {timer.ready.remote(): timer for timer in timers}
     ray.wait(list(asked))  # for a free worker, as trials wait
     ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=LATE_SECONDS)

@@ -49,8 +49,7 @@ TURN_SECONDS = 0.05
 """Least seconds of a turn of Tune's loop while no worker is to start."""
 MULTI_GPU_ACTOR_NEEDS = {"memory": 2.0**20}
 """Resources of a `MultiGpuActor`: next to none, since Ray Train holds the resources of its workers,
-but Tune accepts no actor without any.
-"""
+but Tune accepts no actor without any."""
 
 
 class Adapter:
@@ -73,8 +72,7 @@ class Adapter:
 
     def _report(self, result: dict[str, Any]) -> bool:
         """Passes on a report; True if the trial continues. If the disk has no room for the report,
-        the search pauses.
-        """
+        the search pauses."""
         trial: str = result["trial"]
         report: Report = result["report"]
         if self._shared.holds(trial, report):
@@ -219,8 +217,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
 
     def _fits(self, name: str) -> bool:
         """True if a trial would fit this machine's memory, so that other programs had taken the
-        memory it lacked; always true for a trial whose tensors are on a GPU.
-        """
+        memory it lacked; always true for a trial whose tensors are on a GPU."""
         config, shape = self._scheduler.config, self._scheduler.live[name].spec.shape
         return self._failures.on_gpu or fits_machine(shape, config.train, config.resources)
 
@@ -327,8 +324,7 @@ def _actor(
     config: StudyConfig, resources: ResourcesConfig
 ) -> tuple[type[TrialActor], dict[str, float], dict[str, float]]:
     """The class of a trial's actor, the resources of a process that trains, and the resources of
-    the actor.
-    """
+    the actor."""
     needs = {"CPU": resources.cpus_per_trial, "GPU": ray_session.gpus_per_trial(resources)}
     if config.train.command:
         return CommandActor, needs, needs

@@ -28,8 +28,7 @@ from fathom.search.training.trial import MachineLeavesError, RunningTrial, catch
 
 DRAIN_POLL_SECONDS = 2.0
 """Seconds between two questions to Ray whether this node is being drained; clouds give half a
-minute to two minutes' notice.
-"""
+minute to two minutes' notice."""
 LONGEST_WAIT_SECONDS = 60
 """Longest wait in seconds for the marker file, in a folder to which other hosts write."""
 
@@ -122,8 +121,7 @@ class CommandActor(TrialActor):
 
 def watch_for_leaving(node: str) -> None:
     """Starts a thread that tells the trials of this process to save once Ray drains its node,
-    because the machine will be taken away (`ray drain-node`, a pod that is deleted).
-    """
+    because the machine will be taken away (`ray drain-node`, a pod that is deleted)."""
 
     def watch() -> None:
         while node not in draining_nodes():
@@ -135,8 +133,7 @@ def watch_for_leaving(node: str) -> None:
 
 def granted_gpus() -> int:
     """Number of GPUs that Ray granted this worker, which may see more: Ray hides no GPU from a
-    trial that asked for none.
-    """
+    trial that asked for none."""
     return len(ray.get_runtime_context().get_accelerator_ids().get("GPU", []))
 
 

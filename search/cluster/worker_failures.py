@@ -41,8 +41,7 @@ PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 """Places in a traceback."""
 MAX_CANCELLED = 10
 """Number of pauses after cancelled starts, without a report in between, that ends the search: about
-two minutes.
-"""
+two minutes."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds of the first pause, and of the longest; each pause is twice as long as the one before."""
 
@@ -141,8 +140,7 @@ class WorkerFailures:
 
     def _kernel_killed(self, error: BaseException) -> bool:
         """True for the death of a worker, or of its command, if the kernel has killed a process of
-        this machine for lack of memory, and no earlier death accounts for this kill.
-        """
+        this machine for lack of memory, and no earlier death accounts for this kill."""
         cause = _cause(error)
         died = isinstance(error, RayActorError) and cause is None
         killed = (died or type(cause) is WorkerLostError) and kernel_kills() > self._counted
@@ -274,8 +272,7 @@ class SharedFailures:
 
     def holds(self, trial: str, report: Report) -> bool:
         """Returns True if the report is of a failure that every trial may share; the report is then
-        kept unrecorded.
-        """
+        kept unrecorded."""
         failed = report.outcome is Outcome.FAILED
         reasons = {NUMBERS.sub("", held.reason) for held in (*self._reports.values(), report)}
         if report.points or (failed and len(reasons) > 1):
@@ -287,8 +284,7 @@ class SharedFailures:
 
     def released(self) -> Mapping[str, Report]:
         """Returns the kept failures by trial, once another trial has shown that not all trials fail
-        in this way.
-        """
+        in this way."""
         if not self._over:
             return {}
         released, self._reports = self._reports, {}

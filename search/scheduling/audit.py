@@ -30,8 +30,7 @@ class RungAudit:
 
     rung: int
     """Tokens of the rung. Where trials spend another `unit`, only the ratio of `rung` to `horizon`
-    counts.
-    """
+    counts."""
     horizon: int
     """Tokens of a trial that trains to the end; with a `unit` other than tokens, a number that
     stands for a whole training."""
@@ -76,8 +75,7 @@ class RungAudit:
     """The depth bias of sizes, where these are free."""
     later: int | None = None
     """The first rung after the last one that can't be trusted, in the unit of `rung`; None if no
-    rung is left.
-    """
+    rung is left."""
 
     @property
     def place(self) -> str:

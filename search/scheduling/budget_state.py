@@ -44,8 +44,7 @@ class BudgetState:
     """The trials that were assigned, in this order, by name."""
     results: dict[str, TrialRecord] = field(default_factory=dict)
     """The trials that have ended or are paused, by name, in the order in which they ended or
-    paused.
-    """
+    paused."""
     running: set[str] = field(default_factory=set)
     """Trials that have a worker."""
     started: Counter[Shape] = field(default_factory=Counter)

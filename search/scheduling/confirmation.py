@@ -58,8 +58,7 @@ def next_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
 
 def ladder_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
     """Trials for every seed, rate and decay of the best explored shapes, in one batch; empty
-    afterwards.
-    """
+    afterwards."""
     records, config = trained.records, trained.limits.confirm
     if any(record.spec.stage is Stage.CONFIRM for record in records):
         return ()
@@ -82,8 +81,7 @@ def ladder_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
 def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
     """The paused trials to resume: first those of the best depth so far and its neighbours, then
     those of a depth that is forecast to end below them. Trials are resumed in any case until as
-    many depths as a curve needs have finished.
-    """
+    many depths as a curve needs have finished."""
     comparable = _comparable(records)
     finished = finished_depths(comparable)
     paused = {

@@ -53,8 +53,7 @@ def extend(
     folder: RunFolder, past: Past, audits: Audits, budgets: Iterable[Budget]
 ) -> tuple[Extension, ...]:
     """Moves the first rung of each budget whose audit failed, in the journal and in `past`; returns
-    the extensions.
-    """
+    the extensions."""
     extensions = []
     for budget in budgets:
         wanted = later_first_rung(audits.get(budget.params, ()))

@@ -47,8 +47,7 @@ class HalvingRule:
 
     def ranked(self, came: Sequence[TrialRecord], rung: int) -> tuple[str, ...]:
         """Names of the trials that have come to a rung, the best forecast first; ties keep the
-        given order.
-        """
+        given order."""
         forecast = self.ranking(came, rung)
         return tuple(sorted(forecast, key=lambda trial: forecast[trial].loss))
 

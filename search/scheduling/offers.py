@@ -41,8 +41,7 @@ class TrainingCosts:
     """Exact for a study; for a table, six for each parameter and token."""
     seconds: float | None
     """Median seconds of finished trainings of the nearest depth; without these, the seconds that
-    all trainings spend.
-    """
+    all trainings spend."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,8 +200,7 @@ class Scheduler:
 
     def _advance(self, search: BudgetState) -> None:
         """Takes the results of a budget that have come, one by one in the order of virtual time,
-        and decides after each on its consequences.
-        """
+        and decides after each on its consequences."""
         while True:
             while decided := self._next_decision(search):
                 self._decide(search, decided)
@@ -212,8 +211,7 @@ class Scheduler:
 
     def _next_decision(self, search: BudgetState) -> Decided | None:
         """The next decision: of virtual time while the budget is explored, then of the confirming
-        stage; None if nothing is to be decided before another result is taken.
-        """
+        stage; None if nothing is to be decided before another result is taken."""
         schedule = search.schedule
         match None if search.explored else schedule.decision(search):
             case Promotion(trial):

@@ -45,8 +45,7 @@ WORSE = 3
 """Standard errors behind the best depth above which a depth gets no more trainings."""
 STEP = 2
 """Depths about this factor apart enclose the best one. With a smaller factor their losses differ by
-less than seeds do; with a larger one no curve holds between them.
-"""
+less than seeds do; with a larger one no curve holds between them."""
 SPACING = 1.2
 """A depth that encloses the best one is at least this factor beyond the trained ones."""
 REPEATS = 1
@@ -183,8 +182,7 @@ class TrainedDepths:
 
     def _best_differ(self, ended: Sequence[Bracket]) -> bool:
         """True if the outermost brackets have different best multiples, and the gain exceeds the
-        noise.
-        """
+        noise."""
         if len(ended) < 2:
             return False
         ends = ended[0], ended[-1]

@@ -35,8 +35,7 @@ class Fingerprint:
     """Digest of the settings and the data; every record carries it."""
     data: str
     """Digest of all data or, of large data, of their sizes, their times and a sample; empty where a
-    rule draws the data.
-    """
+    rule draws the data."""
     content: str = ""
     """Digest of every byte, where `data` rests on a sample; empty until it is known."""
     reproducible: bool = True
@@ -110,8 +109,7 @@ def check_settings(folder: RunFolder, config: StudyConfig, fingerprint: Fingerpr
 
 def _made_anew(folder: RunFolder, now: Fingerprint, place: str) -> Fingerprint:
     """New fingerprint for a folder that lost its own: `now`, unless the folder's trials have
-    another.
-    """
+    another."""
     lines = chain(read_lines(folder.records), read_lines(folder.journal))
     recorded = next((line["fingerprint"] for line in lines if "fingerprint" in line), None)
     if recorded is None:

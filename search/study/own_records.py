@@ -71,8 +71,7 @@ def _facts(
     record: TrialRecord, config: StudyConfig, budgets: dict[int, Budget], fingerprint: str
 ) -> Iterator[tuple[str, object, object]]:
     """Yields, for each fact of a record, its name, its value in the record, and its value by the
-    study.
-    """
+    study."""
     spec, shape = record.spec, record.spec.shape
     yield "study", spec.study, config.study
     yield "count", spec.count.value, config.count.value

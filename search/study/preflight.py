@@ -46,8 +46,7 @@ class Addresses:
 @dataclass(frozen=True, slots=True)
 class Cap:
     """The cap on the cost of a study's trials, and the price of an hour of a device: a GPU or,
-    where trials have no GPU, a core.
-    """
+    where trials have no GPU, a core."""
 
     cost: float
     price: float
@@ -83,8 +82,7 @@ class ReadyRun:
     """Most that trials may cost, those of earlier runs included; None without a limit."""
     trust: bool = False
     """True if the user trusts the code and the stores that the run folder and the store beside it
-    name.
-    """
+    name."""
 
     @property
     def folder(self) -> RunFolder:

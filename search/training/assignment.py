@@ -29,15 +29,13 @@ class Assignment:
     """True if the trial has a whole GPU where others share one, since the GPU failed under it."""
     gpu_pipes: str = ""
     """Folder of CUDA's MPS, by which the trial shares its GPU; empty where the trial does not need
-    it.
-    """
+    it."""
     working_folder: str = "."
     """Folder in which the study's command is started: the one where the user started `fathom`."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Returns the assignment itself, which never changes: Tune would copy it for each trial
-        that it keeps.
-        """
+        that it keeps."""
         return self
 
     @property
@@ -50,8 +48,7 @@ def standalone_spec(
     trial: str, config: StudyConfig, budget: Budget, shape: Shape, *, seed: int = 0
 ) -> TrialSpec:
     """The description of a training outside a search: it is never pruned and has the study's
-    learning rate.
-    """
+    learning rate."""
     return TrialSpec(
         trial=trial,
         study=config.study,

@@ -39,14 +39,12 @@ from fathom.search.training.trial import train_plan
 
 MEASURED_SECONDS, BLOCK_SECONDS = 0.7, 0.1
 """Seconds of a measurement of training steps, which begins after three steps; and seconds of steps
-between two waits for the device, for which a training only waits before evaluations.
-"""
+between two waits for the device, for which a training only waits before evaluations."""
 ENDLESS = 10**9
 """Number of steps of a measured training, so large that it never ends."""
 DEAREST_STEP_SECONDS = 0.5
 """Longest training step that is measured, in estimated seconds; if a step of the budget's batch
-takes longer, a smaller batch is measured.
-"""
+takes longer, a smaller batch is measured."""
 SIZES = {"cpu": ("10k", "100k", "1M"), "cuda": ("300k", "10M", "100M")}
 """Kind of device -> sizes of the models that are measured."""
 CONTEXT, VOCABULARY = 128, 256
@@ -70,8 +68,7 @@ def measured_rate(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective, device: torch.device
 ) -> Rate:
     """FLOPs of a layer in a training step, and FLOPs per second of the training. Its steps are not
-    compiled; they are recorded if a trial's steps would be.
-    """
+    compiled; they are recorded if a trial's steps would be."""
     threads = torch.get_num_threads()
     torch.set_num_threads(config.resources.threads)
     try:
@@ -97,8 +94,7 @@ def measured_step(
     device: torch.device, *, seconds: float,
 ) -> float:  # fmt: skip
     """Mean seconds of a training step of a shape, as in a trial, next to other trials and the
-    search; measured for `seconds`.
-    """
+    search; measured for `seconds`."""
     use_deterministic(config.train.deterministic)
     use_one_attention(heads_differ=config.space.heads_differ)
     endless = replace(budget, steps=ENDLESS)
@@ -126,8 +122,7 @@ def _seconds_per_step(
 
 def _own_clock(device: torch.device) -> Callable[[], float]:
     """A clock of seconds that, as far as possible, does not count the time of other programs on the
-    device: on one CPU core this thread's own time, since this thread computes the whole step.
-    """
+    device: on one CPU core this thread's own time, since this thread computes the whole step."""
     one_core = device.type == "cpu" and torch.get_num_threads() == 1
     return time.thread_time if one_core else time.perf_counter
 

@@ -15,8 +15,7 @@ from fathom.models.shape import Shape
 COMPILE_SECONDS = 10.0
 """Time to compile a block, which serves all blocks, with the first three steps of a process on an
 H100 with a slow host (python -m benchmarks.gpu --stage speed); there each further shape took 4 to 5
-s. On one CPU core with an empty cache it takes 6.5 s of CPU time, at 4 layers and 16.
-"""
+s. On one CPU core with an empty cache it takes 6.5 s of CPU time, at 4 layers and 16."""
 EAGER_SECONDS_PER_LAYER = 0.4e-3
 """Least time of a layer in a step on a GPU, for some sixty launches by a fast host: an estimate."""
 SLOW_LAUNCHES_PER_LAYER = 4e-3
@@ -30,14 +29,12 @@ SAVED = 0.3
 MOST_KERNELS = 64
 """Largest number of kinds of batch for which a block is compiled: rows have batches of eight
 widths, and each may come in micro-batches of several sizes. PyTorch's own limit is 8, beyond which
-it would compute new kinds eagerly.
-"""
+it would compute new kinds eagerly."""
 
 
 MOST_SHAPES = 4
 """Most shapes whose kernels a process keeps: each may have sixteen kernels, and all count in
-PyTorch's limit.
-"""
+PyTorch's limit."""
 _kept: set[Shape] = set()
 
 
@@ -93,8 +90,7 @@ def launches_may_dominate(shape: Shape, *, tokens_per_step: int, device_type: st
 
 def possible() -> bool:
     """True if this machine has a C compiler and the headers of Python, which compiling needs; on
-    Debian the headers are a package of their own (`python3-dev`).
-    """
+    Debian the headers are a package of their own (`python3-dev`)."""
     header = Path(sysconfig.get_path("include"), "Python.h")
     compilers = (os.environ.get("CC", "cc"), "gcc", "clang")
     return header.exists() and any(shutil.which(name) for name in compilers)

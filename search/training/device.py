@@ -23,8 +23,7 @@ CPU_AS_GPU = "FATHOM_CPU_AS_GPU"
 without any."""
 CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 """Environment variable that sets cuBLAS's workspaces; workspaces of a fixed size give the same bits
-every time.
-"""
+every time."""
 CPU = torch.device("cpu")
 
 
@@ -57,8 +56,7 @@ def local_device(resources: ResourcesConfig) -> torch.device:
 
 def keep_to_share(device: torch.device, resources: ResourcesConfig) -> None:
     """Limits this process to its trial's share of a GPU's memory. A trial that needs more takes
-    smaller micro-batches, and other trials keep their shares.
-    """
+    smaller micro-batches, and other trials keep their shares."""
     share = resources.gpus_of_trial(1)
     if device.type == "cuda" and share < 1:
         total = torch.cuda.get_device_properties(device).total_memory

@@ -38,8 +38,7 @@ def computing_evaluations(training: Training) -> Iterator[None]:
 
 def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
     """The metrics of an evaluation, with the held-out `loss`, and its layer metrics; both are
-    detailed at the plan's detailed steps, and at the end with restored weights.
-    """
+    detailed at the plan's detailed steps, and at the end with restored weights."""
     details, layers = dict[str, float](), Layers()
     metrics = objective.evaluate(training.model)
     if "loss" not in metrics:

@@ -30,8 +30,7 @@ MAX_ATTENTION_WEIGHTS = 2**22
 DIAGNOSTICS_INTERVAL = 50
 """Fewest steps between two measurements of the layers. A measurement takes as long as a step or
 two; with one at every evaluation, a trial of one second spent 7 % of its time on them
-(benchmarks/RESULTS.md).
-"""
+(benchmarks/RESULTS.md)."""
 MIN_GRADIENT_GROWTH = 3.0
 """A divergence is ascribed to a layer whose gradient norm has grown by at least this factor."""
 DIGITS = 4
@@ -49,8 +48,7 @@ def diagnostics_steps(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
 
 def diagnose(model: Transformer, optimizer: Optimizer, objective: Objective) -> Layers:
     """Layer metrics of the model, without non-finite ones. With an encoder, its layers come first,
-    and nothing is measured on repeated blocks, which have no source.
-    """
+    and nothing is measured on repeated blocks, which have no source."""
     shape = model.shape
     weights = shape.n_heads * shape.context**2
     sequences = max(1, min(SEQUENCES, MAX_ATTENTION_WEIGHTS // weights))
@@ -71,8 +69,7 @@ def diagnose(model: Transformer, optimizer: Optimizer, objective: Objective) -> 
 
 def summary(layers: Layers) -> dict[str, float]:
     """One number per layer metric for a trial's curve: that of the last or best layer, or the mean
-    or norm over layers.
-    """
+    or norm over layers."""
     summarised_by: dict[str, Callable[[tuple[float, ...]], float]] = {
         "rank_ratio": lambda values: values[-1],
         "previous_token": max,

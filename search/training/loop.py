@@ -72,8 +72,7 @@ def train(
 
 def prepare_steps(training: Training, objective: Objective) -> None:
     """Prepares the first step of a new or resumed training: profiles the model for `residual:
-    admin`, and compiles or records a step, as the plan says.
-    """
+    admin`, and compiles or records a step, as the plan says."""
     plan = training.plan
     if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
         first = objective.batch(seed=training.seed, step=0, batch_size=plan.batch_size)
@@ -90,8 +89,7 @@ def until_over(
     start: Callable[[], Iterator[Measured]], is_over: Callable[[], bool]
 ) -> Iterator[Measured | None]:
     """Yields every measurement of a training, and None at each interrupt, after which training
-    resumes.
-    """
+    resumes."""
     measurements = start()
     while not is_over():
         measured = next(measurements, None)

@@ -22,8 +22,7 @@ from fathom.search.training.state import Training, TrainPlan
 
 WARM_PASSES = 2
 """Number of forward and backward passes before recording, in which libraries allocate what they
-keep.
-"""
+keep."""
 
 Backward = Callable[[Training, Batch], Tensor]
 """Computes a training's gradients of a batch; returns its mean loss."""
@@ -31,8 +30,7 @@ Backward = Callable[[Training, Batch], Tensor]
 
 def obstacle_of_plan(plan: TrainPlan) -> str:
     """Reason, found in its plan, why the steps of a training can't be recorded; empty if there is
-    none.
-    """
+    none."""
     reasons = {
         "they have dropout": plan.dropout > 0,
         "they have auto-sizing": plan.auto_sizing is not None,
@@ -82,8 +80,7 @@ class RecordedStep:
 
     def __call__(self, training: Training, batch: Batch, rate: float) -> Tensor:
         """Takes a step at the study's learning rate for it; returns the mean loss, which the next
-        step may overwrite.
-        """
+        step may overwrite."""
         self._rate.fill_(rate)
         if not self._holds(batch):  # of another size, it is computed without the graph
             return self._step(training, batch)

@@ -73,14 +73,12 @@ class TrainPlan:
     """True if each of several processes keeps only its part of weights, gradients and moments."""
     patience: int | None = None
     """Number of evaluations without a lower held-out loss after which training stops early. With
-    it, the result of a training is its best weights, also at the horizon.
-    """
+    it, the result of a training is its best weights, also at the horizon."""
 
     @property
     def detailed_steps(self) -> tuple[int, ...]:
         """Steps of the evaluations that measure more than a loss: the last, and those with
-        diagnostics.
-        """
+        diagnostics."""
         steps = self.evaluation_steps
         return diagnostics_steps(steps) if self.diagnostics else steps[-1:]
 

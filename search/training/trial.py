@@ -51,8 +51,7 @@ from fathom.search.training.state import Measurement, Training, TrainPlan
 
 MULTIPLES = (1, 2, 4, 8, 16)
 """Multiples of the planned number of micro-batches, tried one after another until the trial fits in
-memory.
-"""
+memory."""
 AFTER_A_KILL = 4
 """First multiple of a trial whose worker was killed for memory."""
 
@@ -126,8 +125,7 @@ class WorkerLostError(Exception):
 
 class HorizonError(ValueError):
     """The interval of a command's evaluations does not meet the horizon, so that no trial of the
-    budget can finish; the message is one line.
-    """
+    budget can finish; the message is one line."""
 
 
 class MachineLeavesError(WorkerLostError):
@@ -236,8 +234,7 @@ class RunningTrial:
 
     def _after_step(self) -> bool:
         """Begins to save if the clock says so; returns True at an interrupt, the same on every
-        rank.
-        """
+        rank."""
         training, step = self._training, self._training.step
         if step < self._next_look or step in training.plan.evaluation_steps:
             return False
@@ -298,8 +295,7 @@ class RunningTrial:
 
 Attempt = Callable[[int], Iterator[Report]]
 """Resumes a trial from its checkpoint, given a multiple of the micro-batches per step that its
-device's memory is planned to need.
-"""
+device's memory is planned to need."""
 
 
 def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Report]:
@@ -323,8 +319,7 @@ def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Repo
 
 def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
     """Yields the reports; an exception of the trial becomes a last report with the exception as its
-    reason.
-    """
+    reason."""
     try:
         yield from reports
     except (

@@ -199,8 +199,7 @@ def _columns(line: tsv.TsvLine, label: str | None) -> tuple[int, int, int]:
 
 def _refuse_header(texts: list[Text]) -> list[Text]:
     """Returns the texts; raises `ObjectiveError` if no other text has the label of the first, which
-    then must be a header.
-    """
+    then must be a header."""
     labels = Counter(text.label for text in texts)
     first = texts[0]
     if labels[first.label] == 1 and min(list(labels.values())[1:], default=1) > 1:

@@ -23,8 +23,7 @@ class PretrainingConfig(Group):
     loss."""
     tokens: Number = 1_000_000
     """Number of tokens at the start of the horizon that come from text, fewer than the horizon; the
-    others come from rows.
-    """
+    others come from rows."""
 
 
 class TransductionConfig(RowsConfig):

@@ -17,8 +17,7 @@ from fathom.objectives.text.tokenizer import BPE
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Number of pairs in a batch for each sequence of full length, by bucket: the shorter the pairs,
-the more.
-"""
+the more."""
 LEAST_SHARE = 0.5
 """Smallest share of padding that is worth a line."""
 

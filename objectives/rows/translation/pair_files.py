@@ -16,8 +16,7 @@ from fathom.objectives.rows.translation.generated import GENERATED
 
 MOST_DROPPED = 0.01
 """Largest share of lines with one side alone, and of lines with a wrong number of columns, that may
-be dropped; with more, the sides probably do not belong together.
-"""
+be dropped; with more, the sides probably do not belong together."""
 
 Files = str | tuple[str, str]
 """A path of a table or a named data set, or the paths of a source and a target file."""

@@ -68,8 +68,7 @@ def depth_ratio(draws: Array, confidence: float) -> DepthRatio:
 
 def common_ratio(draws: Sequence[Array], confidence: float) -> DepthRatio:
     """The common ratio of several sizes, assumed to be the same at each: the mean of its ln, where
-    each size is weighted by the inverse of its variance.
-    """
+    each size is weighted by the inverse of its variance."""
     weights = [1 / max(float(of_size.var()), LEAST_DEVIATION**2) for of_size in draws]
     return depth_ratio(np.average(np.stack(draws), axis=0, weights=weights), confidence)
 

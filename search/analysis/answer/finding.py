@@ -34,8 +34,7 @@ from fathom.search.records import TrialRecord, by_budget, in_order_of_names
 
 MOST_FALL = 0.25
 """Share of the range of the measured losses by which the expected loss may lie below the lowest:
-twice the share of a parabola through three evenly spaced depths, two of them equally low.
-"""
+twice the share of a parabola through three evenly spaced depths, two of them equally low."""
 
 
 def find_optima(
@@ -110,8 +109,7 @@ def _without_surface(records: Sequence[TrialRecord], optimum: NotLocated) -> Not
 
 def _below_measured(optimum: Located) -> BelowMeasured | None:
     """The verdict's cause if the expected loss lies implausibly far below the lowest measured loss;
-    None if it does not.
-    """
+    None if it does not."""
     losses = [estimate.loss for estimate in optimum.depths]
     fall, error = min(losses) - optimum.expected_loss, max(e.standard_error for e in optimum.depths)
     if fall <= max(MOST_FALL * (max(losses) - min(losses)), PLATEAU_WIDTH, 2 * error):

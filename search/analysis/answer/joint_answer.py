@@ -30,8 +30,7 @@ def find_tuned(
     records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None
 ) -> JointAnswer | None:
     """The best size and depth of the one budget of the records; None with too few finished depths
-    or sizes.
-    """
+    or sizes."""
     generator = np.random.default_rng([seed, records[0].spec.budget])
     surface = find_surface(records, generator, noise=noise, draws=draws)
     if surface is None:

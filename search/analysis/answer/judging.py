@@ -46,8 +46,7 @@ FEWEST_SEEDS = 3
 """Fewest confirmation seeds that are advised."""
 MOST_SEEDS = 12
 """Most confirmation seeds that are advised: instead of more, a longer horizon separates depths at
-lower cost.
-"""
+lower cost."""
 CERTAIN = 0.998
 """Probability of being worse above which the interval excludes a depth. Higher than for the
 optimum itself, since a wrong exclusion costs coverage."""
@@ -57,8 +56,7 @@ MOSTLY_LEVEL = 0.8
 """Share of the range, in ln depth, that the plateau of a flat range covers."""
 TOO_WIDE = 3
 """Factor between the ends of an interval, in whole depths, above which no depth is identified. For
-an interval without a tested depth, the tested depths next to it count as its ends.
-"""
+an interval without a tested depth, the tested depths next to it count as its ends."""
 CHANCE_OF_FLAT = 0.01
 """Significance level of the test for an effect of depth."""
 EDGE_SHARE = 0.25
@@ -73,8 +71,7 @@ class Location:
     """The depth that is expected to cost least, whether it finished or not."""
     answer: int
     """The finished depth that is named as the best: one of the plateau, if any depth there
-    finished.
-    """
+    finished."""
     shallowest: int
     """The shallowest depth of the plateau that finished, or else `answer`."""
     interval: tuple[int, int]
@@ -86,8 +83,7 @@ class Location:
     deep_share: float
     difference: float
     """Nats by which the worst depth of the plateau, between its outermost tested depths, may be
-    worse than the best (95 %).
-    """
+    worse than the best (95 %)."""
     interval_difference: float
     """The same for the interval."""
     chance_of_cost: float
@@ -98,8 +94,7 @@ class Location:
     """The same probability, for the depth `answer`."""
     rivals: tuple[int, ...]
     """Depths that would be the best if `answer` costs more than `PLATEAU_WIDTH`, the likeliest
-    first.
-    """
+    first."""
     tested: Sequence[int]
     """The depths that finished, and depths beyond them that forecasts rule out, ascending."""
     costs: tuple[DepthCost, ...] = ()
@@ -185,8 +180,7 @@ def is_broad(depths: Sequence[int]) -> bool:
 
 def open_ends(interval: tuple[int, int], tested: Sequence[int], least: int) -> list[int]:
     """The ends of an interval that are ends of the tested depths, so that the best depth may lie
-    beyond. No depth lies below `least`, the fewest layers that such a model can have.
-    """
+    beyond. No depth lies below `least`, the fewest layers that such a model can have."""
     return [end for end in (tested[0], tested[-1]) if end in interval and end > least]
 
 

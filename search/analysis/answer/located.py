@@ -76,8 +76,7 @@ def located(
 
 def curve_points(records: Sequence[TrialRecord], estimates: DepthEstimates) -> DepthPoints | None:
     """The finished depths, and depths beyond them that forecasts rule out, as points of a curve;
-    None with fewer than three finished depths.
-    """
+    None with fewer than three finished depths."""
     measured, joint = points_of(estimates), fit_joint_curve(records, estimates)
     if joint is None or len(measured.depths) < ENOUGH_DEPTHS:
         return None
@@ -113,8 +112,7 @@ def not_located(records: Sequence[TrialRecord], estimates: DepthEstimates) -> No
 
 def _locate(points: DepthPoints, posterior: Posterior, possible: NDArray[np.int64]) -> Location:
     """The best depth with its interval and its possible cost, and the answer, which is one of the
-    `possible` depths.
-    """
+    `possible` depths."""
     depth = posterior.cheapest(posterior.depths)
     interval, plateau = _interval(posterior, depth), _plateau(posterior, depth)
     ends = points.depths[[0, -1]]

@@ -1,6 +1,5 @@
 """The optimum of one budget as values: the best depth, located with its interval or not, the
-verdict, and the costs of other depths.
-"""
+verdict, and the costs of other depths."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -67,17 +66,14 @@ class BudgetAnswer:
     count: Count
     tokens: int
     """Training tokens of a trial that runs to the end; where they depend on the shape, those of
-    `shape`.
-    """
+    `shape`."""
     shared_spend: Spend | None = None
     """Amount that each trial to the end has spent, the same for all; None if it is `tokens`. A
-    table may have steps, or not say what trials spent.
-    """
+    table may have steps, or not say what trials spent."""
     verdict: Verdict
     shape: Shape | None
     """The best finished shape of the answered depth; for a table without such a shape, that of
-    another depth; None where no trial finished.
-    """
+    another depth; None where no trial finished."""
     depths: tuple[DepthEstimate, ...]
     """Estimates of the depths, ascending."""
     noise: float
@@ -115,8 +111,7 @@ class Located(BudgetAnswer):
 
     optimal_depth: int
     """The depth that is expected to cost least. In a search it is one of the plateau's finished
-    depths or, without these, of all finished depths; in a table, one of all depths.
-    """
+    depths or, without these, of all finished depths; in a table, one of all depths."""
     lowest_depth: int
     """The tested depth with the lowest measured loss."""
     loss: float
@@ -125,8 +120,7 @@ class Located(BudgetAnswer):
     """95 % interval in whole depths."""
     probabilities: tuple[tuple[int, float], ...]
     """Depths whose probability of being the best is at least `MENTIONED`, with it; the likeliest
-    first.
-    """
+    first."""
     chance_of_cost: float
     """Probability that `optimal_depth` costs more than `PLATEAU_WIDTH` against the best."""
     curve_minimum: float
@@ -154,8 +148,7 @@ class Located(BudgetAnswer):
     @property
     def better(self) -> DepthCost | None:
         """The depth that is expected to cost least, if it is not the answer because it did not
-        finish.
-        """
+        finish."""
         least = min(self.costs, key=lambda cost: cost.nats, default=None)
         return least if least and least.nats < 0 else None
 

@@ -64,8 +64,7 @@ class FlatRange(Flat):
 
 class FlatInterval(Flat):
     """No depth of the interval can be named as the best, but none there is much worse than the
-    best.
-    """
+    best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +113,7 @@ class NoiseUnknown:
 @dataclass(frozen=True, slots=True)
 class Confounded:
     """Another setting of the trainings varies with depth, and may be the cause of the differences
-    in loss.
-    """
+    in loss."""
 
     setting: str
     values: tuple[tuple[str, tuple[int, ...]], ...]

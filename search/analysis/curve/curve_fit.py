@@ -29,8 +29,7 @@ Flags = NDArray[np.bool_]
 CURVE_ERROR = 0.15
 """Misfit of a loss to the curve, as a share of its height above the best beyond one standard error:
 no family holds far from the best. Chosen with `python -m benchmarks.answers.planted.coverage`: at 0
-the steep side drags the lowest point, at 0.5 intervals say little.
-"""
+the steep side drags the lowest point, at 0.5 intervals say little."""
 CLEAR = 2
 """Standard errors of a difference above which one depth is clearly worse than another."""
 

@@ -26,8 +26,7 @@ RULED_OUT = 3
 """Standard errors of a forecast's difference from the best above which a paused depth is out."""
 FORECAST_MISFIT = 0.15
 """Possible error of a forecast beyond the finished depths, as a share of its height above the best:
-models that start slowly are forecast too high.
-"""
+models that start slowly are forecast too high."""
 LEVEL = 0.02
 """Standard deviation, nats, of a common offset of the paused depths beside the finished ones:
 their forecasts share an error."""
@@ -41,8 +40,7 @@ def incumbent_depth(records: Sequence[TrialRecord]) -> int | None:
 
 def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None:
     """The best of the given depths, which must include all depths tried; None before any
-    evaluation.
-    """
+    evaluation."""
     curve = fit_joint_curve(records, estimate_depths(records))
     return curve.best_of(depths) if curve else _leading(records)
 

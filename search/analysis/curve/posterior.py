@@ -31,16 +31,14 @@ ROUGHNESS = {
 }
 """Prior of the deviation from the curve: standard deviations of its rough part, nats, and of its
 smooth part, as a share of the height above the best -> probability. Whole ladders on real text show
-a rough part of at most 0.002 and a share of 0.05 to 0.4; the rest was chosen on planted worlds.
-"""
+a rough part of at most 0.002 and a share of 0.05 to 0.4; the rest was chosen on planted worlds."""
 REACH = 0.4
 """Distance in ln depth over which the correlation of two rough deviations falls to 1/e."""
 FAR_REACH = 1.0
 """The same of two smooth deviations."""
 LOW = 0.005
 """Height above the best, nats, above which heights between tested depths are interpolated
-geometrically: far up, a side of a curve is a power of depth.
-"""
+geometrically: far up, a side of a curve is a power of depth."""
 OWN = 0.5
 """Share of the variance of a rough deviation that is independent between depths."""
 NOISES = np.linspace(-2.5, 2.5, 9)
@@ -65,8 +63,7 @@ class Posterior:
     """Loss of each depth in each draw, nats; (draws, depths)."""
     lowest: Array
     """Depth where the curve of each draw is lowest, before rounding, (draws,). If the deviation
-    makes another whole depth the best, it is the nearest point that rounds to this depth.
-    """
+    makes another whole depth the best, it is the nearest point that rounds to this depth."""
     noise: float
     """Standard deviation of the loss between seeds, nats: the mean over the draws."""
     points: DepthPoints
@@ -188,8 +185,7 @@ class _Setting:
 
     def log_likelihoods(self) -> Array:
         """Log likelihood of each pair of exponents, (pairs,), with the coefficients integrated out
-        under a flat prior.
-        """
+        under a flat prior."""
         fits = PowerFit(self.points, self.white, EXPONENTS)
         design = fits.design(self.points.depths)
         # Measured in nats between the tested depths, so that no exponent is preferred.
@@ -301,8 +297,7 @@ def _draw(
 
 def _rows(counts: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Rows of `TOGETHER` draws of one cell each: the cell of each row, (rows,), the place of each
-    draw, (rows, TOGETHER), and False for places that only fill up a cell's last row.
-    """
+    draw, (rows, TOGETHER), and False for places that only fill up a cell's last row."""
     rows = -(-np.array(counts) // TOGETHER)
     cells = np.repeat(np.arange(len(counts)), rows)
     first = np.repeat(np.cumsum(rows) - rows, rows)

@@ -91,8 +91,7 @@ def _power(name: str, spent: Array, values: Array, errors: Array) -> PowerOfAmou
 
     def fitted(excess: float) -> tuple[float, float, float, Array]:
         """The line fitted with the variance `excess` added: level, slope, the slope's standard
-        error, and the errors of all points.
-        """
+        error, and the errors of all points."""
         whole = np.sqrt(errors**2 + excess)
         design = np.stack([np.ones_like(x), x], axis=1) / whole[:, None]
         covariance = np.linalg.inv(design.T @ design)

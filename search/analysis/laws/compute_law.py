@@ -21,8 +21,7 @@ from fathom.search.analysis.losses.scaled_shape import FLOPS_OF_A_PARAMETER
 
 FEWEST_BUDGETS = 2
 """Fewest budgets: two losses show how fast the loss falls between them, and the grid how it may
-bend.
-"""
+bend."""
 EXPONENTS = np.geomspace(0.02, 1.0, 120)
 """Exponents g on the grid; published ones lie between 0.05 and 0.2."""
 FLOOR_SHARES = np.linspace(0.0, 0.99, 120)

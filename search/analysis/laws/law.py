@@ -208,8 +208,7 @@ def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Arra
 
 def usable(optima: Sequence[Optimum]) -> tuple[Located, ...]:
     """The optima that laws are fitted to: settled ones, and edges that say on which side the best
-    depth lies.
-    """
+    depth lies."""
     known = (optimum for optimum in optima if isinstance(optimum, Located))
     return tuple(optimum for optimum in known if optimum.kind.settled or _is_bound(optimum))
 
@@ -281,8 +280,7 @@ def _fit(name: str, points: SizedDepths) -> LawFit | None:
 
 def _straight_line(name: str, points: SizedDepths) -> Array:
     """The law as a straight line: exact for the power law, a start for the other law, whose x has
-    errors.
-    """
+    errors."""
     depth = np.exp(points.log_depth)
     if name == POWER:
         x, y = np.log(points.params), points.log_depth

@@ -30,8 +30,7 @@ SCATTERS = {
 }  # fmt: skip
 """Standard deviation of best depths about a law, in ln depth and beyond their errors -> its prior
 probability. Chosen on planted laws; results with others are reported (`python -m
-benchmarks.answers.laws.law_scatter`).
-"""
+benchmarks.answers.laws.law_scatter`)."""
 SETTLED = 1e-9
 """Change of ln depth below which a fit has converged."""
 MOST_STEPS = 100
@@ -43,8 +42,7 @@ NORMAL_95 = 1.96
 """Standard errors on each side of a 95 % interval."""
 SMALLEST_ERROR = 0.01
 """Smallest standard error of ln depth: no optimum is known to better than a percent, however narrow
-its interval.
-"""
+its interval."""
 AT_END = 1e-6
 """Share of a depth within which an interval counts as ending at it, since depths are computed from
 their logarithms."""
@@ -108,8 +106,7 @@ class SizedDepths:
 
     def pull(self, log_depth: Array) -> tuple[Array, Array]:
         """Slope of the log-likelihood in each ln depth, in standard errors, and the information of
-        each point, 1 for a measured one; (sizes,) each.
-        """
+        each point, 1 for a measured one; (sizes,) each."""
         z = (log_depth - self.log_depth) / self.error
         beyond = self.side * z
         # The normal density over the probability beyond the bound, without underflow.
@@ -128,8 +125,7 @@ class LawFit:
     scatter: float
     log_evidence: float = 0.0
     """Log-likelihood of the points with the constants integrated out under equal prior probability
-    of all depths at the fitted sizes; up to a constant that all laws of these points share.
-    """
+    of all depths at the fitted sizes; up to a constant that all laws of these points share."""
 
 
 def sized_depths(optima: Sequence[Located]) -> SizedDepths:
@@ -154,8 +150,7 @@ def _point(optimum: Located) -> tuple[float, float, float, float]:
 
 def cut_sides(optimum: Located) -> tuple[bool, bool]:
     """True for each end of an optimum's interval, low and high, that is an end of the tested
-    depths; never for the fewest layers that such a model can have.
-    """
+    depths; never for the fewest layers that such a model can have."""
     at_first, at_last = _at_ends(optimum)
     return at_first and optimum.depths[0].depth > optimum.least_depth, at_last
 

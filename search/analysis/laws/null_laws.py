@@ -49,8 +49,7 @@ class NullLaw:
     """Smallest and largest budget fitted."""
     whole_layers: bool = False
     """True if sizes count layers alone, so that the cube-root law is also the law of the same
-    aspect ratio.
-    """
+    aspect ratio."""
     layer: float = 0.0
     """Parameters of a layer over `d_model**2`, for the same aspect ratio."""
     embedding: float = 0.0
@@ -88,8 +87,7 @@ def fit_null_laws(optima: Sequence[Optimum]) -> tuple[NullLaw, ...]:
 
 def as_good(law: Law, null_laws: Sequence[NullLaw]) -> tuple[NullLaw, ...]:
     """The null laws that predict left-out budgets at least as well as a law, to a percent; empty
-    where the law itself can't be tested.
-    """
+    where the law itself can't be tested."""
     error = law.leave_one_out_error
     if error is None:
         return ()

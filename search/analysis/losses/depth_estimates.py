@@ -40,16 +40,14 @@ The Gemstones models give -0.36 at 0.1B to -0.14 at 2B. Within a tolerance of 0.
 matters."""
 RATIO_SLOPE = (0.0, 0.03)
 """Prior mean and standard deviation of the slope of loss, in nats for each unit of ln(ff_ratio): a
-few hundredths up or down.
-"""
+few hundredths up or down."""
 RATIO_CURVATURE = (0.01, 0.02)
 """Prior mean and standard deviation of the curvature, in nats for each squared unit of
 ln(ff_ratio): there is a best ratio, and it matters little (Kaplan et al. 2020: within a factor of 2
 of the best the loss changes by well under 1 %)."""
 FAR = 0.5
 """Misfit of a shape to the effects of size and ratio near the best, as a share of its height above
-the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03.
-"""
+the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03."""
 KNOWN_NOISE = 3
 """Fewest degrees of freedom at which the noise counts as measured."""
 NO_ERRORS: Mapping[Shape, float] = {}
@@ -145,15 +143,13 @@ def combine_shapes(shapes: Sequence[ShapeLoss], repeats: Repeats = UNKNOWN) -> D
 
 def seed_noise(records: Sequence[TrialRecord], stalls: Stalls | None = None) -> Repeats:
     """Returns the noise between seeds, from finished trials that differ in the seed alone; it is at
-    least the rounding error of the losses.
-    """
+    least the rounding error of the losses."""
     return _noise_among(without_stalled(records, stalls))
 
 
 def trials_noise(kept: Sequence[TrialRecord], noise: float | None) -> Repeats:
     """The noise, nats: as stated, or by the repeats among the `kept` trials, which are those that
-    did not stall.
-    """
+    did not stall."""
     return _noise_among(kept) if noise is None else Repeats(noise, STATED_NOISE)
 
 
@@ -260,8 +256,7 @@ class _Regression:
     def _fit_levels(self, noise: Array, besides: Array) -> tuple[Array, Array, Array]:
         """Returns the mean loss of each group, corrected for size and ratio; the covariance of
         these means; and its part due to `noise`, (shapes,). `besides`, (shapes,), are further
-        variances of the losses.
-        """
+        variances of the losses."""
         between = besides + self.between
         covariates, variance = self._design[:, -3:], noise + between
         # A shape far from the common ratio says less about its depth than one that is near.

@@ -28,8 +28,7 @@ with each unit of ln(depth), as a share of it. 0.15 among Gemstones models of 0.
 three classes more."""
 SIZE_BIAS = (0.3, 0.15)
 """The same for each unit of ln(size), for models that all spend the same amount: the loss of larger
-ones, which see fewer tokens, falls later. 0.3 follows from a loss that falls with tokens^-0.3.
-"""
+ones, which see fewer tokens, falls later. 0.3 follows from a loss that falls with tokens^-0.3."""
 SCATTER = 0.05
 """Standard deviation of the decrease still to come about the line, as a share of it: 0.03 to 0.07
 in the same classes, from a sixteenth to half of the horizon."""
@@ -159,8 +158,7 @@ class _Trial:
 
     def gain_at(self, tokens: float) -> float | None:
         """Returns the decrease of the loss from `tokens` to the horizon, nats, extrapolated from
-        the trial's own curve up to `tokens`; None when the curve is too short.
-        """
+        the trial's own curve up to `tokens`; None when the curve is too short."""
         horizon = self.record.spec.shared_horizon
         end = extrapolated_loss(
             self.times, self.losses, tokens=tokens, horizon=horizon, median_of=self._median_of

@@ -19,8 +19,7 @@ from fathom.search.records import UNSCALED, Scale, TrialRecord
 
 UNSTABLE = 0.5
 """Loss above the lowest of a bracket, nats, from which a rate counts as nearly diverging and is
-left out of the parabola: usual brackets span a few hundredths.
-"""
+left out of the parabola: usual brackets span a few hundredths."""
 
 
 class Factor(StrEnum):
@@ -32,8 +31,7 @@ class Factor(StrEnum):
     @cache
     def scale(self, multiple: float) -> Scale:
         """The scale with this multiple of the factor, and the study's own value of the other
-        factor.
-        """
+        factor."""
         return UNSCALED._replace(**{self.value: multiple})
 
 
@@ -146,8 +144,7 @@ def _mean_over_seeds(seeds: Sequence[Mapping[Scale, float]]) -> tuple[float, flo
 
 def _without_gain(losses: Mapping[Scale, float]) -> dict[Scale, float]:
     """Returns multiples -> weight: the study's own values alone if they finished, otherwise the
-    best that did.
-    """
+    best that did."""
     if UNSCALED in losses:
         return {UNSCALED: 1.0}
     factor = next(factor for factor in Factor if _along(factor, losses))
@@ -157,8 +154,7 @@ def _without_gain(losses: Mapping[Scale, float]) -> dict[Scale, float]:
 
 def _change_to_best(losses: Mapping[float, float]) -> dict[float, float]:
     """Returns multiple -> weight, by which the losses sum to the loss at the best multiple minus
-    the loss at the study's own. Empty where the trial at the study's own value did not finish.
-    """
+    the loss at the study's own. Empty where the trial at the study's own value did not finish."""
     if 1.0 not in losses:
         return {}
     change = defaultdict(float, best_weights(losses))

@@ -21,12 +21,10 @@ from fathom.search.records import UNSCALED, TrialRecord
 
 FAR_ABOVE = 4 * sqrt(2)
 """Distance above the lowest seed of its shape, in noises, beyond which a training counts as
-stalled: four standard errors of the difference of two seeds.
-"""
+stalled: four standard errors of the difference of two seeds."""
 HUMP = 2
 """Distance above both its neighbours in a bracket of rates or decays, in noises, beyond which a
-training counts as stalled: losses of a bracket form a valley.
-"""
+training counts as stalled: losses of a bracket form a valley."""
 LEAST_NOISE = 0.003
 """Least noise, nats, that the lower seeds of the shapes are taken to have."""
 FEWEST_DEPTHS = 5
@@ -111,8 +109,7 @@ def without_stalled(
     records: Sequence[TrialRecord], stalls: Stalls | None = None
 ) -> list[TrialRecord]:
     """Returns the records without trials that ended far from other seeds of their shape; `stalls`
-    names these if they are known.
-    """
+    names these if they are known."""
     left_out = (stalls or find_stalls(records)).left_out
     return [record for record in records if record.spec.trial not in left_out]
 
@@ -161,8 +158,7 @@ def _seeds(records: Sequence[TrialRecord]) -> dict[Shape, list[_Seed]]:
 def _spreads(shapes: Mapping[Shape, Sequence[_Seed]]) -> dict[Shape, float]:
     """Standard deviation between the seeds of each shape that has several, nats, from the lowest
     seed and the middle or second one, since stalled seeds lie above them. Normal order statistics
-    after Blom (1958).
-    """
+    after Blom (1958)."""
     spreads = {}
     for shape, seeds in shapes.items():
         if len(seeds) < 2:
@@ -184,8 +180,7 @@ def _better_at(
     depth: int, pair: tuple[float, float], shapes: Mapping[Shape, Sequence[_Seed]], noise: float
 ) -> float | None:
     """The one of a depth's two losses with which a curve fits all depths better, given the lowest
-    seeds of the other depths; None where neither is clearly better.
-    """
+    seeds of the other depths; None where neither is clearly better."""
     others: dict[int, float] = {}
     for shape, (lowest, *_) in shapes.items():
         if shape.depth != depth:
@@ -213,8 +208,7 @@ def _misses(losses: Mapping[int, float], best: float, noise: float) -> float:
 
 def _humps(records: Sequence[TrialRecord], height: float) -> Iterator[str]:
     """Yields the trials whose loss is so many nats higher than those at the next lower and the next
-    higher multiple of the rate, or of the decay, with the same seed.
-    """
+    higher multiple of the rate, or of the decay, with the same seed."""
     for factor in Factor:
         lines: dict[tuple[Shape, int], list[tuple[float, float, str]]] = defaultdict(list)
         for record in records:

@@ -40,8 +40,7 @@ class RuledSize:
     tokens: float
     multiple: float
     """Compute divided by the compute that reaches the same loss if spent by the law: the median
-    over draws of the law.
-    """
+    over draws of the law."""
     multiple_interval: tuple[float, float]
 
 
@@ -67,8 +66,7 @@ class ComputeAnswer:
     """Largest multiple of compute that the answered size costs, in 95 % of the draws of the law."""
     depth_multiple: float | None
     """Multiple of compute that the farther end of the depth's interval costs compared with the
-    depth; None where no curve shows the cost of depths.
-    """
+    depth; None where no curve shows the cost of depths."""
     rules: tuple[RuledSize, ...]
     """Size and tokens by published rules."""
     why_not: str
@@ -165,8 +163,7 @@ def _depth_multiple(
     losses: LossLaw, of_law: Array, depth: float, ends: tuple[float, float]
 ) -> float | None:
     """The multiple of compute that the farther end of an interval of depths costs, by the usual
-    curvature; None where the curvature is not known.
-    """
+    curvature; None where the curvature is not known."""
     curvature = usual_curvature(known.curvature for known in losses.losses)
     if curvature is None:
         return None

@@ -1,6 +1,5 @@
 """A ladder of models compared with a law of the best depth: models at other depths, and the error
-that these cause in a line through the ladder's losses.
-"""
+that these cause in a line through the ladder's losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +12,14 @@ from fathom.search.analysis.laws.law import Prediction, price
 
 OFF = 1.5
 """Factor between a rung's depth and the law's above which the rung is off, for a law without
-intervals.
-"""
+intervals."""
 FEWEST_RUNGS = 3
 """Rungs through which a line can bend."""
 BEYOND = 10
 """Multiple of the largest rung at which a line through the ladder is read."""
 WIDTH_STEPS = (128, 64, 8, 1)
 """Candidate steps of widths: widths of a new ladder are multiples of the first step that divides
-all widths of the given one.
-"""
+all widths of the given one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +44,7 @@ class CheckedRung:
     """Nats above the best depth; None where nothing is known of what a depth costs."""
     cost_interval: tuple[float, float] | None
     """Least and most cost if the best depth is anywhere in the law's interval; the least is 0 for a
-    depth inside.
-    """
+    depth inside."""
 
     @property
     def factor(self) -> float | None:

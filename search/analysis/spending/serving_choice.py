@@ -62,8 +62,7 @@ class OfferedDepth:
     """95 % interval of the difference, nats."""
     as_good: float
     """Probability that it meets the limits and costs at most `PLATEAU_WIDTH` compared with the best
-    depth that meets them; that depth need not surely meet them.
-    """
+    depth that meets them; that depth need not surely meet them."""
     on_front: bool
     """True if every faster depth is expected to have a higher loss."""
 
@@ -87,8 +86,7 @@ class ServingChoice:
     """Depths that meet the limits with a probability of `SURE`, by ascending depth."""
     unsure: tuple[int, ...] = ()
     """Depths that may meet the limits or not, since their times are not known well enough. Depths
-    in neither `offered` nor `unsure` are surely over a limit.
-    """
+    in neither `offered` nor `unsure` are surely over a limit."""
     best: int | None = None
     """The depth on offer with the lowest expected loss; None if no depth is on offer."""
     best_is_sure: bool = False

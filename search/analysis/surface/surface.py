@@ -52,14 +52,12 @@ FEWEST = 6
 """Fewest shapes of a surface: a parabola in two variables has as many coefficients."""
 SMALLEST = 64
 """Place of the smallest size. The place of a size is proportional to the square root of the size,
-which varies with the width of a model.
-"""
+which varies with the width of a model."""
 SIZES = 24
 """Places between the smallest and the largest size."""
 FREE = (10.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 """Prior standard deviations of the coefficients of the parabola, nats: so wide that they hardly
-matter.
-"""
+matter."""
 MISFIT = 0.15
 """Misfit of a loss to the parabola, as a share of its height above the best."""
 TUNED = 0.003
@@ -68,8 +66,7 @@ SURE = 1e-10
 """Variance, squared nats, that keeps the covariance of equal losses regular."""
 ALIKE = 0.7
 """Share of a forecast's variance that it shares with its neighbours: the same line extrapolates
-them.
-"""
+them."""
 ROUNDS = 4
 """Rounds in which the heights of the losses are fitted."""
 
@@ -77,8 +74,7 @@ ROUNDS = 4
 @dataclass(frozen=True, kw_only=True)
 class Profile:
     """Estimates and posterior of depths, with the size tuned for each, or of places of sizes, with
-    the depth tuned for each.
-    """
+    the depth tuned for each."""
 
     estimates: DepthEstimates
     """Estimates of the depths that finished or, in the profile over sizes, of places."""
@@ -162,8 +158,7 @@ class SizeSurface:
 
     def ends_of(self, places: tuple[int, int]) -> tuple[int, int]:
         """The smallest and the largest size of a range of size indices, which reaches halfway to
-        the neighbouring indices.
-        """
+        the neighbouring indices."""
         step = (self._grid[-1] / self._grid[0]) ** (0.5 / (len(self._grid) - 1))
         return self.size_at(places[0] / step), self.size_at(places[1] * step)
 
@@ -232,8 +227,7 @@ def find_surface(
     draws: int = DRAWS,
 ) -> SizeSurface | None:  # fmt: skip
     """The posterior for the one budget of the records, whose size is free; `noise` between seeds,
-    nats, is measured unless it is stated. None with fewer than `FEWEST` shapes.
-    """
+    nats, is measured unless it is stated. None with fewer than `FEWEST` shapes."""
     kept = without_stalled(records)
     repeats = trials_noise(kept, noise)
     finished = tuple(shape_losses(kept, repeats.likely_noise))

@@ -46,8 +46,7 @@ def judge_storage(
 
 def judge_data(cluster: ClusterFacts, files: Collection[str], runs: Path) -> tuple[Finding, ...]:
     """Findings on files that every worker reads in place: whether each node sees them, and whether
-    later nodes, which share the folder `runs`, will see them; none without such files.
-    """
+    later nodes, which share the folder `runs`, will see them; none without such files."""
     apart = [file for file in files if not Path(file).is_relative_to(runs)]
     remedy = f"put the data into a folder that all nodes share (`{CARRY}` carries it there)"
     found = [
@@ -77,8 +76,7 @@ def judge_tracking(uri: str, *, refusal: str = "", silence: str = "", strange: s
 
 def judge_token(cluster: ClusterFacts) -> tuple[Finding, ...]:
     """A finding if nodes of a cluster differ in their token or have none; no finding without a
-    cluster, for Ray on one machine makes a token of its own.
-    """
+    cluster, for Ray on one machine makes a token of its own."""
     if not cluster.address or not cluster.nodes:
         return ()
     tokens: dict[str, list[str]] = {}

@@ -121,8 +121,7 @@ def _role(subject: str, asked: CloudFile, session: Session) -> Finding:
 
 def _quota(subject: str, asked: CloudFile, session: Session) -> Finding:
     """Returns a warning if the account's quota of vCPUs is too small for all workers. Other
-    machines of the account are not counted.
-    """
+    machines of the account are not counted."""
     code = quota_code(asked.machine, spot=asked.spot)
     kind = "spot" if asked.spot else "on demand"
     if code is None:

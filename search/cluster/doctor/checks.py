@@ -20,8 +20,7 @@ from fathom.search.study.hardware.memory import LEAST_MEMORY, STORE_SHARE
 
 ESSENTIAL = {"ray", "fathom", "fathom's sources"}
 """Packages that must have the same version on every node; another torch only changes a loss's last
-digits.
-"""
+digits."""
 SAME_SOFTWARE = "install one set on every node (constraints.txt), sync the sources, restart Ray"
 
 CLOCK_SECONDS = 5.0
@@ -30,8 +29,7 @@ depends on a clock."""
 RAY_DISK_FULL = 0.95
 """Used fraction of a disk at which Ray stops to spill objects: `local_fs_capacity_threshold`.
 Measured: a search whose objects fit into shared memory still works at 97 %, with 11 MB free;
-without free space Ray does not start.
-"""
+without free space Ray does not start."""
 RAY_DISK_LEAST = 10_000_000
 """Bytes free on Ray's disk below which a search fails."""
 MEMORY_FULL = 0.95

@@ -1,6 +1,5 @@
 """Reads the needs of a cluster file on AWS, and checks them with the account in a process of its
-own.
-"""
+own."""
 
 import importlib.util
 import json
@@ -40,8 +39,7 @@ class CloudFile:
     """Names of the parameters that name images."""
     worker_image: str
     """Parameter that names the workers' image, which the head's role must be able to read; empty if
-    none does.
-    """
+    none does."""
     machine: str
     """Type of the workers' machines."""
     spot: bool
@@ -69,8 +67,7 @@ def ask_cloud() -> tuple[Finding, ...]:
 
 def cloud_file() -> CloudFile | None:
     """Returns the needs of a cluster file on AWS: on a head of its own file, otherwise of the file
-    in this folder. None if there is no such file, or if it is for another cloud.
-    """
+    in this folder. None if there is no such file, or if it is for another cloud."""
     for file in CLUSTER_FILES:
         try:
             return _read(parse_yaml(read_text(file.expanduser())), file)

@@ -139,8 +139,7 @@ def disk_for_checkpoints(folder: Path) -> Disk:
 
 def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan], slots: int) -> Needs:
     """Resources that a study with these plans needs if so many trials train at a time; the defaults
-    without a study.
-    """
+    without a study."""
     resources = config.resources if config else ResourcesConfig()
     return Needs(
         gpus_per_trial=resources.gpus_per_trial,
@@ -168,8 +167,7 @@ def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tupl
 
 def ask_tracking(uri: str, *, trusted: bool) -> Finding:
     """Asks MLflow's store for an answer, if the user named the store or it was made here; returns
-    the finding about the store.
-    """
+    the finding about the store."""
     shown = store_uri.without_credentials(uri)
     try:
         if trusted:

@@ -143,8 +143,7 @@ class Node:
     """True for the head of a cluster that starts further nodes on demand."""
     clock_ahead_seconds: float
     """Least number of seconds by which the node's clock is ahead of this process's; negative if
-    behind.
-    """
+    behind."""
     facts: Facts
 
 

@@ -28,8 +28,7 @@ SOCKETS = Path("/proc/net/unix")
 """Linux's table of Unix sockets."""
 EARLIER_SECONDS = 3.0
 """Seconds by which the watch ends this process before Ray would: Ray looks at its connection every
-second or two.
-"""
+second or two."""
 VITAL = {PROCESS_TYPE_RAYLET, PROCESS_TYPE_GCS_SERVER}
 """Programs of Ray that a search can't do without."""
 
@@ -73,8 +72,7 @@ def end_with_head(address: str, again: str) -> None:
 
 def _watch_head(address: str, patience: float, again: str) -> None:
     """Ends this process once the head of a cluster could not be reached for so many seconds, or
-    this machine's raylet is gone, in which case Ray would end it as well.
-    """
+    this machine's raylet is gone, in which case Ray would end it as well."""
     silent_since, socket, was_there = None, ray_internals.raylet_socket(), False
     while _is_connected_to(socket):
         is_there = _has_socket(socket)

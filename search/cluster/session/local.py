@@ -141,8 +141,7 @@ def _start(folder: Path, again: str) -> None:
 
 def _store_bytes() -> int | None:
     """Bytes of Ray's object store if memory has a limit, which Ray may not know; None without a
-    limit, as Ray then takes the same share by itself.
-    """
+    limit, as Ray then takes the same share by itself."""
     limit = memory_limit()
     return int(STORE_SHARE * limit.size) if limit else None
 

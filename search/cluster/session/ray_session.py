@@ -140,8 +140,7 @@ def gpus_per_trial(resources: ResourcesConfig) -> float:
 
 def concurrent_trials(resources: ResourcesConfig) -> int:
     """Number of trials that fit the cluster or, without one, the cores and the memory of this
-    machine. Without this number Tune would start trials almost one by one.
-    """
+    machine. Without this number Tune would start trials almost one by one."""
     cluster = ray.cluster_resources()
     fitting = resources.trials_at_once(cluster.get("CPU", 1), cluster.get("GPU", 0))
     if resources.max_concurrent_trials != "auto" or cluster_address():

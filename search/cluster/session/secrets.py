@@ -24,8 +24,7 @@ LOGIN = re.compile(r"://[^/\s@]*:[^/\s]*@")
 
 def secret_names() -> set[str]:
     """Names of the variables with credentials that only this process needs; variables of Ray and of
-    proxies are not among them.
-    """
+    proxies are not among them."""
     return {
         name
         for name, value in os.environ.items()
@@ -38,8 +37,7 @@ def secret_names() -> set[str]:
 @contextmanager
 def hidden(names: Iterable[str]) -> Iterator[None]:
     """Context in which these variables are removed from this process, so that no process that
-    starts meanwhile inherits them.
-    """
+    starts meanwhile inherits them."""
     taken = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield

@@ -132,8 +132,7 @@ class _Lock(JournalFileSymlinkLock):
 
 class UnsyncedFile(JournalFileBackend):
     """Optuna's file, written without waiting for the disk: lines lost in a power cut are written
-    again from the records. Optuna itself would wait 4 times per trial.
-    """
+    again from the records. Optuna itself would wait 4 times per trial."""
 
     def __init__(self, path: Path) -> None:
         self._place, self._lock, self._is_locked = path, _Lock(str(path)), False

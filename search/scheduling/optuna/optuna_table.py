@@ -87,8 +87,7 @@ def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudyS
 @contextmanager
 def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
     """Context with Optuna's storage at an address, which must exist; its errors of any type become
-    one line.
-    """
+    one line."""
     plain = address.removeprefix(OPTUNA)
     path = sqlite_path(plain) if "://" in plain else Path(plain)
     if path is not None and not path.is_file():
@@ -152,16 +151,14 @@ def _is_json(line: bytes) -> bool:
 
 def _can_go(line: bytes) -> bool:
     """True if a damaged line may be dropped: it is blank or made no trial, so that no later line
-    refers to it.
-    """
+    refers to it."""
     operations = OPERATION.findall(line)
     return not line.strip() or (bool(operations) and not {*operations} & {*CREATIONS})
 
 
 def _rows(trial: FrozenTrial, column: str) -> Iterator[dict[str, Any]]:
     """Yields a row for each value that a trial reported, or for its final value; none while the
-    trial runs.
-    """
+    trial runs."""
     plain = {"trial": trial.number} | trial.user_attrs | trial.params
     if trial.intermediate_values and trial.state in ENDED:
         for step, loss in sorted(trial.intermediate_values.items()):

@@ -61,8 +61,7 @@ def _record(
     trial: FrozenTrial, curve: Mapping[int, float], horizon: int, shape: Shape
 ) -> TrialRecord:
     """A trial as a record for the forecasts; it counts as finished if no trial has reported at a
-    later step.
-    """
+    later step."""
     spec = TrialSpec(
         trial=str(trial.number),
         study="",

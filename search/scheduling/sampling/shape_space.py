@@ -1,6 +1,5 @@
 """The shapes with a fixed number of parameters as a search space of Optuna's, for anybody's own
-tuner.
-"""
+tuner."""
 
 from collections.abc import Mapping
 from functools import cached_property

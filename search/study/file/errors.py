@@ -200,8 +200,7 @@ def _locate(
     location: tuple[int | str, ...], root: type[BaseModel]
 ) -> tuple[list[str], FieldInfo | None, Any]:
     """The keys of a location, without list positions and tags of unions; the field of the last key;
-    and the type at that place.
-    """
+    and the type at that place."""
     keys: list[str] = []
     group: Any = root
     field = None

@@ -17,12 +17,10 @@ LAUNCH_SECONDS = 7e-6
 small model took 4 to 6 us; its host, a slow one, took 40 to 55 us to start one."""
 EAGER_KERNELS, COMPILED_KERNELS = 70, 25
 """Numbers of kernels that a layer starts in a training step: eager, counted in the code; compiled,
-an estimate.
-"""
+an estimate."""
 REACHED_FLOPS, REACHED_BANDWIDTH = 0.6, 0.8
 """Shares of the data sheet's rates that are reached: FLOPs in large matrix products, bandwidth in
-elementwise kernels.
-"""
+elementwise kernels."""
 FUSED = 2.0
 """Factor by which compiling reduces the memory traffic: an estimate."""
 
@@ -160,8 +158,7 @@ def _words(name: str) -> set[str]:
 
 def gpu_of_cluster() -> tuple[GpuType, str] | None:
     """Returns the type of GPU in a cluster file of this folder, with the machine type and the file
-    that name it; None without such a file, or if its machines have several types of GPU.
-    """
+    that name it; None without such a file, or if its machines have several types of GPU."""
     for file in CLUSTER_FILES:
         try:
             config = parse_yaml(read_text(file.expanduser()))

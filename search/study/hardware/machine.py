@@ -170,8 +170,7 @@ def _with_gpus(
 
 def _slots(resources: ResourcesConfig, there: int, share: float) -> int:
     """Number of trials at a time; if the devices are not on this machine, as many as the study
-    allows.
-    """
+    allows."""
     most = resources.max_concurrent_trials
     here = max(1, int(max(1, there) / share))  # at least the trials of one GPU
     if there >= share:

@@ -13,8 +13,7 @@ from fathom.search.formatting import format_bytes
 
 BESIDE_TRIALS = 950_000_000
 """Bytes of a search on this machine beside its trials. Measured with PyTorch for CPUs, Ray 2.60 and
-MLflow 3: 340 MB in the driver, 350 in Ray's processes, 190 in the process that writes to MLflow.
-"""
+MLflow 3: 340 MB in the driver, 350 in Ray's processes, 190 in the process that writes to MLflow."""
 WORKER = 300_000_000
 """Bytes of a worker beside its tensors, measured likewise."""
 LEAST_MEMORY = BESIDE_TRIALS + WORKER
@@ -91,8 +90,7 @@ def lack_of_memory() -> str:
 
 def memory_words() -> str:
     """Returns the limit of the memory here in words, with the remedy: `the limit in FILE; raise it
-    ...`.
-    """
+    ...`."""
     limit = memory_limit()
     if limit is None:
         return "all that this machine has; use a machine with more"
@@ -101,8 +99,7 @@ def memory_words() -> str:
 
 def memory_limit() -> Limit | None:
     """The least memory limit among the cgroups of this process and the groups above them; None
-    without any.
-    """
+    without any."""
     found = [
         Limit(float(text), folder / files.limit, _used(folder, files))
         for files, group, top in _groups()
@@ -167,8 +164,7 @@ def _field(path: Path, name: str) -> int:
 
 def _text(path: Path) -> str:
     """The text of a file; empty where it can't be read, for example because the system is not
-    Linux.
-    """
+    Linux."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -51,8 +51,7 @@ class GpuSharing:
 
     def start(self) -> str:
         """Starts the service unless it runs; returns the reason if it can't start, otherwise an
-        empty text.
-        """
+        empty text."""
         if self._end or mps_listens():
             return ""
         if shutil.which(CONTROL) is None:
@@ -103,8 +102,7 @@ def mps_may_start() -> bool:
 
 def mps_listens() -> bool:
     """True if a service of this user's or root's listens, in the folder that the environment names
-    or the usual one.
-    """
+    or the usual one."""
     try:
         owner = Path(os.environ.get(PIPES, USUAL_PIPES), "control").stat().st_uid
     except OSError:
@@ -114,8 +112,7 @@ def mps_listens() -> bool:
 
 def _renumbers_gpus() -> bool:
     """True if the service would number the GPUs differently from Ray, which uses this process's
-    numbers.
-    """
+    numbers."""
     visible = os.environ.get(VISIBLE, "0").split(",")
     return visible != [str(number) for number in range(len(visible))]
 

@@ -90,15 +90,13 @@ class StudyConfig(Group):
     train_flops: Flops | None = Field(None, exclude_if=not_, examples=["1e15"])
     """Floating-point operations that a training may spend, for every shape, in place of `tokens`.
     Each shape takes as many whole steps as they pay for, so that cheaper shapes see more tokens; at
-    rungs, trials that have spent equal shares are compared. Evaluations are not counted.
-    """
+    rungs, trials that have spent equal shares are compared. Evaluations are not counted."""
     train_seconds: Real | None = Field(
         None, ge=1.0, le=MOST_SECONDS, exclude_if=not_, examples=[600]
     )
     """Seconds of training steps of a trial on its device, for every shape, in place of `tokens`.
     Before its first trial, `fathom run` times the steps of each depth; numbers of tokens follow.
-    Evaluations and compiling are not counted.
-    """
+    Evaluations and compiling are not counted."""
     horizons: tuple[Horizon, ...] | None = Field(
         None, min_length=2, max_length=8, exclude_if=not_, examples=[[5, 20, 80]]
     )
@@ -110,8 +108,7 @@ class StudyConfig(Group):
     )
     """All horizons of the study of which this study is a part; Fathom writes this key. Warm-up and
     `batch_size: auto` are those of the shortest horizon, so that trainings of all horizons begin
-    alike.
-    """
+    alike."""
     space: SpaceConfig = SpaceConfig()
     trials: Positive = 9
     """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth
@@ -119,8 +116,7 @@ class StudyConfig(Group):
     trials_together: Positive = 16
     """Virtual workers of each budget: results are used in the order in which so many workers of
     equal speed would bring them, so that any number of real workers gives the same trials. More
-    virtual workers let more real ones explore a budget at once.
-    """
+    virtual workers let more real ones explore a budget at once."""
     sampler: Sampler | SamplerClass = Field(
         Sampler.CURVE,
         description="Optuna sampler that draws the shapes of exploring trials: `curve` is "
@@ -161,8 +157,7 @@ class StudyConfig(Group):
 
     def shared_spend(self, budget: int) -> Spend | None:
         """The spend of every training of a budget; None where it is tokens, which follow from the
-        budget.
-        """
+        budget."""
         if coin := Coin.of_budgets(self.count):
             return Spend(float(budget), coin)
         amounts = ((getattr(self, coin.key), coin) for coin in OTHER_COINS)
@@ -182,8 +177,7 @@ class StudyConfig(Group):
     @property
     def not_decoded(self) -> str:
         """The key that makes the study's models something other than Fathom's own decoder, which
-        adds a token at a time; empty if none does.
-        """
+        adds a token at a time; empty if none does."""
         keys = {
             "train.command": self.train.command,
             "model.build": self.model.build,
@@ -338,8 +332,7 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_split(self) -> Self:
         """Refuses a split without sources, sources without a split, and options that no encoder
-        has.
-        """
+        has."""
         space, is_users = self.space, isinstance(self.objective, UserObjectiveConfig)
         if space.split is None:
             if self.objective.has_sources:
@@ -437,8 +430,7 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_decays(self) -> Self:
         """Refuses decays so large that they leave nothing of a weight, and multiples of a decay of
-        0.
-        """
+        0."""
         train, confirm = self.train, self.confirm
         bracketed = (
             (train.weight_decay, train.learning_rate * max(confirm.rates)),

@@ -155,8 +155,7 @@ class SpaceConfig(Group):
 
     def encoder_depth(self, depth: int) -> int:
         """Number of encoder layers of a depth; 0 without an encoder, or if the split has no such
-        depth.
-        """
+        depth."""
         return encoder_layers(self.split, depth) if self.split else 0
 
     def check_count(self, count: Count) -> None:
@@ -215,15 +214,13 @@ class StoppingConfig(Group):
     """Pause poor trials early."""
     rule: StoppingMethod = StoppingMethod.ASHA
     """Rule that promotes paused trials: `asha`, as soon as a trial is among the best that have come
-    to its rung, or `synchronous`, once all trials have come.
-    """
+    to its rung, or `synchronous`, once all trials have come."""
     first_rung: Real = Field(0.125, gt=0.0, lt=1.0)
     """Share of the training tokens at the first rung; no trial pauses earlier. By default it comes
     no later than the cool-down."""
     eta: Real = Field(2.5, ge=1.2, le=1000.0)
     """One in `eta` of the trials that have come to a rung is promoted, and at the end also those
-    too close to the best to tell apart; each rung comes `eta` times later than the one before.
-    """
+    too close to the best to tell apart; each rung comes `eta` times later than the one before."""
     median_of: Few = MEDIAN_OF
     """Number of evaluations just before a rung whose median loss ranks the trials, which removes
     spikes."""
@@ -237,8 +234,7 @@ DECAYS = "[0.25, 1, 4]"
 
 class ConfirmConfig(Group):
     """Confirming stage: whole trainings, chosen to tell most about the best depth, until its
-    interval is narrow.
-    """
+    interval is narrow."""
 
     depths: Positive = 8
     """Largest number of depths that are trained to the end: the best ones so far, then those that
@@ -249,17 +245,14 @@ class ConfirmConfig(Group):
     together: Positive = 1
     """Fewest new trainings of a budget that are decided together, from the same results, as long as
     so many are worth it. A larger number keeps more workers busy, but the last trainings may tell
-    little. The number of real workers does not change the decisions.
-    """
+    little. The number of real workers does not change the decisions."""
     rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
     """Multiples of the learning rate tried at the outermost depths in question, and between these
     if their best rates differ, or if no rate is known to carry over (a trainer of your own, or a
-    model without roles); must contain 1.
-    """
+    model without roles); must contain 1."""
     decays: tuple[Multiple, ...] = (1.0,)
     """Multiples of the weight decay, tried like `rates`, for trainings that repeat their data,
-    where the best decay differs by shape. For example [0.25, 1, 4]; must contain 1.
-    """
+    where the best decay differs by shape. For example [0.25, 1, 4]; must contain 1."""
 
     @model_validator(mode="after")
     def _contain_one(self) -> Self:
@@ -291,18 +284,15 @@ class AutoSizingConfig(Group):
     magnitude."""
     strength: Real = Field(0.0, ge=0.0, le=10.0)
     """Amount that each step takes off a group, relative to the amount that it would add if every
-    weight moved by its learning rate, for example 0.1. 0 is no auto-sizing.
-    """
+    weight moved by its learning rate, for example 0.1. 0 is no auto-sizing."""
     share: Real = Field(0.5, gt=0.0, le=1.0)
     """Share of the training, from its start, with the penalty. After it, weights that are zero stay
-    zero, and the others train freely; 1 penalises to the end, as Murray et al. do.
-    """
+    zero, and the others train freely; 1 penalises to the end, as Murray et al. do."""
     parts: tuple[SizedPart, ...] = Field(
         (SizedPart.NEURONS, SizedPart.HEADS, SizedPart.BRANCHES), min_length=1
     )
     """Parts that may be deleted: `neurons` of feed-forward branches, `attention_rows` (features of
-    queries, keys and values), whole `heads`, whole residual `branches`.
-    """
+    queries, keys and values), whole `heads`, whole residual `branches`."""
 
     @property
     def penalty(self) -> GroupPenalty | None:
@@ -366,8 +356,7 @@ class TrainConfig(Group):
     """
     auto_sizing: AutoSizingConfig = AutoSizingConfig()
     """Deletes neurons, heads and branches as the model trains, so that its sizes are a result of
-    one training. Budgets are then sizes of models before training.
-    """
+    one training. Budgets are then sizes of models before training."""
     diagnostics: bool = True
     """Measure the layers at some evaluations: attention, rank, gradients."""
     precision: Precision = Precision.AUTO
@@ -387,8 +376,7 @@ class TrainConfig(Group):
     @property
     def of_steps(self) -> dict[str, Any]:
         """Settings of a training that do not depend on its rates and its length, by their names in
-        `TrainPlan`.
-        """
+        `TrainPlan`."""
         names = ("weight_decay", "betas", "eps", "optimizer", "grad_clip", "dropout")
         return {name: getattr(self, name) for name in (*names, "label_smoothing")}
 

@@ -11,8 +11,7 @@ DRAFT = "http://json-schema.org/draft-07/schema#"
 """The newest draft of JSON Schema that all common editors support."""
 BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 """Constraint of pydantic -> keyword of JSON Schema, for constraints that pydantic does not
-translate, as a validator comes first.
-"""
+translate, as a validator comes first."""
 NUMBER_TEXT = r"^[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$"
 """Pattern of numbers that YAML 1.1 reads as text, such as 4e-3."""
 NAMED = ("$defs", "properties", "patternProperties")

@@ -46,8 +46,7 @@ class AttentionConfig(Group):
 
     queries_per_key: Positive = 1
     """Number of heads that share one head of keys and values: grouped-query attention. The number
-    of heads is a multiple of it.
-    """
+    of heads is a multiple of it."""
     qk_norm: bool = False
     """RMS norms with gains on each head's queries and keys, as in Qwen3."""
 
@@ -89,8 +88,7 @@ class ExpertsConfig(Group):
 class StateSpaceConfig(Group):
     """State-space layers (Mamba-2) among those with attention. With either mixer, one layer is one
     block, a mixer of tokens and a feed-forward network, so that depth counts the same as in a dense
-    model. Heads of a state space are as wide as those of attention.
-    """
+    model. Heads of a state space are as wide as those of attention."""
 
     pattern: Annotated[str, Field(max_length=1000, examples=["MMMA", "M"])] = "MMMA"
     """Mixers of the layers in turn, M for state spaces and A for attention, repeated over the
@@ -189,8 +187,7 @@ class ModelConfig(Group):
     @property
     def plain_rates(self) -> bool:
         """True for a user's own model without roles: all its weights have the study's learning rate
-        at every shape, so that no rate is known to suit all depths.
-        """
+        at every shape, so that no rate is known to suit all depths."""
         return self.build is not None and self.roles is None
 
     @model_validator(mode="after")

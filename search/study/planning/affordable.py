@@ -20,8 +20,7 @@ TOKENS = int(TOKENS_PER_PARAMETER)
 """Training tokens per parameter: of the largest budget of `init`, of the asked size in `ask`."""
 FEWER_TOKENS = (5, 10)
 """Training tokens per parameter if budgets named by the user would take too long with `TOKENS`;
-with even fewer, a model hardly learns.
-"""
+with even fewer, a model hardly learns."""
 POWERS = range(4, 12)
 """Powers of ten of the smallest budget of `init`; below 10k a budget has hardly more than three
 depths."""
@@ -32,16 +31,14 @@ SMALLEST = 20_000
 structure."""
 SHORTEST_HORIZON = 1_000_000
 """Fewest training tokens of the smallest budget of `ask`: with fewer, deep models have not learnt
-to copy yet, and seeds differ by more than depths do. The budgets of the quickstart have 600k.
-"""
+to copy yet, and seeds differ by more than depths do. The budgets of the quickstart have 600k."""
 WIDE_STEP, NARROW_STEP = 3.0, 2.0
 """Ratio of neighbouring budgets of `ask`: of four budgets, and at least of three."""
 MANTISSAS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 """Largest budgets of `ask`, times powers of ten."""
 CHEAPER = 0.85
 """Largest budget of `ask`, as a share of the asked size: its search and those of smaller budgets
-together then cost less than a search of the asked size alone.
-"""
+together then cost less than a search of the asked size alone."""
 SHARE_OF_TIME = 0.85
 """Share of the hours that `ask` plans; the rest is a reserve for what no plan knows."""
 

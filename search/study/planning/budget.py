@@ -27,8 +27,7 @@ LEAST_STEPS = 20
 """Fewest steps that a spend of another coin than tokens must pay for."""
 LEAST_OF_ANY_SIZE = 100
 """The same where sizes are free: with fewer steps, a large model has hardly begun at the first
-rung.
-"""
+rung."""
 SHARED_STEPS = 1000
 """Nominal steps of a whole training of any shape, where its steps do not follow from its size."""
 
@@ -50,18 +49,15 @@ class Budget:
     shared_spend: Spend | None = None
     """Spend of a training; None if every shape takes the same steps. With a spend, `steps` are
     those of a usual shape, or `SHARED_STEPS` if they do not follow from sizes; `of_shape` has those
-    of a real shape.
-    """
+    of a real shape."""
     step_times: Times | None = None
     """Seconds of a step by shape, from which numbers of steps follow where steps have to be timed;
-    None where they are not known.
-    """
+    None where they are not known."""
     sizes: tuple[int, int] | None = None
     """Parameters of the smallest and the largest model; None where `params` is the size of all."""
     shared_steps: int | None = None
     """In the budget of one shape, the steps of the budget that all shapes share, by which rungs are
-    named; None where they equal `steps`.
-    """
+    named; None where they equal `steps`."""
 
     @property
     def tokens(self) -> int:
@@ -86,8 +82,7 @@ class Budget:
 
     def steps_of(self, shape: Shape) -> int:
         """Steps of a training of a shape: the most whole steps within the spend or, where steps are
-        timed, the number nearest to it.
-        """
+        timed, the number nearest to it."""
         steps = self.spend.amount / self.step_cost(shape)
         return round(steps) if self.spend.coin.timed else int(steps)
 
@@ -245,8 +240,7 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
 
 def rungs_by_step(config: StudyConfig, budget: Budget) -> dict[int, int]:
     """Step of each rung, ascending -> the tokens by which the rung is named for all shapes of the
-    budget.
-    """
+    budget."""
     shared, tokens = budget.shared_steps or budget.steps, budget.tokens_per_step
     steps = _shared_rung_steps(config, replace(budget, steps=shared))
     return {max(1, step * budget.steps // shared): step * tokens for step in steps}

@@ -111,8 +111,7 @@ def _cores(resources: ResourcesConfig, train: TrainConfig) -> Machine:
 
 def choice_text(found: DeviceTimes) -> str:
     """Returns the choice of `gpus_per_trial: auto` as text, with the times of both devices and the
-    key for the other choice.
-    """
+    key for the other choice."""
     taken, other = ("CPU cores", 1) if found.cores_win else ("GPUs", 0)
     more = ""
     share = found.gpus.machine.devices

@@ -10,8 +10,7 @@ from fathom.search.study.planning.budget import Budget, expand_budgets
 
 NEAR = 0.01
 """Largest distance of a command's last evaluation from the horizon, as a share of the horizon's
-tokens.
-"""
+tokens."""
 INTERVAL = re.compile(
     r"-*(?:\w+[._-])*(?:eval|evaluation|val|valid|validation)[._-]?"
     r"(?:interval|every|freq|frequency|every_n_steps)(?:[._-]steps)?"
@@ -49,8 +48,7 @@ def interval_of(command: Sequence[str]) -> Interval | None:
 
 def falls_short(steps: float, interval: float) -> bool:
     """True if neither the last multiple of an interval before a horizon of so many steps nor the
-    next one after it is near enough to it.
-    """
+    next one after it is near enough to it."""
     last = math.floor(steps / interval) * interval
     return last < (1 - NEAR) * steps and last + interval > (1 + NEAR) * steps
 

@@ -56,8 +56,7 @@ HIGHEST_USUAL_RATE = 0.1
 """Learning rate above which AdamW hardly ever trains."""
 FILES_OF_A_TRIAL = 2
 """Number of checkpoints of a running trial: the last one and, while that is written, the one
-before.
-"""
+before."""
 SIMULATED = 500
 """Number of exploring trials that are simulated for the expected numbers at rungs."""
 FORWARD = 1 / 3
@@ -141,8 +140,7 @@ def vocab_size_of(objective: ObjectiveConfig) -> int:
 
 def carried(objective: ObjectiveConfig) -> str:
     """A remedy for data that are missing on the head of a cluster of `ray up`; empty elsewhere, and
-    if the data are not missing.
-    """
+    if the data are not missing."""
     place = os.path.expanduser(objective.place)
     is_path = place != objective.name and (os.sep in place or os.path.splitext(place)[1])
     head = os.path.expanduser(CLUSTER_FILES[0])
@@ -350,8 +348,7 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
 
 def _epochs_note(config: StudyConfig) -> str:
     """A line where a training repeats its data too often; empty where none does, or the size of the
-    data is not known.
-    """
+    data is not known."""
     if config.coin.timed:
         return ""  # tokens follow from step times
     tokens = max(budget.tokens for budget in expand_budgets(config))

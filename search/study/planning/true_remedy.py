@@ -127,8 +127,7 @@ class _TriedPlan:
 
     def _beyond(self, end: int, *, deeper: bool) -> Remedy:
         """The remedy of depths beyond the tested ones: untried depths of the study, or a wider
-        range.
-        """
+        range."""
 
         def beyond(depths: Sequence[int]) -> list[int]:
             side = [d for d in depths if d > end] if deeper else [d for d in depths if d < end]
@@ -162,8 +161,7 @@ class _TriedPlan:
 
     def _these(self, depths: Sequence[int], cause: v.Cause) -> Remedy:
         """The remedy to train those of the depths that have a shape; if none has, other depths
-        between the same tested ones.
-        """
+        between the same tested ones."""
         possible = set(self._meetable) - set(self._finished)
         if isinstance(cause, v.BetweenTested) and not possible.intersection(depths):
             between = [d for d in sorted(possible) if cause.below < d < cause.above]

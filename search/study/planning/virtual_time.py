@@ -80,8 +80,7 @@ class VirtualTime:
     eta: float
     at_once: int = 0
     """Number of trials that are drawn at once; later draws know the results of these at their first
-    rung.
-    """
+    rung."""
     waits: bool = False
     """True if a rung promotes nobody before it is closed: synchronous halving."""
     now: Fraction = Fraction(0)
@@ -94,8 +93,7 @@ class VirtualTime:
     """Trial -> tokens at which it was last taken; 0 before its first rung."""
     standing: dict[int, dict[str, None]] = field(init=False)
     """Rung -> trials that were taken there and did not end badly; a dict for its order, with None
-    as values.
-    """
+    as values."""
     over: set[str] = field(default_factory=set)
     """Trials that have ended."""
     closed: set[int] = field(default_factory=set)
@@ -132,8 +130,7 @@ class VirtualTime:
 
     def job(self, trial: str, *, to: int | None = None) -> VirtualJob:
         """The job of a trial that starts now and goes to `to` or, if that is not given, to its next
-        rung.
-        """
+        rung."""
         place = self.places.get(trial, 0)
         to = to or next((rung for rung in self.rungs if rung > place), self.horizon)
         return VirtualJob(self.now + Fraction(to - place, self.horizon), self.assigned, trial, to)

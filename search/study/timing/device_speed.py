@@ -203,8 +203,7 @@ def start_seconds(records: Iterable[TrialRecord], since: float) -> float | None:
 
 def _began_since(since: float, record: TrialRecord) -> bool:
     """True for a trial that began between a Unix time and now; a later beginning is from before a
-    clock was set back.
-    """
+    clock was set back."""
     return since <= record.started <= time.time()
 
 

@@ -16,8 +16,7 @@ LEAST_SHARE, MOST_SHARE = 0.45, 1.2
 0.5 to 1.2 of it, one with two minima 1.7."""
 STILL_OPEN = 0.3
 """Most work left of a budget that has done its most and is still not settled, as a share of the
-work done.
-"""
+work done."""
 PACE_ERROR, FIRST_PACE_ERROR = 0.1, 0.5
 """Relative error of the pace after many evaluations, and what is added to it after a single one."""
 SLOWNESS = 0.2

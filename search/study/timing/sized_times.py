@@ -58,8 +58,7 @@ class SizedTimes:
 
 def _terms(size: int, depth: int) -> Any:
     """The terms with which a step's time grows; the width of a layer is taken from the root of its
-    parameters.
-    """
+    parameters."""
     return _numpy().array([1.0, depth, size, math.sqrt(size * depth)])
 
 

@@ -18,8 +18,7 @@ from contextlib import suppress
 
 ORPHAN_SECONDS = 2.0
 """Time from SIGTERM to SIGKILL if the asking process was killed: nobody waits for the command any
-more, and another may soon begin in its place.
-"""
+more, and another may soon begin in its place."""
 
 
 def main() -> None:

@@ -67,8 +67,7 @@ class CommandProcess:
 
     def lines(self, poll_seconds: float) -> Iterator[bytes]:
         """Yields each line of the log, or an empty one if none has come for `poll_seconds`; ends
-        with the command.
-        """
+        with the command."""
         rest, heard = b"", time.monotonic()
         while True:
             ended = self._has_ended()  # before the last look, so that no line is missed

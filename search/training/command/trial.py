@@ -99,8 +99,7 @@ class CommandTrial:
 
     def _earlier(self) -> list[CurvePoint]:
         """The evaluations of earlier starts, including those that a command printed after its
-        worker was gone.
-        """
+        worker was gone."""
         kept = _kept_points(self._kept)
         seconds = kept[-1].train_seconds if kept else 0.0
         lines = self._log.read_bytes().splitlines() if self._log.exists() else []
@@ -199,8 +198,7 @@ class CommandTrial:
 
     def _heard(self, raw: bytes) -> Evaluation | None:
         """The evaluation of a line, if it has one; a number of parameters in it is compared with
-        the budget.
-        """
+        the budget."""
         text = raw.decode(errors="replace").strip()
         self._last_text = printable(text) or self._last_text
         line = read_line(text, self._parser, tokens_per_step=self._budget.tokens_per_step)
@@ -313,8 +311,7 @@ class CommandTrial:
 
 def _at(rung: int, before: Sequence[CurvePoint], after: CurvePoint) -> CurvePoint:
     """The curve at the tokens of a rung, interpolated linearly in ln tokens between evaluations, so
-    that trials compare at the same tokens wherever their command evaluates.
-    """
+    that trials compare at the same tokens wherever their command evaluates."""
     if after.tokens == rung:
         return after
     loss = after.loss

@@ -32,8 +32,7 @@ def shard(model: Transformer, device_type: str) -> Transformer:
 @contextmanager
 def whole(model: Transformer) -> Iterator[None]:
     """Context in which every rank has the whole model, so that a rank may compute without the
-    others; all ranks enter it together.
-    """
+    others; all ranks enter it together."""
     parts: list[Any] = [model, *(block for _, block in model.named_blocks())]
     for part in parts:
         part.set_reshard_after_forward(False, recurse=False)

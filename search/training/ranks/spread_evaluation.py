@@ -1,6 +1,5 @@
 """An evaluation by all ranks of a trial: the leader runs the evaluation, and each rank computes
-some rows of every batch. Torch only.
-"""
+some rows of every batch. Torch only."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -16,8 +15,7 @@ from fathom.search.training.ranks.data_parallel import Ranks
 Value = TypeVar("Value")
 OfRows = Callable[[Model, Batch], Tensor]
 """Function from a batch to a tensor whose first dimension has the same number of entries for each
-row. It is sent to other processes, so it is a function of a module, or a `partial` of one.
-"""
+row. It is sent to other processes, so it is a function of a module, or a `partial` of one."""
 
 
 class _Work(NamedTuple):

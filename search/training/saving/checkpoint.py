@@ -145,8 +145,7 @@ def forget_unfinished(path: Path) -> None:
 
 def load(path: Path, device: torch.device) -> dict[str, Any] | None:
     """The state in the file, on the device; None without a file, or with a damaged one: its trial
-    then trains again from the beginning, with the same result.
-    """
+    then trains again from the beginning, with the same result."""
     if not os.path.lexists(path):
         return None
     try:

@@ -95,8 +95,7 @@ def _copy_of_parts() -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
 
 def _thread_on_this_device() -> ThreadPoolExecutor:
     """Returns a thread that uses this thread's GPU: PyTorch asks for a thread's GPU even to write a
-    copy.
-    """
+    copy."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return ThreadPoolExecutor(1)
     device = torch.cuda.current_device()
@@ -106,8 +105,7 @@ def _thread_on_this_device() -> ThreadPoolExecutor:
 def _group_beside(ranks: Ranks) -> Any:
     """A gloo group of the same ranks, for threads that save while the ranks train. None on several
     machines: gloo does not reach other machines if the name of a machine resolves to its loopback
-    address, as on Debian.
-    """
+    address, as on Debian."""
     machines: list[Any] = [None] * ranks.size
     torch.distributed.all_gather_object(machines, (socket.gethostname(), _start_of_machine()))
     return torch.distributed.new_group(backend="gloo") if len({*machines}) == 1 else None
@@ -115,8 +113,7 @@ def _group_beside(ranks: Ranks) -> Any:
 
 def _start_of_machine() -> str:
     """The random id of this machine's last start, which tells machines of the same name apart;
-    empty where the system does not have it.
-    """
+    empty where the system does not have it."""
     try:
         return BOOT.read_text()
     except OSError:
@@ -157,8 +154,7 @@ def _library() -> Any:
 
 def _with_own_error(work: Callable[[], object]) -> None:
     """Saves or loads parts, on all ranks; raises on every rank the error of the first rank that
-    failed.
-    """
+    failed."""
     try:
         work()
     except _library().CheckpointException as error:  # which is no Exception

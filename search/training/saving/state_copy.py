@@ -1,6 +1,5 @@
 """A copy of a training's state in CPU memory, in buffers that are kept for the next copy. Torch
-only.
-"""
+only."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,8 +21,7 @@ class StateCopy:
 
     def take(self, state: Any) -> Any:
         """Begins to copy a state, which may change afterwards; returns the copy, which is whole
-        once `wait` returns and is overwritten by the next copy.
-        """
+        once `wait` returns and is overwritten by the next copy."""
         used: dict[str, Tensor] = {}
 
         def copied(name: str, leaf: Any) -> Any:

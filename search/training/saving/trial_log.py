@@ -36,12 +36,10 @@ INTERRUPT_POLL_SECONDS = 0.5
 """Time between two looks for an interrupt of the search."""
 LEAVING = threading.Event()
 """Event that is set once the machine of this process is about to be taken away: the process's trial
-saves, as at an interrupt, and another worker resumes it.
-"""
+saves, as at an interrupt, and another worker resumes it."""
 AGREE_SECONDS = 2.0
 """Seconds between two steps at which the ranks, waiting for each other, agree whether to save or
-report.
-"""
+report."""
 
 
 class TrialLog:
@@ -220,8 +218,7 @@ class ReportSchedule:
 
     def interrupted(self) -> bool:
         """True while the search is being interrupted, or this machine is taken away. The file that
-        signals an interrupt is looked for rarely, since it may be on another machine.
-        """
+        signals an interrupt is looked for rarely, since it may be on another machine."""
         now = time.monotonic()
         if now - self._polled < INTERRUPT_POLL_SECONDS:
             return False

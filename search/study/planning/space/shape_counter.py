@@ -72,8 +72,7 @@ def recipe_of(model: ModelConfig) -> Recipe:
 @dataclass(frozen=True, slots=True)
 class _WidthCounts:
     """Counts for all shapes of a width: of its smallest shape, of each further layer of this d_ff,
-    and of each further unit of d_ff in a layer.
-    """
+    and of each further unit of d_ff in a layer."""
 
     corner: Shape
     first: tuple[int, ...]
@@ -103,8 +102,7 @@ class OwnCounter:
 
     def counted(self, shape: Shape, d_ffs: range) -> Shape:
         """The shape with its counts, which follow from a few shapes of the same width; `d_ffs` are
-        the feed-forward widths that the study allows there, perhaps none.
-        """
+        the feed-forward widths that the study allows there, perhaps none."""
         width = _width_of(shape)
         if width not in self._lines:
             self._lines[width] = self._line(shape, d_ffs)

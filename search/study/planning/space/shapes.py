@@ -31,8 +31,7 @@ LOWEST_RATIO, HIGHEST_RATIO = 0.5, 16.0
 """Ratios of d_ff to d_model that a remedy names, twice as wide as the default."""
 SIZE_STEP = 1.4
 """Factor between neighbouring sizes where the size is free: losses of sizes between two of these
-differ from the nearer one's by less than seeds do.
-"""
+differ from the nearer one's by less than seeds do."""
 MOST_TOLERANCE = 0.05
 """The largest tolerance that a study may have."""
 
@@ -62,8 +61,7 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
 class _Width:
     """One value of d_model; its shapes have `outside + blocks * (block + per_d_ff * d_ff)`
     parameters, plus `cross` for each decoder layer if there is an encoder, plus the further
-    parameters of layers of other `kinds`.
-    """
+    parameters of layers of other `kinds`."""
 
     outside: int
     block: int
@@ -286,8 +284,7 @@ def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> s
 
 def _remedies(space: ShapeLimits, budget: Budget) -> Iterator[str]:
     """Yields remedies that give a budget enough depths, each tried on the shapes that the budget
-    then has.
-    """
+    then has."""
     if not space.counter:  # a user's own model would be built for each
         for keys, limits, tolerance in _changes(space, budget):
             changed = replace(space, limits=limits)
