@@ -99,8 +99,8 @@ class Scheduler:
     def next_trial(self) -> TrialSpec | None:
         """The next trial for a worker, or None when all that could start waits for running ones.
 
-        It is the first in virtual time of the budget that is least advanced, so that none is left
-        for the end, when a cluster would stand idle.
+        It is the first trial, in virtual time, of the least advanced budget, so that no budget is
+        left for the end, when a cluster would stand idle.
         """
         for search in self.budgets.values():
             if search.is_stale:

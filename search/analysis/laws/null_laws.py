@@ -51,9 +51,9 @@ class NullLaw:
     """True if sizes count layers alone, so that the cube-root law is also the law of the same
     aspect ratio."""
     layer: float = 0.0
-    """Parameters of a layer over `d_model**2`, for the same aspect ratio."""
+    """Parameters of a layer, divided by `d_model**2`, for the same aspect ratio."""
     embedding: float = 0.0
-    """Counted parameters beside the layers over `d_model`, for the same aspect ratio."""
+    """Counted parameters outside the layers, divided by `d_model`, for the same aspect ratio."""
 
     def predict(self, params: float, tokens: float | None = None) -> Prediction:
         """The predicted depth for a number of parameters with its 95 % interval, whatever the

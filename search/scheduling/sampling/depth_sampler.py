@@ -149,8 +149,9 @@ class DepthSampler(BaseSampler):
         return math.exp(math.log(generator.choice(posterior.lowest)))
 
     def _shape(self, study: Study, trial: FrozenTrial, depth: float) -> Shape:
-        """The shape for a trial near this depth: one not tried yet, at a tried depth if any is
-        left, since a new depth at another ratio cannot be compared with those tried."""
+        """The shape for a trial near this depth: an untried one, if possible of a tried depth,
+        since a new depth at another ratio cannot be compared with the tried ones.
+        """
         first = self._first_shapes[trial.number : trial.number + 1]
         if first and first[0].depth == depth:
             return first[0]
