@@ -20,8 +20,8 @@ def class_of(shape: Shape) -> type[Transformer]:
 def build_model(shape: Shape, recipe: Recipe, *, seed: int, device: torch.device) -> SearchedModel:
     """The model of `shape` on `device`, with the initial weights of `seed`.
 
-    They are the same on every device. `recipe` is the built-in model's parametrization, or a user's
-    function.
+    The weights are the same on every device. `recipe` is the built-in model's parametrization, or a
+    user's function.
     """
     if isinstance(recipe, OwnRecipe):
         return OwnModel(shape, recipe, seed=seed, device=device)

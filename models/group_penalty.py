@@ -35,8 +35,9 @@ class GroupPenalty:
 
     norm: GroupNorm
     strength: float
-    """What a step takes off a group, as a multiple of the norm of a step in which every weight of
-    it moves by its learning rate. It then means the same for groups of any size."""
+    """Amount that a step takes off a group, as a multiple of the norm of a step in which every
+    weight of the group moves by its learning rate. So it means the same for groups of any size."""
     parts: tuple[SizedPart, ...]
     share: float = 1.0
-    """Share of the steps, from the first, that penalise; in the others what is zero stays zero."""
+    """Share of the steps, from the first, that penalise; in later steps weights that are zero stay
+    zero."""

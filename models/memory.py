@@ -1,8 +1,8 @@
 """The memory of a training step in closed form, in bytes, and what each layer keeps for backward.
 
 Standard library only, as `shape.py` is. A new kind of layer adds its terms to `saved_by_a_layer`.
-Tests compare each term with what PyTorch saves on a CPU, and benchmarks/RESULTS.md the peak of a
-step with what an H100 measured.
+Tests compare each term with the tensors that PyTorch saves on a CPU; benchmarks/RESULTS.md compares
+the peak of a step with measurements on an H100.
 
 Shapes: N tokens of a piece, D d_model, A width of all heads, F d_ff, H heads, V vocabulary.
 """
@@ -19,7 +19,7 @@ WEIGHT = 4
 STATISTIC = 4
 """Bytes of a number that a norm or an attention head keeps for a token."""
 INDEX = 8
-"""Bytes of the place of a token, or of the number of an expert."""
+"""Bytes of an index: of a token, or of an expert."""
 TOKEN = 16
 """Bytes of a token of a batch: its id and that of its target."""
 MUON_AT_ONCE = 2**24
@@ -75,8 +75,8 @@ def step_memory(
 ) -> StepMemory:
     """Memory of a training step, in bytes, that goes through the model in `pieces` of `sequences`.
 
-    The peak is at the loss, where the activations are whole, or at the end of the backward pass,
-    where the gradients are. With several pieces the gradients of earlier ones are there all along.
+    The peak is at the loss, where all activations exist, or at the end of the backward pass, where
+    all gradients exist. With several pieces the gradients of earlier ones exist all along.
     """
     if shape.own_counts:
         return _own_memory(shape, shape.own_counts, sequences, pieces)
@@ -191,8 +191,8 @@ def _state_space(shape: Shape, how: Execution) -> int:
 
 
 def _cross(shape: Shape, how: Execution) -> int:
-    """Bytes of a token for attention to an encoder's output: as many as for self-attention, which
-    nothing rotates, and a norm."""
+    """Bytes of a token for attention to an encoder's output: as many as for self-attention without
+    rotations, and a norm."""
     plain = replace(shape, positions=Positions.NONE)
     rounded = WEIGHT * shape.d_model * (shape.trained_skips and how.bfloat16)
     return rounded + _norm(shape, how) + _attention(plain, how)
@@ -264,8 +264,8 @@ def _matrices(shape: Shape) -> int:
 
 
 def _orthogonalised(shape: Shape, how: Execution) -> int:
-    """Bytes that Muon needs at once for matrices of one size: the momentum a step ahead, the same
-    divided by its norm, the next iterate, and two small products."""
+    """Bytes that Muon needs at once for matrices of one size: the momentum a step ahead, the
+    normalised momentum, the next iterate, and two small products."""
     if not how.muon:
         return 0
     number, most = 2 if how.gpu else WEIGHT, 0
@@ -288,7 +288,7 @@ def _gathered(shape: Shape, how: Execution) -> int:
     """Bytes of the whole weights and gradients that a sharded model gathers: embedding and head
     during the whole step, and two blocks at a time with one copy.
 
-    Measured with two processes of a CPU, from 7 % below a step's peak to 20 % above it.
+    With two processes on a CPU, this gave 7 % less to 20 % more than the measured peak of a step.
     """
     if not how.shards:
         return 0

@@ -19,7 +19,7 @@ class AroundSteps(Protocol):
         """Calls `update`, a step of the optimizer; `step` counts from 0."""
 
     def counts(self) -> dict[str, float]:
-        """Metrics of an evaluation: what the method has made of the model."""
+        """Metrics for an evaluation: the effect of the method on the model."""
 
 
 def method(name: str) -> Any:

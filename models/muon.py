@@ -17,8 +17,8 @@ class BatchedMuon(torch.optim.Muon):
     """PyTorch's Muon, but matrices of one size go through one product, in float32 on a CPU.
 
     PyTorch's own step takes one matrix after another, always in bfloat16: on a CPU without
-    instructions for it that is 20 times slower. A group's learning rate is the spectral norm of
-    the step.
+    instructions for it that is 20 times slower. The learning rate of a group is the spectral norm
+    of its step.
     """
 
     @torch.no_grad()

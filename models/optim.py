@@ -235,10 +235,10 @@ def build_optimizer(
     """The optimizer of a model, whose groups carry `lr_scale`: their multiple of the study's rate.
 
     Roles with the same settings share a group. `weight_decay` and `eps` are those of the base
-    shape, `betas` the decays of AdamW's moments; `sharded` is for weights of FSDP. Decay is
-    decoupled but multiplied by the rate in PyTorch, so a hidden weight's decay grows by what its
-    rate shrinks (the muP row of the table). Vectors are not decayed: gains, biases, Admin's omegas,
-    smears.
+    shape, `betas` the decays of AdamW's moments; `sharded` is for weights of FSDP. PyTorch
+    multiplies the decoupled decay by the rate, so a hidden weight's decay grows by the factor by
+    which its rate shrinks (the muP row of the table). Vectors are not decayed: gains, biases,
+    Admin's omegas, smears.
     """
     members: dict[tuple[float, float, float], list[Parameter]] = {}
     matrices: dict[Parameter, Role] = {}

@@ -63,8 +63,8 @@ class OptionError(ValueError):
     """An option whose value breaks a rule; the message is the option's name, then the rule."""
 
     def __init__(self, key: str, rule: str, *, value: str = "") -> None:
-        """`key` is the option as a study names it, in its group; the message quotes `value` if the
-        rule concerns that value alone."""
+        """`key` is the option's key in its group of a study; the message quotes `value` if the rule
+        concerns this value alone."""
         self.key = key
         self.rest = f"{f': {value}' if value else ''}` {rule}"
         super().__init__(f"`{key}{self.rest}")

@@ -8,8 +8,9 @@ a fixed budget the feed-forward ratio varies too: the output of a feed-forward b
 router has that of the stream: the rates of both fall as one over their fan-in (Malasnicki et al.
 2025, arXiv 2508.09752; Jiang et al. 2026, arXiv 2601.20205).
 
-The depth of that table is a pre-norm model's. The other kinds of residual start as in their
-papers, by Glorot's rule, and take rates from the standard scheme or, over width only, from muP.
+The rules for depth in that table are for pre-norm models. The other kinds of residual start as in
+their papers, by Glorot's rule, and take rates from the standard scheme or, over width only, from
+muP.
 
 Steps of Muon are scaled by the spectral condition: the change of a matrix has a spectral norm in
 proportion to sqrt(fan_out / fan_in) (Yang et al. 2023, arXiv 2310.17813), at every depth where
@@ -128,7 +129,7 @@ def forward_scales(
     shape is an encoder's. Branches of each stack are scaled by its own depth.
 
     Raises:
-        ValueError: when the scheme says nothing of the shape's kind of residual.
+        ValueError: when the scheme has no rules for the shape's kind of residual.
     """
     check_scheme(parametrization.scheme, shape.residual)
     skip = deepnorm_skip(shape, read_by) if shape.residual is Residual.DEEPNORM else 1.0

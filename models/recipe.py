@@ -1,7 +1,7 @@
 """A user's own function from a shape to a model, with the roles of its weights; imports no torch.
 
-The function takes by name what it needs of `SIZES`; `scales` are the multipliers that the
-parametrization asks of a forward pass.
+The function takes those of `SIZES` that it needs, by name; `scales` are the multipliers that the
+parametrization needs in a forward pass.
 """
 
 import inspect

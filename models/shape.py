@@ -44,12 +44,12 @@ class Count(StrEnum):
     HEADS = "heads"
     """Heads of all layers together; parameters follow from them (Brown et al. 2022)."""
     WIDTH = "width"
-    """`d_model`: more layers then have more parameters (Liu et al. 2020)."""
+    """`d_model`: deeper models then have more parameters (Liu et al. 2020)."""
     TRAIN_FLOPS = "train_flops"
-    """Operations of a whole training: models of any size, each with the tokens that these pay for
-    (Hoffmann et al. 2022)."""
+    """Operations of a whole training: models may have any size, and train on the tokens that the
+    operations pay for (Hoffmann et al. 2022)."""
     TRAIN_SECONDS = "train_seconds"
-    """Seconds of a whole training on the device of the search: models of any size."""
+    """Seconds of a whole training on the device of the search: models may have any size."""
 
     @property
     def frees_size(self) -> bool:
@@ -152,7 +152,7 @@ class Shape:
     state_space: StateSpace | None = None
     """Layers with a state-space mixer in place of attention; None if all have attention."""
     own_counts: OwnCounts | None = None
-    """Counts of a user's own model, to which the options above say nothing."""
+    """Counts of a user's own model, to which the options above do not apply."""
 
     def __post_init__(self) -> None:
         sizes = ("depth", "d_model", "n_heads", "head_dim", "vocab_size", "context")
@@ -308,7 +308,7 @@ class Shape:
 
     @property
     def encoder(self) -> "Shape":
-        """The encoder alone; its embedding counts though both stacks may share one."""
+        """The encoder alone; its embedding counts even if both stacks share one."""
         return replace(
             self,
             depth=self.encoder_depth,

@@ -12,9 +12,9 @@ from fathom.models.shape import Count, Shape
 class Coin(StrEnum):
     """Units in which trainings spend the same, one row each; the value is the unit in text.
 
-    The columns: the unit; the key of a study file and of MLflow; the name in `records.jsonl` and in
-    tables; what a token of a shape costs; and what it costs a parameter of a usual shape, by which
-    the steps of a whole budget are counted. A study has the coins with a key.
+    The columns: the unit; the key in a study file and in MLflow; the name in `records.jsonl` and in
+    tables; the cost of a token for a shape; and the cost of a token per parameter of a usual shape,
+    by which the steps of a whole budget are counted. A study can only have coins with a key.
     """
 
     key: str
@@ -24,7 +24,7 @@ class Coin(StrEnum):
     of_a_token: Callable[[Shape], float] | None
     """Cost of a training token of a shape; None where steps have to be timed on a device."""
     of_a_parameter: float
-    """Cost of a training token for each parameter; 0 where sizes do not say it."""
+    """Cost of a training token for each parameter; 0 where it does not follow from the size."""
 
     def __new__(
         cls, unit: str, key: str = "", name_in_records: str = "",
@@ -43,11 +43,11 @@ class Coin(StrEnum):
     STEPS = ("steps",)
     """Optimizer steps of a table that has no tokens."""
     UNKNOWN = ("",)
-    """What the runs of a table of final losses have spent alike, which it does not say."""
+    """An unknown amount, the same for all runs of a table of final losses."""
 
     @classmethod
     def of_budgets(cls, count: Count) -> "Coin | None":
-        """The coin of which budgets of a count are amounts; None where they are sizes."""
+        """The coin in which budgets of a count are stated; None where budgets are sizes."""
         return next((coin for coin in cls if coin.key == count.value), None)
 
     @property

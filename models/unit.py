@@ -1,4 +1,4 @@
-"""The unit of a loss: how a table has it, and what it is in nats, in which all statistics are."""
+"""The unit of a loss in a table, and its conversion to nats, the unit of all statistics."""
 
 import re
 from dataclasses import dataclass, replace

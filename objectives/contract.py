@@ -37,7 +37,7 @@ class Batch(NamedTuple):
         return (self.inputs,) if self.sources is None else (self.inputs, self.sources)
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        """The batch with each tensor as `change` returns it."""
+        """The batch with each tensor replaced by what `change` returns for it."""
         return Batch._make(None if part is None else change(part) for part in self)
 
     def chunk(self, count: int) -> list["Batch"]:
@@ -66,7 +66,7 @@ class Objective(Protocol):
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Training batch of a step, a function of seed and step alone: `batch_size` sequences or,
-        where they are shorter than the context, a multiple of it with no more tokens.
+        where sequences are shorter than the context, a multiple of this number with no more tokens.
 
         Resumed trials are therefore bit-identical, and shapes are compared on the same data in
         the same order.
@@ -97,7 +97,7 @@ def content_digest_of(objective: Objective | None, stopped: Callable[[], bool]) 
 
 
 def files_of(objective: Objective, model: Model) -> Mapping[str, str]:
-    """Text files by name that an objective makes of a trained model, such as its translations: its
-    `files`, if it has that; none without."""
+    """Text files by name that an objective makes with a trained model, such as translations: its
+    optional `files`; none if it has no such member."""
     files: Callable[[Model], Mapping[str, str]] | None = getattr(objective, "files", None)
     return files(model) if files else {}

@@ -17,9 +17,10 @@ SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 PLACES = ("corpus", "data", "train")
 """Keys of an objective that may name the place of its data; the first one given counts."""
 EVAL_CHUNK_TOKENS = 8192
-"""Tokens evaluated at once, as far as their logits are few enough."""
+"""Most tokens that are evaluated at once; fewer if their logits would be too many."""
 LOGITS_AT_ONCE = 2**26
-"""Logits that exist at once, of training and of evaluation; a quarter of a gigabyte in float32."""
+"""Most logits that exist at once, in training and in evaluation; a quarter of a gigabyte in
+float32."""
 BATCH_WIDTHS = 8
 """Number of different widths of a batch of rows, up to the context."""
 TOKENS_FROM = 10_000
@@ -37,8 +38,7 @@ COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?
 
 
 def logit_tokens(vocab_size: int) -> int:
-    """Number of tokens whose logits may exist at once: a power of two, by which most batches can be
-    divided."""
+    """Number of tokens whose logits may exist at once: a power of two, to divide most batches."""
     most = max(1, LOGITS_AT_ONCE // vocab_size)
     return 1 << (most.bit_length() - 1)
 
@@ -165,7 +165,7 @@ class Group(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
-        """The schema in which keys have their docstrings, which no other use needs to read."""
+        """The schema, with docstrings as descriptions of keys; docstrings are only read here."""
         schema = handler(core_schema)
         keys = handler.resolve_ref_schema(schema).get("properties", {})
         for base in cls.__mro__:
@@ -208,13 +208,13 @@ class ObjectiveConfig(Group, ABC):
     of_command: ClassVar[bool] = False
     """True if only `train.command` reads the data."""
     bidirectional: ClassVar[bool] = False
-    """True if a model that attends to both sides does not see the answers among its inputs."""
+    """True if a model may attend to both sides, since the answers are not among its inputs."""
     has_sources: ClassVar[bool] = False
     """True if batches have sources, which an encoder reads."""
     batch_widths: ClassVar[int] = 1
     """Number of different widths of a batch."""
     cached: ClassVar[bool] = False
-    """True if what is made of the data once can be kept in a folder, for the next start."""
+    """True if data, once prepared, can be kept in a folder for the next start."""
 
     if TYPE_CHECKING:  # a field of most objectives, a property where other keys settle it
 
@@ -232,7 +232,7 @@ class ObjectiveConfig(Group, ABC):
 
     def source_vocab_size(self) -> int:
         """Number of token ids of the sources, where they have a vocabulary of their own; 0 if both
-        sides share one. It is asked for each of many thousand shapes."""
+        sides share one. It must be quick, as it is called for many thousand shapes."""
         return 0
 
     @abstractmethod
@@ -241,8 +241,8 @@ class ObjectiveConfig(Group, ABC):
         where the task allows it."""
 
     def train_tokens(self) -> int:
-        """Training tokens of fixed data, of which an epoch consists; 0 if there are none, or if
-        they are not known without reading all of the data."""
+        """Training tokens of an epoch of fixed data; 0 if data are not fixed, or if the number is
+        not known without reading all of them."""
         return 0
 
     def most_train_tokens(self) -> int:
@@ -262,8 +262,8 @@ class ObjectiveConfig(Group, ABC):
 
     @property
     def pretraining_tokens(self) -> int:
-        """Tokens at the start of the horizon that are of other data than the loss is measured on;
-        during these no trial is stopped for its loss."""
+        """Number of tokens at the start of the horizon that come from other data than the measured
+        loss; during these no trial is stopped for its loss."""
         return 0
 
     @property
@@ -272,8 +272,8 @@ class ObjectiveConfig(Group, ABC):
         return 0
 
     def data_note(self) -> str:
-        """A line on data that are probably a mistake, such as rows far shorter than the context,
-        with the remedy; empty if there are none. Reads the data."""
+        """A line on a probable mistake in the data, such as rows far shorter than the context, with
+        the remedy; empty if there is none. Reads the data."""
         return ""
 
     @property

@@ -45,7 +45,7 @@ class TextInFiles:
     def read_ahead(self, key: Hashable, step: int, read: Callable[[int], Tensor]) -> Tensor:
         """The windows that `read` returns for a step; begins to read the windows of the next step.
 
-        The key names all but the step that `read` depends on.
+        The key identifies everything except the step on which `read` depends.
         """
         if self._next is not None and self._next[:2] == (key, step):
             windows_BN = self._next[2]

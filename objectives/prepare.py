@@ -9,7 +9,7 @@ from fathom.objectives.user_objective import UserObjectiveConfig, load_user_obje
 
 
 def prepare(keys: ObjectiveConfig, cache: Path | None = None) -> Objective:
-    """The objective with its data; `cache` is a folder for what is made of them once.
+    """The objective with its data; `cache` is a folder that keeps prepared data.
 
     Raises:
         ObjectiveError: if the keys or the data do not suit.

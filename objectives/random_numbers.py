@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 HELD_OUT = 1
 """Spawn key of the evaluations' numbers, which no seed and step can reach."""
 LISTED = 1 << 20
-"""Largest count whose order is kept as a list; the places of larger ones are computed."""
+"""Largest count whose order is kept as a list; for larger counts, places in the order are computed.
+"""
 ROUNDS = 6
 """Rounds of the Feistel network that computes a place; four make it look random (Luby, Rackoff)."""
 MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -75,8 +76,8 @@ def _shuffled(count: int, seed: int, epoch: int, places: slice) -> NDArray[np.in
 def _permuted(numbers: NDArray[np.uint64], count: int, seed: int, epoch: int) -> NDArray[np.int64]:
     """The numbers below `count`, each replaced by another: a permutation without its list.
 
-    A Feistel network permutes all numbers of an even number of bits. What it sends to `count` or
-    beyond goes through it again until it comes below (Black, Rogaway 2002).
+    A Feistel network permutes all numbers of an even number of bits. A number that it maps to
+    `count` or beyond goes through it again until it is below (Black, Rogaway 2002).
     """
     half = np.uint64(((count - 1).bit_length() + 1) // 2)
     sequence = np.random.SeedSequence((seed, epoch))

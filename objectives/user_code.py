@@ -24,7 +24,7 @@ OURS = ("fathom", "models", "objectives", "search")
 MACHINERY = (str(Path(__file__).parent), str(Path(importlib.__file__).parent))
 """Folders with the code that runs a user's."""
 NOT_OF_USERS = (KeyboardInterrupt, GeneratorExit)
-"""Exceptions that come from outside whatever code they interrupt."""
+"""Exceptions that do not come from the user's code, but interrupt it from outside."""
 
 
 class UserCodeError(ObjectiveError):
@@ -50,7 +50,8 @@ def user_code(rule: str, remedy: str = "fix it there") -> Iterator[None]:
 
 
 def named(place: str, kind: str) -> tuple[ModuleType, Any]:
-    """The module of a place, and what it calls by the name; None where it lacks the name.
+    """The module of a place, and the object with the place's name in it; None where it lacks the
+    name.
 
     `kind` is what the code is to be, for the message.
 

@@ -24,7 +24,7 @@ class Experts:
     shared: int = 0
     """Further experts that every token uses (Dai et al. 2024)."""
     every: int = 1
-    """Every n-th layer has experts, the n-th first; other layers have one network."""
+    """Every n-th layer has experts, beginning with the n-th; other layers have one network."""
     balance: float | Literal["bias"] = 0.01
     """Coefficient of the loss that balances the load of experts (Fedus et al. 2022), or `bias`:
     biases of the choice that follow the load, without a loss (Wang et al. 2024, DeepSeek-V3)."""

@@ -1,8 +1,8 @@
 """State-space layers: a recurrence over tokens in place of attention (Mamba-2, Dao & Gu 2024).
 
 A layer is a block: a mixer of tokens and, unless `d_ff` is 0, a feed-forward network. A state-space
-layer differs from a dense one in its mixer alone, so that depth counts the same thing in both.
-Standard library only, as `shape.py` is.
+layer differs from a dense layer in its mixer alone, so that depth means the same for both. Standard
+library only, as `shape.py` is.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from fathom.models.options import (
 )
 
 CHUNK = 64
-"""Tokens that one triangle of decays mixes."""
+"""Number of tokens of a chunk, which one triangle of decays mixes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSpace:
-    """State-space layers of a shape, and their places between those with attention.
+    """State-space layers of a shape, and their places among the layers with attention.
 
     A mixer has `expand` times as many heads as attention, of the same width, and one group: all of
     its heads share the vectors that write to a state and read it.
@@ -52,8 +52,9 @@ class StateSpace:
             )
 
     def check(self, options: Mapping[str, object]) -> None:
-        """Raises `ValueError` if a shape's `options`, by name, do not go with state-space layers
-        or, if no layer has attention, are attention's."""
+        """Raises `ValueError` if a shape's `options`, by name, do not go with state-space layers,
+        or are options of attention although no layer has attention.
+        """
         check_without("`model.state_space`", WITHOUT_STATE_SPACE, options)
         if "A" not in self.pattern:
             part = f"`model.state_space.pattern: {self.pattern}`, which has no attention"
@@ -69,8 +70,9 @@ class StateSpace:
         return whole * self.pattern.count("M") + self.pattern[:rest].count("M")
 
     def rows(self, d_attention: int, n_heads: int) -> tuple[int, ...]:
-        """Rows of the first matrix: gates, inputs, what writes to the state, what reads it, and the
-        step sizes of the heads; attention's are `d_attention` wide in all and `n_heads`."""
+        """Rows of the first matrix: gates, inputs, the vectors that write to the state and read it,
+        and the step sizes of the heads. Attention has `n_heads` heads, together `d_attention` wide.
+        """
         inner = self.expand * d_attention
         return inner, inner, self.state, self.state, self.expand * n_heads
 
@@ -79,7 +81,8 @@ class StateSpace:
         return d_model * (sum(self.rows(d_attention, n_heads)) + self.expand * d_attention)
 
     def convolved(self, d_attention: int) -> int:
-        """Features that the convolution mixes over tokens: inputs, and what writes and reads."""
+        """Features that the convolution mixes over tokens: inputs, and the vectors that write and
+        read."""
         return self.expand * d_attention + 2 * self.state
 
     def vectors(self, d_attention: int, n_heads: int) -> int:
@@ -89,8 +92,8 @@ class StateSpace:
 
     def flops(self, d_attention: int) -> int:
         """Operations of a mixer for a token beside its matrix products: those of the convolution,
-        and two products with the state, which the token writes to and reads. They are the
-        recurrence's: a scan in chunks, as it is computed, takes more."""
+        and two products with the state, which the token writes to and reads. Those of the
+        recurrence are counted; the actual scan in chunks takes more."""
         scan = 4 * self.expand * d_attention * self.state
         return scan + 2 * self.conv * self.convolved(d_attention)
 

@@ -1,7 +1,8 @@
 """Coordinate check: how far activations change in the first steps, against the size of a model.
 
 A parametrization carries a learning rate over to other sizes if the changes neither grow nor vanish
-with the size (Yang & Hu 2021; Dey et al. 2025). They are measured over steps of the real optimizer.
+with the size (Yang & Hu 2021; Dey et al. 2025). The changes are measured over steps of the real
+optimizer.
 """
 
 import math

@@ -1,7 +1,8 @@
 """Self-attention: rotary positions, causal or masked, and keys that are smeared.
 
 Operation by operation, rotating queries and keys takes a tenth of a step on a CPU. Here a pair of
-features is a complex number, and one product in place turns all of them, there and on the way back.
+features is a complex number, and one product in place rotates all pairs, in the forward and the
+backward pass.
 
 Shapes: B batch, T time, U time of the keys, H heads, S heads of keys and as many of values,
 J = H + S heads that positions rotate, G = H + 2 S, K head dimension, P = K / 2 pairs of features.
@@ -39,8 +40,8 @@ def mixed(
 ) -> Tensor:
     """Values mixed by the attention of queries to keys, (B, T, H, K).
 
-    `scale` multiplies the products of queries and keys. Without `mask` attention is causal: the
-    queries are as many as the keys, or one alone, which is the last and sees all of them.
+    `scale` multiplies the products of queries and keys. Without `mask` attention is causal: there
+    are as many queries as keys, or only the last query, which sees all keys.
     """
     y_BHTK = F.scaled_dot_product_attention(
         q_BTHK.transpose(1, 2),
@@ -99,7 +100,7 @@ def smeared(qkv_BTGK: Tensor, smear_S: Tensor, last_key_B1SK: Tensor | None = No
     """Queries, keys and values (B, T, G, K), each key mixed with that of the token before it.
 
     The share of a token's own key is sigmoid(`smear_S`) (Olsson et al. 2022). `last_key_B1SK` is
-    the key of the token before the first, which keeps its own key without one.
+    the key of the token before the first; if it is None, the first token keeps its own key.
     """
     q_BTHK, k_BTSK, v_BTSK = apart(qkv_BTGK, len(smear_S))
     first_B1SK = k_BTSK[:, :1] if last_key_B1SK is None else last_key_B1SK

@@ -1,8 +1,9 @@
 """The blocks of a transformer: their branches, and how each kind of residual joins them.
 
-Pre-norm blocks keep the stream in units of the residual scale: instead of every branch, the
-stream's beginning is scaled. A norm, which comes first in every branch, sees no units but through
-its epsilon. That saves a pass over activations for each branch. The other kinds have no such scale.
+Pre-norm blocks keep the stream in units of the residual scale: the beginning of the stream is
+scaled instead of every branch. That saves a pass over activations for each branch, and changes
+nothing, since every branch begins with a norm, which depends on units only through its epsilon. The
+other kinds have no such scale.
 
 Shapes: B batch, T time, U time of the keys, N = B * T, D d_model, H heads, S heads of keys and as
 many of values, J = H + S, G = H + 2 S, K head dimension, F d_ff.
@@ -142,8 +143,8 @@ class Attention(nn.Module):
         return out
 
     def heads(self, x_ND: Tensor, T: int, kept: LayerCache | None = None) -> Tensor:
-        """Queries, keys and values, (B, T, G, K), before they are rotated; `kept` has the token
-        before them, if there is one, and then the last of them."""
+        """Queries, keys and values, (B, T, G, K), before they are rotated; `kept` has the last key
+        before these tokens, if there is one, and is given the last of these."""
         heads = self.n_heads + 2 * self.kv_heads
         qkv_BTGK: Tensor = self.into(x_ND).view(-1, T, heads, self.head_dim)
         if self.q_norm is not None and self.k_norm is not None:

@@ -15,12 +15,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 ROWS = {"cuda": 64}
-"""Kind of device -> the number to whose multiple the rows of the head are padded in its products:
-on a GPU 50,257 rows would not lie where its tensor cores read fast. Its gain has not been
-measured."""
+"""Kind of device -> divisor to a multiple of which the head's rows are padded in products: the
+tensor cores of a GPU would not read 50,257 rows fast. Its gain has not been measured."""
 FEWEST_ROWS = 1024
-"""Smallest vocabulary whose head gets further rows: below it they would be more than a few per
-cent."""
+"""Smallest vocabulary whose head is padded: in smaller ones the added rows would be more than a few
+per cent."""
 
 
 LossOfChunk = Callable[
@@ -30,9 +29,9 @@ LossOfChunk = Callable[
 
 
 LossTerms = tuple[Tensor, Tensor, int, float]
-"""What a loss is besides the model's output: the next token of each token (N), negative where it
-has no weight; the weight of each in the sum (N); the number of tokens whose logits exist at once;
-and the share of each target that is spread over the whole vocabulary."""
+"""The arguments of a loss besides the model's output: the target of each token (N), negative where
+it has no weight; its weight in the sum (N); the number of tokens whose logits exist at once; and
+the share of each target that is spread over the whole vocabulary."""
 
 
 def chunked_loss(

@@ -1,8 +1,8 @@
 """A pre-norm block as one node of autograd, for training small models on a CPU.
 
-Modules and autograd take a fifth of such a step around the operations. The operations here,
-and their order, are those of `Block` and its parts without options, so the numbers are the same.
-It is written in one piece, since what is between two operations is what is saved.
+Modules and autograd take a fifth of such a step around the operations. The operations here, and
+their order, are those of `Block` and its parts without options, so the numbers are the same. It is
+written in one piece, since it saves the work between operations.
 
 Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, A = H * K, F d_ff.
 """

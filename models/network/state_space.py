@@ -75,8 +75,8 @@ def of_heads(x_XI: Tensor, P: int) -> Tensor:
 
 
 def convolved(x_BTR: Tensor, conv: nn.Conv1d) -> Tensor:
-    """The convolution over each token and the W - 1 before it, (B, T, R), as a sum over them: on a
-    CPU faster than PyTorch's for features that stand last."""
+    """The convolution over each token and the W - 1 before it, (B, T, R), as a sum over these
+    tokens: where features are the last dimension, this is faster on a CPU than PyTorch's."""
     T, W = x_BTR.shape[1], conv.kernel_size[0]
     padded, sum_BTR = F.pad(x_BTR, (0, 0, W - 1, 0)), conv.bias
     assert sum_BTR is not None
@@ -114,15 +114,16 @@ def scan(x_BTHP: Tensor, decay_BTH: Tensor, write_BTS: Tensor, read_BTS: Tensor)
 
 
 def between(since_XQ: Tensor) -> Tensor:
-    """Decays (..., Q, Q) of what a token, the second index, wrote, until another reads it; 0 for
-    tokens that come later. `since` are running sums of the logarithms."""
+    """Decays (..., Q, Q) from the token that writes, the last index, to the token that reads; 0 if
+    the reading token comes first. `since` are running sums of the decays' logarithms."""
     Q = since_XQ.shape[-1]
     later_QQ = torch.ones(Q, Q, dtype=torch.bool, device=since_XQ.device).triu(1)
     return (since_XQ[..., :, None] - since_XQ[..., None, :]).masked_fill(later_QQ, -math.inf).exp()
 
 
 def _first_states(added_BCIS: Tensor, decay_BCH: Tensor) -> Tensor:
-    """The states before each chunk, (B, C, I, S), of what each adds and by how much it decays."""
+    """The states before each chunk, (B, C, I, S), from what each chunk adds and the factor by which
+    it decays states."""
     with full_precision(added_BCIS):
         since_BHC = decay_BCH.transpose(1, 2).cumsum(-1)
         # Of what chunk z added, until the end of chunk c, and so the beginning of c + 1.

@@ -45,11 +45,12 @@ class OverRows(Protocol):
 class Transformer(nn.Module):
     """Tokens (B, T) to logits (B, T, V).
 
-    A norm stands behind the last block; where norms stand behind the sums, the last block ends in
-    one, and the first norm is the embedding's: every branch then reads a stream of unit variance.
+    A norm stands behind the last block. Where norms stand behind the sums, the last block ends in a
+    norm anyway, and the further norm is behind the embedding, so that every branch reads a stream
+    of unit variance.
 
     Raises:
-        ValueError: when the parametrization says nothing of the shape's kind of residual.
+        ValueError: when the parametrization has no rules for the shape's kind of residual.
     """
 
     computes_loss = True

@@ -14,7 +14,8 @@ def put_in_place(draft: Path, path: Path) -> None:
     """Renames a file or folder after writing its content to the disk; returns once the new name is
     on the disk as well.
 
-    Without the first a power cut may leave an empty file in the place of the old one.
+    If the content were not written first, a power cut could leave an empty file in place of the old
+    one.
 
     Raises:
         OSError: when the disk can't hold it; what was at `path` is still there.
@@ -34,7 +35,7 @@ def put_all_in_place(moves: Iterable[tuple[Path, Path]]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Waits until the names in a folder are on the disk, where the file system can be asked."""
+    """Waits until the names in a folder are on the disk, if the file system supports it."""
     try:
         _sync(folder)
     except OSError as error:

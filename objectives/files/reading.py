@@ -63,7 +63,7 @@ def matches(pattern: str) -> list[Path]:
     """Files and folders that a glob matches, sorted.
 
     Raises:
-        ObjectiveError: when it would be searched for on the whole disk, or matches too many.
+        ObjectiveError: when it would search the whole disk, or matches too many files.
     """
     check_bounded(pattern)
     found = list(islice(glob.iglob(pattern, recursive=True), MOST_MATCHES + 1))
@@ -76,7 +76,7 @@ def matches(pattern: str) -> list[Path]:
 
 
 def digest_of(parts: Iterable[str | bytes]) -> str:
-    """A digest, in hex, of `parts` in their order, which depends on where each of them ends."""
+    """A digest, in hex, of `parts` in their order; it also depends on where each part ends."""
     found = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part

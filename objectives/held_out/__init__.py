@@ -1,6 +1,7 @@
-"""Held-out data that nobody trains on unknowingly: names of splits, and content they share."""
+"""Checks that nobody unknowingly trains on held-out data: names of splits, and content that splits
+share."""
 
 CONTAINED = 0.95
 """Smallest share of a split that counts as all of it; ends of blocks and files cost some."""
 TOLD = 0.01
-"""Smallest share that is worth a line: less are licences and other phrases."""
+"""Smallest shared part that is worth a line: smaller ones are licences and other phrases."""

@@ -1,4 +1,4 @@
-"""Checks of splits in files: a file that is in both, or content of one that the other has too."""
+"""Checks that two splits in files share no file, and finds content that both have."""
 
 import os
 from collections.abc import Iterable

@@ -33,7 +33,7 @@ def split_of(name: str) -> str | None:
 
 
 def by_split(paths: Iterable[Path]) -> Mapping[str | None, list[Path]]:
-    """Split -> its files, in their order; under None those whose names do not say."""
+    """Split -> its files, in their order; under None the files whose names do not name a split."""
     found: dict[str | None, list[Path]] = {}
     for path in paths:
         found.setdefault(split_of(path.name), []).append(path)
@@ -51,8 +51,8 @@ def entries_of(folder: Path) -> list[Path]:
 
 
 def held_out_names(place: str) -> str:
-    """The names in a folder that are held out, in words; empty if names do not say which are, or
-    the place is no folder."""
+    """The names of held-out files in a folder, in words; empty if names do not tell, or the place
+    is no folder."""
     path = os.path.expanduser(place)
     if not os.path.isdir(path):
         return ""

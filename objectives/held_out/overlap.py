@@ -1,9 +1,9 @@
-"""The share of a split's content that another split has as well, however the two are cut.
+"""The share of a split's content that another split also has, however the two are cut.
 
 Every window of `WINDOW` ids of the smaller split has a fingerprint; some thousand of these, drawn
 by their value, are looked up among those of the larger one. Fingerprints do not depend on where a
-window lies, so that a copy is found at any place. Of a split with more than `MOST` ids, blocks are
-read that are spread evenly, so that the time has a bound: seconds, whatever the size of the files.
+window lies, so that a copy is found at any place. Of a split with more than `MOST` ids, only evenly
+spread blocks are read, so that it takes seconds, whatever the size of the files.
 
 Shapes: N ids of a block, W windows, M marks.
 """
@@ -25,7 +25,7 @@ BLOCK = 1 << 14
 MOST = 1 << 27
 """Ids of a split that are read at most."""
 MARKS = 1024
-"""Fewest windows that are looked up, where the smaller split has so many."""
+"""Fewest windows that are looked up, if the smaller split has so many."""
 TABLE_BITS = 20
 ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Odd multipliers, which mix the bits of fingerprints."""
@@ -154,7 +154,8 @@ def fingerprints(ids_N: NDArray[Any], window: int) -> NDArray[np.uint64]:
 
 
 def _blocks(split: Readable, window: int) -> Iterator[NDArray[Any]]:
-    """Blocks of a split that have each window once; of a large split, evenly spread ones."""
+    """Blocks of a split that together have each window once; of a large split, evenly spread
+    blocks."""
     length = len(split)
     if length <= MOST:
         starts: Any = range(0, length - window + 1, BLOCK)

@@ -4,10 +4,10 @@ A corpus is `stdlib` (the running interpreter's own Python source, always there)
 published text (`download.py`), or the user's own file, folder or glob pattern. Names come before
 paths: a file called `stdlib` is `./stdlib`.
 
-Of a folder or pattern every file of UTF-8 text is read, or of UTF-16 or UTF-32 that a mark says, in
-sorted order, uncompressed if its name ends in .gz; hidden and binary files are not. Where names in
-a folder say so, such as `train.txt` and `valid.txt`, the latter is held out, and what is for a test
-is left out.
+Of a folder or pattern every file of UTF-8 text, or of UTF-16 or UTF-32 with a byte order mark, is
+read in sorted order, uncompressed if its name ends in .gz; hidden and binary files are not read.
+Where names in a folder tell splits, such as `train.txt` and `valid.txt`, the latter is held out,
+and files for a test are left out.
 """
 
 import glob
@@ -70,7 +70,8 @@ def check_corpus(corpus: str) -> None:
 
 
 def files_by_name(corpus: str) -> NamedFiles | None:
-    """The files of a corpus by their splits; None if it is no folder whose names say them."""
+    """The files of a corpus by their splits; None unless it is a folder with names that tell
+    splits."""
     path = os.path.expanduser(corpus)
     return named_files(Path(path)) if corpus not in CORPORA and os.path.isdir(path) else None
 
@@ -78,8 +79,8 @@ def files_by_name(corpus: str) -> NamedFiles | None:
 def split_bytes(
     corpus: str, *, validation_fraction: float, without: frozenset[Path] = frozenset()
 ) -> tuple[int, int] | None:
-    """Approximate bytes on the disk to train on and held out, `without` some files; None if they
-    are not downloaded yet."""
+    """Approximate bytes on the disk of the training and the held-out files, `without` some; None if
+    the corpus is not downloaded yet."""
     if named := files_by_name(corpus):
         return _size({*named.train} - without), _size({*named.validation} - without)
     files = _on_disk(corpus)
@@ -165,7 +166,7 @@ def check_lengths(train: int, validation: int, *, corpus: str, context: int) -> 
 
 
 def split_documents(documents: Sequence[bytes], *, validation_fraction: float) -> Corpus:
-    """The documents in two splits: whole ones are held out if that comes near the fraction.
+    """The documents in two splits: whole documents are held out if these come near the fraction.
 
     Whole documents keep the validation text independent of what was trained on. With a few
     documents, or one that outweighs the rest, they would hold too much or too little; then the last

@@ -1,4 +1,4 @@
-"""The encoding of text: UTF-8, UTF-16 and UTF-32 by their marks, other ones by their bytes."""
+"""The encoding of text: UTF-8, UTF-16, UTF-32 by their byte order marks, others by their bytes."""
 
 import codecs
 import importlib
@@ -24,7 +24,7 @@ WESTERN = frozenset(
 )
 """Bytes that Western European text has in CP1252: letters, quotation marks, dashes and the like."""
 MOST_WESTERN = 0.25
-"""Share of them in such text, at most; Cyrillic and Asian text is over it."""
+"""Largest share of these bytes in Western text; Cyrillic and Asian text has more."""
 ENCODINGS = {
     "cp1250": "CP1250", "cp1251": "CP1251", "cp1253": "CP1253", "cp1255": "CP1255",
     "cp1256": "CP1256", "koi8_r": "KOI8-R", "iso8859_2": "ISO-8859-2", "mac_roman": "MACINTOSH",
@@ -35,12 +35,12 @@ ENCODINGS = {
 LOOKED_AT = 1 << 16
 """Bytes by which the encoding is judged."""
 DAMAGE = 100
-"""Bytes beyond ASCII for each invalid one above which text is damaged UTF-8, and nothing else."""
+"""Fewest bytes beyond ASCII per invalid byte at which text counts as damaged UTF-8."""
 
 
 def utf8_text(content: bytes, *, whole: bool = True) -> bytes | None:
-    """The text as UTF-8 without a byte order mark; unless `whole`, without a torn last character.
-    None for anything that is no text, or has another encoding."""
+    """The text as UTF-8 without a byte order mark and, unless `whole`, without a torn last
+    character. None for content that is no text, or has another encoding."""
     encoding = next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(content, final=whole)

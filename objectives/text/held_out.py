@@ -18,10 +18,11 @@ logger = logging.getLogger(__name__)
 
 
 def check_named(named: NamedFiles) -> None:
-    """Checks that files that names hold out are not among those to train on, by their bytes.
+    """Checks that training files and files held out by their names do not contain each other's
+    bytes.
 
     Raises:
-        ObjectiveError: if they are.
+        ObjectiveError: if they do.
     """
     train, held_out = (
         TokenFiles(

@@ -16,7 +16,8 @@ from fathom.objectives.text.encodings import defect_of, is_recoded, utf8_text
 from fathom.objectives.text.folders import unreadable
 
 WHOLE_BYTES = 1 << 28
-"""Bytes of a corpus up to which every file is read to its end; of a larger one, only its head."""
+"""Largest corpus, in bytes, of which every file is read to its end; of larger ones, only the heads
+of files are."""
 HEAD_BYTES = 1 << 16
 MOST_NAMES = 5
 """Files that a line names."""
@@ -40,7 +41,7 @@ class Survey:
 
 
 def survey(corpus: str) -> Survey:
-    """Returns what is not read of a corpus; nothing for a corpus that Fathom knows by name.
+    """Returns the files of a corpus that are not read; none for a corpus that Fathom knows by name.
 
     Raises:
         ObjectiveError: when a file can't be read.

@@ -1,7 +1,7 @@
 """Signs in a file's content that its token ids are read with the wrong type, or are no ids.
 
-Ids of 4 bytes read as ids of 2 are twice as many, every second one is 0, and all of them lie inside
-the vocabulary. So types are told apart by the bytes of the ids: the upper bytes take few values.
+If ids of 4 bytes are read as ids of 2, there are twice as many, every second one is 0, and all lie
+inside the vocabulary. So types are told apart by the bytes of the ids: upper bytes take few values.
 """
 
 import os
@@ -42,7 +42,7 @@ WORDS = {
     ">u2": ("the lower byte of a number takes fewer values than its upper byte, as if swapped"),
     "uint8": "both bytes of a number take the same few values",
 }
-"""Type -> what of its ids, read as numbers of 2 bytes, gives them away."""
+"""Type -> the sign of its ids when they are read as numbers of 2 bytes."""
 
 
 class TypeDoubtError(ObjectiveError):

@@ -36,7 +36,7 @@ RAW, NUMPY, ARROW, PARQUET = ".bin", ".npy", ".arrow", ".parquet"
 SUFFIXES = (RAW, NUMPY, ARROW, PARQUET)
 PACKED, MEGATRON = (".gz", ".zst", ".xz", ".bz2"), ".idx"
 COMPANIONS = (MEGATRON, ".json", ".pkl", ".md", ".model")
-"""Suffixes of what other programs write beside token ids."""
+"""Suffixes of files that other programs write beside token ids."""
 STATE, DATASETS = "state.json", "dataset_dict.json"
 """Files of a folder that `datasets` has written."""
 
@@ -182,8 +182,9 @@ def _files(place: str, path: Path, split: str) -> list[Path]:
 
 
 def _of_split(folder: Path, split: str) -> list[Path]:
-    """Returns the files of token ids in a folder that belong to a split: for training, all that are
-    not named as held out or for a test; for another split, those named so, or all if none is."""
+    """Returns the files of token ids in a folder that belong to a split: for training, all files
+    that are not named as held out or for a test; for another split, the files named so, or all if
+    none is."""
     files = _known(folder.iterdir())
     named = by_split(files)
     if split != TRAIN:

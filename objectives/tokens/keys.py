@@ -23,12 +23,12 @@ class TokensConfig(NextTokenConfig):
     tokenizer: str | None = Field(None, min_length=1, max_length=4096)
     """The tokenizer.json that cut the tokens. Shards of `fathom tokenize` have their own."""
     vocabulary: Positive | None = None
-    """Number of token ids, where no tokenizer says it or the model shall have more."""
+    """Number of token ids, if no tokenizer states it, or if the model is to have more."""
     column: str | None = Field(None, min_length=1, max_length=255)
     """Column of ids in Arrow files; by default `input_ids`, `token_ids`, `tokens` or `ids`."""
     dtype: Literal["uint8", "uint16", "uint32", "int32", "int64", ">u2", ">u4"] | None = None
-    """Type of an id in raw files, about which no header and no .idx of Megatron-LM says anything;
-    `>u2` and `>u4` have the upper byte first. It is uint16 by default."""
+    """Type of an id in raw files, if neither a header nor an .idx of Megatron-LM states it; `>u2`
+    and `>u4` have the upper byte first. It is uint16 by default."""
     context: Positive = 256
     """Tokens in a training sequence."""
     eval_tokens: Number = 131_072

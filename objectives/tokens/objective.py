@@ -22,7 +22,7 @@ class Tokens(NextToken):
     """The objective `tokens`."""
 
     data: tuple[TokenData, ...]
-    """What lies at `train`, and at `validation` if that is another place."""
+    """Token data at `train`, and at `validation` if that is another place."""
 
     @classmethod
     def prepare(cls, keys: TokensConfig) -> Self:

@@ -17,7 +17,7 @@ HEADERS = {20240520: ("<u2", 1), 20240801: ("<u4", 7)}
 OTHER_HEADERS = range(20230101, 20400101)
 """First numbers of other files of llm.c, such as weights: the dates of their forms."""
 HEADER_NUMBERS = 16
-"""Numbers of such a header at most; the others are 0."""
+"""Numbers at the start of such a header that may differ from 0; the others are 0."""
 MEGATRON = b"MMIDIDX\0\0"
 """First bytes of the .idx that Megatron-LM and fairseq write beside a .bin."""
 MEGATRON_TYPES = {1: "|u1", 2: "|i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4", 10: "<u8"}

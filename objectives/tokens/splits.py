@@ -28,7 +28,7 @@ class TokenSplits:
     train: TokenFiles
     validation: TokenFiles
     data: tuple[TokenData, ...]
-    """What was found at `train`, and at `validation` if that is another place."""
+    """Token data at `train`, and at `validation` if that is another place."""
     bytes: int | None
     """Bytes of the text of `validation`, if they are known."""
 

@@ -12,8 +12,8 @@ Array = NDArray[np.float64]
 
 SIDES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 EXPONENTS = tuple((p, q) for p in SIDES for q in SIDES)
-"""Pairs (p, q) that are tried. They make a side of the valley as gentle as a parabola's or as steep
-as a wall: at 20k parameters, one layer was 0.2 nats behind, and two were as good as four."""
+"""Pairs (p, q) that are tried. A side of the valley may be as gentle as a parabola's or as steep as
+a wall: at 20k parameters, one layer was 0.2 nats behind, and two were as good as four."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class DepthPoints:
     """The part of the covariance due to seeds, for a noise of 1; None where it is not known."""
 
     def covariance_for(self, noise: float) -> Array:
-        """Covariance of the losses if the noise between seeds were another, nats."""
+        """Covariance of the losses for another noise between seeds, nats."""
         if self.by_seeds is None:
             return self.covariance
         return self.covariance + (noise**2 - self.noise**2) * self.by_seeds
@@ -156,7 +156,8 @@ class PowerFit:
         self.squares[some] = np.where(inside, self.squares[some], best)
 
     def lowest(self) -> tuple[Array, NDArray[np.bool_]]:
-        """ln of the depth where each curve is lowest in the range, and whether it turns inside."""
+        """ln of the depth where each curve is lowest in the range, and True if it turns inside the
+        range."""
         low, high = self._ends
         falling, rising = self.coefficients[:, 0], self.coefficients[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -166,7 +167,7 @@ class PowerFit:
         return np.clip(turn, low, high), (low < turn) & (turn < high)
 
     def heights(self, depths: NDArray[np.int64], lowest: Array) -> Array:
-        """Losses above that at `lowest`, in ln depth; (pairs, draws, depths)."""
+        """Losses minus the loss at `lowest`, which is in ln depth; (pairs, draws, depths)."""
         z = np.exp(lowest) / self._scale
         falling, rising, level = np.moveaxis(self.coefficients, 1, 0)
         least = falling * z**-self._p + rising * z**self._q + level

@@ -23,7 +23,7 @@ from fathom.search.study.planning.sharing import (
 )
 
 SHARES = (0.0, 0.125, 0.25, 0.5, 1.0)
-"""The GPUs of each trial that `auto` may take."""
+"""Numbers of GPUs per trial that `auto` may choose."""
 
 
 def settled_resources(
@@ -35,10 +35,10 @@ def settled_resources(
 ) -> ResourcesConfig:
     """Returns the resources of a search with the GPUs of each trial; Ray has started.
 
-    The choice of `auto` is kept in the run folder. A resumed search takes it again, unless it was
-    GPUs and there are none, or a shared GPU and CUDA's MPS does not start. On this machine alone
+    The choice of `auto` is kept in the run folder. A resumed search keeps it, unless it was GPUs
+    and there are none now, or a shared GPU and CUDA's MPS does not start. On this machine alone
     `sharing` starts that service where trials share a GPU. `sizes` are the study's budgets with
-    their shapes; `say` gets the choice, where there was one, as a line.
+    their shapes; `say` is called with the choice, if there was one, as a line.
     """
     here = cluster_address() is None
     share = config.resources.gpus_per_trial
@@ -112,7 +112,7 @@ def _shared(share: float, sharing: GpuSharing | None, say: Callable[[str], None]
 
 
 def _compared(config: StudyConfig, sizes: Sequence[Size], share: float) -> DeviceTimes | None:
-    """Returns the time of the trials on cores and on the GPUs; None where one has no room for a
+    """Returns the time of the trials on cores and on the GPUs; None where either has no room for a
     trial."""
     on_gpus = changed(config, {GPUS: share})
     alone = config.resources.model_copy(update={"gpus_per_trial": 0})
@@ -123,7 +123,7 @@ def _compared(config: StudyConfig, sizes: Sequence[Size], share: float) -> Devic
 
 
 def _machine(resources: ResourcesConfig, train: TrainConfig) -> Machine | None:
-    """Returns the nodes as a plan sees them, with the trials that would run at a time."""
+    """Returns the nodes as the machine of a plan, with the number of trials at a time."""
     there = ray.cluster_resources()
     found = machine_there(resources, train, there)
     if found is None:

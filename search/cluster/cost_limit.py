@@ -15,8 +15,8 @@ from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.preflight import Cap
 
 AHEAD_SECONDS = 20.0
-"""Seconds for which the count in the run folder is ahead of the clock: a killed run has counted
-what its trials take until they have died as well."""
+"""Seconds by which the count in the run folder is ahead of the clock, so that a killed run has also
+counted the time until its trials have died."""
 LOOK_SECONDS = 1.0
 """Seconds between two counts, each of which asks Ray what the cluster has."""
 KEEP_SECONDS = 10.0
@@ -24,8 +24,8 @@ KEEP_SECONDS = 10.0
 
 
 class CostLimit:
-    """Counts the hours of the devices that trials hold in the run folder, and asks the search to
-    end before they cost more than the cap; without a cap it only counts. `resources` are for one
+    """Counts in the run folder the hours of devices that trials hold, and asks the search to end
+    before these cost more than the cap; without a cap it only counts. `resources` are for one
     trial."""
 
     def __init__(
@@ -69,12 +69,12 @@ class CostLimit:
                 self._interrupt.request(self._folder.ending)
 
     def keep(self) -> None:
-        """Writes down what the trials took, now that none runs."""
+        """Writes down the device time that the trials took, now that none runs."""
         self._write(0.0)
 
     def sentence(self) -> str:
-        """Time and cost of the trials of all runs, and idle time of devices in this one; empty
-        without a cap, and where nothing was left to train, so that Ray has not started."""
+        """Time and cost of the trials of all runs, and idle time of devices in this run; empty
+        without a cap, and where Ray has not started as nothing was left to train."""
         if self._cap is None or self._has_ended:
             return ""
         unit = "GPU-hours" if gpus_per_trial(self._resources) else "core-hours"

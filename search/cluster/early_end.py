@@ -15,13 +15,13 @@ from fathom.search.run_folder import UNFINISHED, RunFolder, write_atomically
 from fathom.search.study.hardware.disk import RESERVE, checkpoint_bytes
 
 KEEP_SECONDS = 10.0
-"""Seconds between two writes of the time taken, which is the most that a killed run loses of it."""
+"""Seconds between two writes of the time taken: a killed run loses at most as much."""
 LOOK_SECONDS = 5.0
 """Seconds between two checks of the disk."""
 
 
 class TimeLimit:
-    """Counts the hours of a search in its run folder, and asks it to end when they are over."""
+    """Counts the hours of a search in its run folder, and asks it to end at the limit."""
 
     def __init__(
         self, folder: RunFolder, most_hours: float | None, began: float, interrupt: Interrupt,
@@ -36,7 +36,8 @@ class TimeLimit:
         self._look()
 
     def tick(self, say: Callable[[str], None]) -> None:
-        """Writes the time down every few seconds, and asks the search to end once it is over."""
+        """Writes the time taken down every few seconds, and asks the search to end once the limit
+        is reached."""
         if not self.over and self._look() and not self._interrupt.requested:
             say(f"{format_hours(self._most / 3600)} hours are over: trials under way save")
             self._interrupt.request(self._folder.ending)
@@ -94,8 +95,8 @@ class DiskSpace:
             self._interrupt.request(self._ending, error)
 
     def _free(self) -> int:
-        """Bytes that are free, plus those of unfinished checkpoints, each of which replaces
-        another."""
+        """Free bytes, with those of unfinished checkpoints, since each will replace another
+        checkpoint."""
         unfinished = 0
         for half in self._checkpoints.glob(f"*{UNFINISHED}"):
             with suppress(OSError):  # it has just become a checkpoint

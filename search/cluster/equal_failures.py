@@ -1,5 +1,4 @@
-"""Failures in a row for one reason, after losses were reported, which show that no trial would
-finish."""
+"""Failures in a row for one reason, after reports of losses: a sign that no trial would finish."""
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -20,10 +19,10 @@ class _Failure:
 
 
 class EqualFailures:
-    """The failures since a trial finished, as long as their reasons differ in numbers alone.
+    """The failures since a trial last finished, as long as their reasons differ in numbers alone.
 
-    Failures of one shape may be due to it, and those of one host among several to the host; the
-    search goes on after these.
+    If all failures are of one shape, or of one host among several, the shape or the host may be the
+    cause, and the search goes on.
     """
 
     def __init__(self, hosts: Callable[[], Set[str]]) -> None:
@@ -44,8 +43,7 @@ class EqualFailures:
 
     @property
     def many(self) -> bool:
-        """True if no further trial should start before those that run show whether they fail
-        too."""
+        """True if no trial should start before the running ones show whether they fail too."""
         if len(self._failures) < TRIALS_IN_A_ROW:
             return False
         shapes = {failure.shape for failure in self._failures}
@@ -53,7 +51,7 @@ class EqualFailures:
         return len(shapes) > 1 and (len(hosts) > 1 or len(self._hosts()) < 2)
 
     def check(self) -> None:
-        """Raises `AllTrialsFailError` if there are many, once no trial runs."""
+        """Raises `AllTrialsFailError` if there are `many` failures and no trial runs any more."""
         if not self.many:
             return
         raise AllTrialsFailError(

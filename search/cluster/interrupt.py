@@ -1,5 +1,5 @@
 """Lets trials save at Ctrl-C, SIGTERM, a closed terminal or a full disk before the search ends; a
-second Ctrl-C ends at once."""
+second Ctrl-C ends the search at once."""
 
 import signal
 import threading
@@ -14,11 +14,13 @@ from fathom.search.signals import handled, leave_terminal
 from fathom.search.study.hardware.disk import checkpoint_bytes
 
 LEAST_SECONDS = 30.0
-"""Time for trials to save a small state; one that does not is resumed from its last checkpoint."""
+"""Time for trials to save a small state; a trial that does not save is resumed from its last
+checkpoint."""
 SLOW_DISK = 50e6
-"""Bytes a second that even a slow disk shared by all trials takes."""
+"""Bytes per second that even a slow disk, shared by all trials, can write."""
 STEPS = 2
-"""Steps of the slowest trial for which the end waits: the one under way, and one to spare."""
+"""Number of steps of the slowest trial for which the end waits: the step under way, and one to
+spare."""
 MESSAGE = "Ending: trials under way save where they stand; Ctrl-C again ends at once"
 
 
@@ -40,11 +42,11 @@ class Interrupt:
 
     @property
     def requested(self) -> bool:
-        """True once no trial is to start, and running ones are to save."""
+        """True once the end is requested: no trial is to start, and running ones are to save."""
         return self._requested_at is not None
 
     def is_overdue(self, live: Iterable[TrialRecord]) -> bool:
-        """Returns True once the time is over in which the running trials can save."""
+        """Returns True once the time for the running trials to save is over."""
         since = self._requested_at
         return since is not None and time.monotonic() - since > seconds_to_save(live)
 

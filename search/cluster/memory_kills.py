@@ -16,7 +16,7 @@ from fathom.search.study.hardware.memory import kernel_kills, memory_words
 LOOK_SECONDS = 5.0
 """Seconds between two looks at the kernel's count."""
 MOST_KILLS = 3
-"""Kills, without a report in between, at which the search ends."""
+"""Number of kills, without a report in between, at which the search ends."""
 ROLES = {
     "ray::": "the worker of a trial",
     "default_worker.py": "a worker that was starting",

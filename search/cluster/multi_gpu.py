@@ -77,8 +77,9 @@ def data_parallel_reports(
 
 
 class _Trainer(TorchTrainer):
-    """Run of Ray Train without the actor that ends the workers of a dead controller: Ray 2.60's
-    took a living controller for dead on a busy machine. The workers end with the trial anyway."""
+    """Run of Ray Train without the actor that ends the workers of a dead controller: on a busy
+    machine, the actor of Ray 2.60 took a living controller for dead. The workers end with the trial
+    anyway."""
 
     def _create_default_callbacks(self) -> list[Any]:
         callbacks = super()._create_default_callbacks()  # type: ignore[misc]
@@ -112,8 +113,8 @@ def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
 
 
 def backend() -> str | None:
-    """The library by which workers reduce; by default Ray Train takes NCCL, as they have GPUs. This
-    process may be on a machine that has none."""
+    """The library by which workers reduce tensors. None leaves the choice to Ray Train, which takes
+    NCCL for workers with GPUs, even if this process is on a machine without any."""
     return "gloo" if os.environ.get(CPU_AS_GPU) else None
 
 
@@ -159,7 +160,7 @@ def _next(reports: Queue, end: Future[Any]) -> Report | None:
 
 def root_cause(error: BaseException) -> Exception:
     """Returns the error that ended the workers. A worker that fails also ends the others, whose
-    errors say only that it is gone."""
+    errors only say that a worker is gone."""
     raised = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
     failures = [
         getattr(failure, "health_check_failure", failure) for failure in raised

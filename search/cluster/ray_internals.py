@@ -1,7 +1,7 @@
 """Parts of Ray that Fathom reads or replaces, and that have no public name; seen in Ray 2.60.
 
-What is Tune's is in `tune_internals.py`: its import takes seconds in which Ray can start.
-`tests/search/cluster/test_ray_internals.py` fails where Ray renames any of it.
+Parts of Tune are in `tune_internals.py`: importing Tune takes seconds, in which Ray can start.
+`tests/search/cluster/test_ray_internals.py` fails where Ray renames any of these parts.
 """
 
 import os
@@ -35,7 +35,7 @@ def processes_end_with_parent() -> bool:
 
 @contextmanager
 def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Context in which Ray meets another value in one of its modules or classes."""
+    """Context in which a name in one of Ray's modules or classes has another value."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -57,8 +57,8 @@ def loopback() -> Any:
 
 
 def silent() -> Any:
-    """Context in which Ray starts no thread that prints pages of its logs; what happens to a worker
-    is reported by its trial."""
+    """Context in which Ray starts no thread that prints pages of its logs; a worker's failure is
+    reported by its trial."""
     return replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
 
 
@@ -86,9 +86,8 @@ def private_token() -> Iterator[None]:
 class SamePath(JobConfig):
     """Gives workers the search path of this process, so that they import what it imports.
 
-    Without it Ray puts the working folder first, so that a file there could take the place of one
-    of Fathom's or Python's modules. Folders of `PYTHONPATH` that this process does not search come
-    last.
+    Otherwise Ray puts the working folder first, so that a file there could replace one of Fathom's
+    or Python's modules. Folders of `PYTHONPATH` that this process does not search come last.
     """
 
     def __init__(self, last: str = "") -> None:
@@ -97,7 +96,7 @@ class SamePath(JobConfig):
         super().__init__(_py_driver_sys_path=places)
 
     def _runtime_env_has_working_dir(self) -> bool:
-        """True: Ray then adds no folder of its own to the path."""
+        """Returns True, so that Ray adds no folder of its own to the path."""
         return True
 
 
@@ -113,14 +112,14 @@ def reconnect_seconds() -> float:
 
 
 def draining_nodes() -> Collection[str]:
-    """Ids of the nodes that Ray drains, as it does when their machines will be taken away."""
+    """Ids of the nodes that Ray drains, since their machines will be taken away."""
     found: dict[str, int] = ray._private.state.state.get_draining_nodes()
     return found.keys()
 
 
 @dataclass(frozen=True, slots=True)
 class ActorDeath:
-    """Reason of an actor's death, as Ray's head noted it; the error itself has it only as text."""
+    """Reason of an actor's death, as noted by Ray's head; the error itself has it only as text."""
 
     reason: str = ""
     """Ray's sentence."""
@@ -131,7 +130,8 @@ class ActorDeath:
 
 
 def death_of_actor(error: BaseException) -> ActorDeath:
-    """Returns the death that an error reports; an empty one if the error is not of a dead actor."""
+    """Returns the death that an error reports; an empty `ActorDeath` if the error is not of a dead
+    actor."""
     actor = getattr(error, "actor_id", None)
     cause = ray._private.state.actors(actor).get("DeathCause") if actor else None
     if cause is None:
@@ -149,11 +149,12 @@ def node_here() -> tuple[str, str]:
 
 
 def raylet_socket() -> str:
-    """Path of the socket of the raylet to which this process is connected; empty without one."""
+    """Path of the socket by which this process is connected to a raylet; empty without one."""
     node: Any = ray._private.worker._global_node
     return node.raylet_socket_name if node else ""
 
 
 def memory_in_use() -> tuple[int, int]:
-    """Bytes of memory in use and in all, as Ray counts them: the container's, if there is one."""
+    """Bytes of memory in use, and bytes of all memory, as Ray counts them: the container's, if
+    there is one."""
     return get_used_memory(), get_system_memory()

@@ -26,11 +26,12 @@ from fathom.search.training.device import granted_device, keep_to_share
 from fathom.search.training.saving.trial_log import name_of
 
 SHARE = 0.15
-"""Seconds of all measured steps together, as a share of those of a trial."""
+"""Seconds of all measured steps together, as a share of the seconds of a trial."""
 LEAST_SECONDS, MOST_SECONDS = 0.4, 5.0
 """Fewest and most seconds for which the steps of one shape are timed, however long a trial is."""
 LATE_SECONDS = 60.0
-"""Longest wait in seconds for further workers once the first one is ready: others may use them."""
+"""Longest wait in seconds for further workers once the first one is ready: other programs may use
+them."""
 
 MOST_DEPTHS = 4
 """Most depths of a size whose steps are timed where sizes are free."""
@@ -55,8 +56,8 @@ class StepTimer:
         return speed_key(name_of(self._device), self._config.resources, gpu=gpus > 0)
 
     def measure(self, tasks: Sequence[TimedTask], first: int, seconds: float) -> list[float | str]:
-        """Seconds of a step of each shape, beginning with the one at `first`, or why they could not
-        be measured."""
+        """Seconds of a step of each shape, or the reason why they could not be measured; the shape
+        with index `first` is measured first."""
         found: dict[int, float | str] = {}
         for place in (*range(first, len(tasks)), *range(first)):
             budget, shape = tasks[place]
@@ -75,8 +76,8 @@ def timed_tasks(plans: Sequence[BudgetPlan]) -> list[TimedTask]:
 
 
 def _grouped_tasks(plans: Sequence[BudgetPlan]) -> dict[int, list[TimedTask]]:
-    """Budget -> the shapes whose steps are timed; size -> these where sizes are free, which all
-    budgets share."""
+    """Budget -> the shapes whose steps are timed; where sizes are free, size -> its shapes, which
+    all budgets share."""
     budget = plans[0].budget
     if budget.sizes:
         return {
@@ -90,7 +91,7 @@ def _grouped_tasks(plans: Sequence[BudgetPlan]) -> dict[int, list[TimedTask]]:
 
 
 def timers_at_once(resources: ResourcesConfig, trials: int) -> int:
-    """Number of workers that time steps at once: as many as train trials here now."""
+    """Number of workers that time steps at once: the number that could now train trials here."""
     there = ray.cluster_resources()
     free = resources.model_copy(update={"max_concurrent_trials": "auto"})
     fitting = free.trials_at_once(there.get("CPU", 1), there.get("GPU", 0))
@@ -137,7 +138,7 @@ def device_of_worker(config: StudyConfig, objective: Objective) -> str:
 
 
 def seconds_each(train_seconds: float, shapes: int) -> float:
-    """Seconds for which the steps of each of so many shapes are measured."""
+    """Seconds for which the steps of each shape are measured, if there are so many shapes."""
     return min(MOST_SECONDS, max(LEAST_SECONDS, SHARE * train_seconds / shapes))
 
 
@@ -180,7 +181,7 @@ def _timers(config: StudyConfig, objective: Objective, trials: int) -> list[Any]
 
 
 def _devices(timers: Sequence[Any]) -> dict[Any, str]:
-    """Actor -> its device, for those that are ready: the first one, and others that follow in
+    """Actor -> its device, for the actors that are ready: the first one, and others that follow in
     time."""
     asked = {timer.ready.remote(): timer for timer in timers}
     ray.wait(list(asked))  # for a free worker, as trials wait

@@ -1,7 +1,7 @@
 """Runs the trials of a study as a single Ray Tune experiment, which decides nothing by itself.
 
-Ray schedules, places and restarts trials. The scheduler decides which trial is next, which is
-stopped and what an end means; the adapters below pass its answers to Ray.
+Ray schedules, places and restarts trials. The scheduler decides which trial is next, which trials
+stop, and what the end of a trial means; the adapters below pass its answers to Ray.
 """
 
 import errno
@@ -48,14 +48,14 @@ from fathom.search.training.trial import HorizonError
 TURN_SECONDS = 0.05
 """Least seconds of a turn of Tune's loop while no worker is to start."""
 MULTI_GPU_ACTOR_NEEDS = {"memory": 2.0**20}
-"""Resources of a `MultiGpuActor`: next to none, since Ray Train holds those of its workers, but
-Tune does not accept none."""
+"""Resources of a `MultiGpuActor`: next to none, since Ray Train holds the resources of its workers,
+but Tune accepts no actor without any."""
 
 
 class Adapter:
     """Passes answers of the scheduler to Ray, on the driver.
 
-    Ray pickles its adapters, for a way of restoring that Fathom does not use.
+    Ray pickles these adapters, to restore experiments in a way that Fathom does not use.
     """
 
     def __init__(
@@ -71,9 +71,8 @@ class Adapter:
         return {}
 
     def _report(self, result: dict[str, Any]) -> bool:
-        """Passes on a report; True if the trial continues. Without room to note it, the search
-        pauses.
-        """
+        """Passes on a report; True if the trial continues. If the disk has no room for the report,
+        the search pauses."""
         trial: str = result["trial"]
         report: Report = result["report"]
         if self._shared.holds(trial, report):
@@ -105,7 +104,7 @@ class SearcherAdapter(Adapter, Searcher):
         self._pipes = str(pipes or "")
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """The next assignment for a worker; None to be asked again later."""
+        """The next assignment for a worker; None if Ray is to ask again later."""
         scheduler, requested = self._scheduler, self._interrupt.requested
         spec = None if requested else self._next_trial()
         if spec is None and (scheduler.done or requested):
@@ -148,7 +147,7 @@ class SearcherAdapter(Adapter, Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Passes on the last report, which Tune shows to nobody else, unless it is known."""
+        """Passes on the last report, unless it is known: Tune shows it here alone."""
         if error or result is None:
             return  # `on_trial_error` has told the scheduler, with the reason
         trial = result["trial"]
@@ -169,7 +168,7 @@ class SearcherAdapter(Adapter, Searcher):
 class SchedulerAdapter(Adapter, FIFOScheduler):
     """Passes reports to the scheduler and its decisions to Ray.
 
-    It also does what Tune has callbacks for: with one of them Tune imports every logger that it
+    It also does the work of Tune's callbacks: with any callback, Tune imports every logger that it
     knows, MLflow among them, which takes two seconds before the first trial.
     """
 
@@ -187,7 +186,8 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         """Resumes or ends a trial whose worker died.
 
-        Without room for a checkpoint the search pauses, and the trial resumes with it.
+        If the disk has no room for a checkpoint, the search pauses; the trial resumes with the
+        search.
         """
         error, scheduler = error_of(trial), self._scheduler
         cause = getattr(error, "cause", None)  # what the worker raised
@@ -216,15 +216,16 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
             scheduler.end(name, *end)
 
     def _fits(self, name: str) -> bool:
-        """True if a trial would fit this machine's memory, so that others had taken what it lacked;
-        always true for a trial whose tensors are on a GPU."""
+        """True if a trial would fit this machine's memory, so that other programs had taken the
+        memory it lacked; always true for a trial whose tensors are on a GPU."""
         config, shape = self._scheduler.config, self._scheduler.live[name].spec.shape
         return self._failures.on_gpu or fits_machine(shape, config.train, config.resources)
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
-        """Hook at every turn of Tune's loop; returns None, so that trials start as they came.
+        """Hook at every turn of Tune's loop; returns None, so that trials start in the order in
+        which they came.
 
-        Tune's own choice is the same, but it looks through all trials that ever were.
+        Tune's own hook would choose the same, but looks through all trials of the search each time.
         """
         if self._failures.restricted:
             # Tune keeps idle workers for trials that may run anywhere, and with them the resources
@@ -246,7 +247,7 @@ def run_trials(
     resources: ResourcesConfig | None = None,
     pipes: Path | None = None,
 ) -> None:
-    """Run every trial the scheduler asks for, until an interrupt, by a user or for a full disk.
+    """Runs every trial that the scheduler asks for, until an interrupt by a user or by a full disk.
 
     `resources` are those of each trial, by default the study's; `pipes` is the folder of CUDA's
     MPS, by which trials share a GPU.
@@ -258,8 +259,8 @@ def run_trials(
         AllWorkersDieError: when no worker lives long enough to report.
         AllTrialsFailError: when all trials fail for one reason, or several in a row.
         HorizonError: when the training command never evaluates at the horizon.
-        OSError: when the run folder can't be written, for another reason than a full disk; of that
-            `interrupt.error` tells.
+        OSError: when the run folder can't be written, for another reason than a full disk, which
+            is in `interrupt.error`.
     """
     if scheduler.done:
         return
@@ -322,7 +323,8 @@ def _tuner(
 def _actor(
     config: StudyConfig, resources: ResourcesConfig
 ) -> tuple[type[TrialActor], dict[str, float], dict[str, float]]:
-    """The class of a trial's actor, the resources of a process that trains, and the actor's."""
+    """The class of a trial's actor, the resources of a process that trains, and the resources of
+    the actor."""
     needs = {"CPU": resources.cpus_per_trial, "GPU": ray_session.gpus_per_trial(resources)}
     if config.train.command:
         return CommandActor, needs, needs
@@ -350,7 +352,7 @@ def _lack(trial: str, reason: str, folder: RunFolder) -> OSError:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Returns the exception that an adapter above raised; Tune's own error has it only as text."""
+    """Returns the exception that an adapter above raised; Tune's own error only has its text."""
     while isinstance(error, TuneError) and (error.__cause__ or error.__context__):
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
     return error

@@ -21,9 +21,9 @@ class KilledForMemoryError(RayActorError):
 
 @contextmanager
 def memory_kills_as_deaths() -> Iterator[None]:
-    """Context in which Tune takes a worker killed by the memory monitor for one that died.
+    """Context in which Tune treats a worker that the memory monitor killed like one that died.
 
-    Tune would end the whole search otherwise: it expects a `RayActorError` only.
+    Otherwise Tune, which only expects a `RayActorError`, would end the whole search.
     """
     track = RayEventManager.track_future
 
@@ -38,8 +38,8 @@ def memory_kills_as_deaths() -> Iterator[None]:
 def errors_kept_in_memory() -> Iterator[None]:
     """Context in which Tune keeps the errors of trials in memory, for `error_of`, and in no file.
 
-    Tune's folder may be one in which other users of the machine can write: one of them could have
-    this process write to a link, or unpickle a file, of theirs.
+    Other users of the machine may be able to write in Tune's folder: they could make this process
+    write to a link of theirs, or unpickle a file of theirs.
     """
 
     def keep(self: Any, exc: BaseException | None = None) -> None:

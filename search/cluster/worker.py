@@ -27,8 +27,8 @@ from fathom.search.training.saving.trial_log import LEAVING, reset_peak_memory
 from fathom.search.training.trial import MachineLeavesError, RunningTrial, catch_failures, run_trial
 
 DRAIN_POLL_SECONDS = 2.0
-"""Seconds between two questions to Ray whether this node is being drained; clouds give notice
-half a minute to two minutes before."""
+"""Seconds between two questions to Ray whether this node is being drained; clouds give half a
+minute to two minutes' notice."""
 LONGEST_WAIT_SECONDS = 60
 """Longest wait in seconds for the marker file, in a folder to which other hosts write."""
 
@@ -73,10 +73,10 @@ class TrialActor(tune.Trainable):
         return {"trial": trial, "report": report, "done": report.outcome is not None}
 
     def get_auto_filled_metrics(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Returns only what Tune reads of what it adds to results: trial, host and process.
+        """Returns only the additions to results that Tune itself reads: trial, host and process.
 
-        By default it adds the whole assignment too, which would travel with each report and stay in
-        the driver's memory.
+        By default Tune adds the whole assignment too, which would travel with each report and stay
+        in the driver's memory.
         """
         return {TRIAL_ID: self.trial_id, NODE_IP: self._local_ip, PID: os.getpid()}
 
@@ -85,7 +85,7 @@ class TrialActor(tune.Trainable):
         self._reports = iter(())
 
     def place(self, objective: Objective) -> None:
-        """Puts the data where trials use it: on this worker's device."""
+        """Puts the data on this worker's device, where trials use it."""
         self._device = granted_device(granted_gpus())
         self._objective = objective.to(self._device)
 
@@ -120,8 +120,8 @@ class CommandActor(TrialActor):
 
 
 def watch_for_leaving(node: str) -> None:
-    """Starts a thread that tells the trials of this process to save once Ray drains its node, as
-    it does when the machine will be taken away (`ray drain-node`, a pod that is deleted)."""
+    """Starts a thread that tells the trials of this process to save once Ray drains its node,
+    because the machine will be taken away (`ray drain-node`, a pod that is deleted)."""
 
     def watch() -> None:
         while node not in draining_nodes():
@@ -132,7 +132,7 @@ def watch_for_leaving(node: str) -> None:
 
 
 def granted_gpus() -> int:
-    """Number of GPUs that Ray granted this worker. It may see more: Ray hides no GPU from a
+    """Number of GPUs that Ray granted this worker, which may see more: Ray hides no GPU from a
     trial that asked for none."""
     return len(ray.get_runtime_context().get_accelerator_ids().get("GPU", []))
 

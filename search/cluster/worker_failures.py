@@ -1,4 +1,5 @@
-"""Decides what becomes of a trial whose worker dies or never starts, or of all that fail alike.
+"""Decides whether a trial whose worker dies or never starts is resumed, and ends a search whose
+trials all fail alike.
 
 Ray could start workers again by itself, but Ray Tune 2.60 fails a trial for good if its idle worker
 died before the trial came to it.
@@ -39,14 +40,14 @@ KILLED = "the kernel killed it for lack of memory"
 PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 """Places in a traceback."""
 MAX_CANCELLED = 10
-"""Pauses after cancelled starts, without a report in between, that end the search: about
+"""Number of pauses after cancelled starts, without a report in between, that ends the search: about
 two minutes."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds of the first pause, which doubles at every further one, and of the longest."""
+"""Seconds of the first pause, and of the longest; each pause is twice as long as the one before."""
 
 
 class AllWorkersDieError(ValueError):
-    """No worker can train, for one reason, so that the search can't go on."""
+    """No worker can train, all for the same reason, so that the search can't go on."""
 
 
 class WorkerFailures:
@@ -72,7 +73,7 @@ class WorkerFailures:
 
     @property
     def pauses(self) -> bool:
-        """True if no worker should start yet, since Ray has cancelled starts."""
+        """True if no worker should start yet, since Ray has just cancelled starts."""
         return self._starts.pauses
 
     @property
@@ -92,7 +93,7 @@ class WorkerFailures:
         resumed.
 
         Raises:
-            AllWorkersDieError: when every worker fails so.
+            AllWorkersDieError: when every worker fails in this way.
         """
         self.restricted.discard(trial)
         reason = last_line(error)
@@ -127,8 +128,7 @@ class WorkerFailures:
         return outcome, f"its worker died {MAX_DEATHS} times: {reason}"
 
     def _may_be_a_neighbours(self, trial: str, error: BaseException) -> bool:
-        """True if the GPU that this trial shares has failed, which another trial may have
-        caused."""
+        """True if the GPU that this trial shares has failed, perhaps because of another trial."""
         shares = 0 < self._needs.get("GPU", 0) < 1 and trial not in self.alone
         if not (shares and isinstance(_cause(error), GpuFaultError)):
             return False
@@ -140,7 +140,7 @@ class WorkerFailures:
 
     def _kernel_killed(self, error: BaseException) -> bool:
         """True for the death of a worker, or of its command, if the kernel has killed a process of
-        this machine for lack of memory, and no earlier death accounts for that."""
+        this machine for lack of memory, and no earlier death accounts for this kill."""
         cause = _cause(error)
         died = isinstance(error, RayActorError) and cause is None
         killed = (died or type(cause) is WorkerLostError) and kernel_kills() > self._counted
@@ -151,7 +151,7 @@ class WorkerFailures:
         """Returns True if no worker lives: all died for one reason, and none has reported since the
         first.
 
-        Where they die as they start, no trial is the cause, so a few deaths on every node are
+        If workers die as they start, no trial is the cause, so a few deaths on every node are
         enough.
         """
         deaths = self._in_a_row.total()
@@ -178,8 +178,8 @@ class WorkerFailures:
         """Ids of the nodes on which the trial has lost a worker; none if no other node could run
         it.
 
-        Where a disk is full every worker dies as it starts, and Ray would start the next one there
-        too.
+        On a node with a full disk every worker dies as it starts, and Ray would start the next one
+        there too.
         """
         hosts = self._hosts[trial]
         if not hosts:
@@ -195,7 +195,7 @@ class WorkerFailures:
 class CancelledStarts:
     """Starts of workers that Ray has cancelled since the last report, with a pause after each.
 
-    Ray does so on a node that it drains, or when its head does not reach this process.
+    Ray cancels starts on a node that it drains, or when its head does not reach this process.
     """
 
     def __init__(self) -> None:
@@ -248,8 +248,9 @@ class AllTrialsFailError(ValueError):
 class SharedFailures:
     """Failures that are not recorded yet, since every trial so far may have failed for one reason.
 
-    Once a trial reports a loss or fails for another reason, they are released to be recorded. If
-    all failed for one reason, none is recorded: the trials run again once the reason is fixed.
+    Once a trial reports a loss or fails for another reason, these failures are released to be
+    recorded. If all trials failed for one reason, none is recorded: they run again once the reason
+    is fixed.
     """
 
     def __init__(self, folder: RunFolder, records: Iterable[TrialRecord]) -> None:
@@ -270,8 +271,8 @@ class SharedFailures:
         return len(self._reports) >= TRIALS_IN_A_ROW
 
     def holds(self, trial: str, report: Report) -> bool:
-        """Returns True if the report is of a failure that every trial may share; it is kept
-        unrecorded."""
+        """Returns True if the report is of a failure that every trial may share; the report is then
+        kept unrecorded."""
         failed = report.outcome is Outcome.FAILED
         reasons = {NUMBERS.sub("", held.reason) for held in (*self._reports.values(), report)}
         if report.points or (failed and len(reasons) > 1):
@@ -283,7 +284,7 @@ class SharedFailures:
 
     def released(self) -> Mapping[str, Report]:
         """Returns the kept failures by trial, once another trial has shown that not all trials fail
-        so."""
+        in this way."""
         if not self._over:
             return {}
         released, self._reports = self._reports, {}

@@ -31,8 +31,8 @@ PyTorch."""
 def cluster_machine(
     resources: ResourcesConfig, train: TrainConfig, gpu: str | None = None
 ) -> Machine | None:
-    """The machine of a study on the cluster that is joined here; None without one, or where no
-    node is there yet on which a trial can run. `gpu` names the type of its GPUs.
+    """The machine of a study on the cluster that is joined here; None without a cluster, or as long
+    as no node can run a trial. `gpu` names the type of its GPUs.
 
     Raises:
         NotJoinedError: when there is a cluster that can't be joined.
@@ -67,7 +67,7 @@ def measure_on_worker(
     """Measures the speed of a training on a worker with a trial's resources, and keeps it by the
     type of the worker's device; None if no worker was free in time.
 
-    The process ends with the task, and with it what it held of the device.
+    The process ends with the task, and frees the memory that it held on the device.
     """
     resources = config.resources
     share = min(1.0, resources.gpus_of_trial(ray.cluster_resources().get("GPU", 0)))
@@ -86,6 +86,6 @@ def measure_on_worker(
 def _measure(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective
 ) -> tuple[str, Rate]:
-    """The name of the device that was granted, and the speed on it."""
+    """The name of the granted device, and the speed on it."""
     device = granted_device(granted_gpus())
     return name_of(device), measured_rate(config, budget, shape, objective.to(device), device)

@@ -19,8 +19,7 @@ FEWEST_PAIRS = 15
 WEAK_CORRELATION = 0.4
 """Rank correlation below which at least 3 pairs in 10 are in the wrong order at the rung."""
 SLOW = {"depth": ("deep", "shallow"), "size": ("large", "small")}
-"""What a bias goes with -> trials that a positive bias ranks too low, and those that a negative
-bias does."""
+"""`depth` or `size` -> trials ranked too low by a positive bias, and those by a negative one."""
 CHANCE = 1.96
 """Standard errors up to which a depth bias, or a regret, is attributed to chance."""
 
@@ -30,7 +29,8 @@ class RungAudit:
     """The audit of one rung of one budget."""
 
     rung: int
-    """Tokens of the rung. Where trials spend another `unit`, only its share of `horizon` counts."""
+    """Tokens of the rung. Where trials spend another `unit`, only the ratio of `rung` to `horizon`
+    counts."""
     horizon: int
     """Tokens of a trial that trains to the end; with a `unit` other than tokens, a number that
     stands for a whole training."""
@@ -70,11 +70,12 @@ class RungAudit:
     undecided: int = 0
     """Number of trials promoted only because their forecasts were too close to the best one."""
     unit: str = Coin.TOKENS.value
-    """Unit of what trials have spent alike at the rung."""
+    """Unit of the amount that all trials have spent at the rung."""
     size_bias: float | None = None
     """The depth bias of sizes, where these are free."""
     later: int | None = None
-    """The first rung after all that can't be trusted, as `rung`; None if no rung is left."""
+    """The first rung after the last one that can't be trusted, in the unit of `rung`; None if no
+    rung is left."""
 
     @property
     def place(self) -> str:
@@ -113,7 +114,7 @@ class RungAudit:
 
     @property
     def sentence(self) -> str:
-        """The audit in one sentence, with the setting to change if the rung failed."""
+        """The audit in a sentence; if the rung failed, with the setting to change."""
         depths = ", ".join(map(str, self.cut_depths))
         cut = f"no trial of depth {depths} was promoted" if depths else ""
         parts = (self.wait, _ranking_text(self), _regret_text(self), cut, _advice(self))
@@ -188,7 +189,7 @@ def _ranking_text(audit: RungAudit) -> str:
 
 
 def _bias_text(audit: RungAudit) -> str:
-    """Returns the depth bias of a rung that is not biased, as the end of a sentence."""
+    """Returns the depth bias of a rung without significant bias, as the end of a sentence."""
     if audit.depth_bias is None:
         return ""
     if not round(audit.depth_bias, 2):

@@ -75,8 +75,8 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule, noise: 
 
 
 def _kendall_tau(x: Array, y: Array, *, apart: float) -> tuple[float | None, int]:
-    """Kendall's tau over the pairs whose `y` differ by more than `apart`, and how many they are;
-    scipy's takes every pair."""
+    """Kendall's tau over the pairs whose `y` differ by more than `apart`, and the number of these
+    pairs; scipy's function takes every pair."""
     agreed, pairs = 0.0, 0
     for at in range(len(x)):  # not at once, since thousands of trials have millions of pairs
         in_x, in_y = x[at] - x[at + 1 :], y[at] - y[at + 1 :]

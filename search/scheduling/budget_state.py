@@ -24,10 +24,9 @@ from fathom.search.study.planning.virtual_time import VirtualJob, VirtualTime
 
 @dataclass(slots=True)
 class BudgetState:
-    """The trials of one budget: what they have reported, and which of their results virtual time
-    has taken.
+    """The trials of one budget, their reports, and the results that virtual time has taken.
 
-    Its methods about a rung are those that `VirtualTime` asks, and see nothing but what is taken.
+    `VirtualTime` calls its methods about a rung, which see only results that are taken.
     """
 
     budget: Budget
@@ -44,7 +43,8 @@ class BudgetState:
     specs: dict[str, TrialSpec] = field(default_factory=dict)
     """The trials that were assigned, in this order, by name."""
     results: dict[str, TrialRecord] = field(default_factory=dict)
-    """The trials that have ended or are paused, by name, in the order in which they did so."""
+    """The trials that have ended or are paused, by name, in the order in which they ended or
+    paused."""
     running: set[str] = field(default_factory=set)
     """Trials that have a worker."""
     started: Counter[Shape] = field(default_factory=Counter)
@@ -54,24 +54,24 @@ class BudgetState:
     confirmations: deque[Choice] = field(default_factory=deque)
     """Confirming trials of the present batch that are not assigned."""
     explored: bool = False
-    """True once confirming has begun: exploring trials that are resumed then train to the end."""
+    """True once confirming has begun; from then on, resumed exploring trials train to the end."""
     settled: bool = False
     """True if no further batch of confirming trials is needed."""
     ready: VirtualJob | None = None
-    """The first job for a real worker, as of the last look."""
+    """The first job for a real worker, as `next_job` last found it."""
     is_stale: bool = True
-    """True if something has happened since the last look."""
+    """True if something has happened since `ready` was set."""
     _rankings: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
-    """Rung -> trials that stood there, and their order, as last worked out."""
+    """Rung -> the trials that stood there when they were last ranked, and their order."""
 
     @property
     def ended(self) -> list[TrialRecord]:
-        """The trials that have ended or are paused, in the order in which they did so."""
+        """The trials that have ended or are paused, in the order in which they ended or paused."""
         return list(self.results.values())
 
     @property
     def left(self) -> int:
-        """Number of trials, of those planned so far, whose end is not taken."""
+        """Number of trials planned so far whose end is not taken."""
         return self.undrawn + len(self.schedule.jobs) + len(self.confirmations)
 
     @property
@@ -142,8 +142,7 @@ class BudgetState:
         self.explored = self.settled = False
 
     def exploring(self) -> list[TrialRecord]:
-        """The exploring trials in the order in which they were assigned, as far as they are
-        taken."""
+        """The exploring trials in order of assignment, with the results that are taken."""
         return self._taken([name for name, s in self.specs.items() if s.stage is Stage.EXPLORE])
 
     def pauses(self, trial: str, rung: int) -> bool:
@@ -168,12 +167,12 @@ class BudgetState:
         return not self.undrawn
 
     def _taken(self, trials: Sequence[str]) -> list[TrialRecord]:
-        """The trials as far as they are taken."""
+        """The trials with the results that are taken."""
         known = (self.record_of(trial) or new_record(self.specs[trial]) for trial in trials)
         return [r if r.spec.trial in self.schedule.over else self._cut(r) for r in known]
 
     def _cut(self, record: TrialRecord) -> TrialRecord:
-        """A trial that goes on, as it was when it came to the rung at which it was last taken."""
+        """A trial that goes on, cut to its state at the rung at which it was last taken."""
         name, place = record.spec.trial, self.schedule.places[record.spec.trial]
         is_paused = place and name not in self.schedule.jobs
         return replace(

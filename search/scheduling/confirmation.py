@@ -1,11 +1,11 @@
-"""The confirming stage of a budget: trainings to the end, each where it tells most about the depth.
+"""The confirming stage of a budget: trainings to the end, chosen to tell most about the best depth.
 
 It goes in batches. Each is planned from all records and asks for what the answer still lacks: a
 paused depth that may be the best, a depth beyond the lowest one, other learning rates, a repeat
 that shows the noise, and then the training that narrows the interval most. When the interval is
-narrow enough, its untrained depths are trained; when all depths are as good, the one that is
-expected to cost least is, so that it can be the answer. The stage ends there, or at the limits of
-the study.
+narrow enough, its untrained depths are trained; when all depths are equally good, the depth that is
+expected to cost least is trained, so that it can be the answer. The stage ends there, or at the
+limits of the study.
 """
 
 import math
@@ -57,7 +57,8 @@ def next_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
 
 
 def ladder_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
-    """Every seed, rate and decay of the best explored shapes, all at once; empty after that."""
+    """Trials for every seed, rate and decay of the best explored shapes, in one batch; empty
+    afterwards."""
     records, config = trained.records, trained.limits.confirm
     if any(record.spec.stage is Stage.CONFIRM for record in records):
         return ()
@@ -78,9 +79,9 @@ def ladder_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
 
 
 def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
-    """The paused trials to resume: of the best depth so far and its neighbours, then of a depth
-    that is forecast to end below them. Trials are resumed in any case until as many depths as a
-    curve needs have finished."""
+    """The paused trials to resume: first those of the best depth so far and its neighbours, then
+    those of a depth that is forecast to end below them. Trials are resumed in any case until as
+    many depths as a curve needs have finished."""
     comparable = _comparable(records)
     finished = finished_depths(comparable)
     paused = {

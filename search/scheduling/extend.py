@@ -1,7 +1,7 @@
 """`fathom run --extend`: moves the first rung of budgets whose audit failed to more tokens.
 
-The study file does not change: an extension is a line in the journal, from which the scheduler
-resumes the stopped trials. It is decided by the audit of the records so far.
+The study file does not change: the audit of the records so far decides on an extension, which is a
+line in the journal. From this line the scheduler resumes the stopped trials.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,8 +52,8 @@ class Extension:
 def extend(
     folder: RunFolder, past: Past, audits: Audits, budgets: Iterable[Budget]
 ) -> tuple[Extension, ...]:
-    """Moves the first rung of each budget whose audit failed, in the journal and in `past`, and
-    returns these extensions."""
+    """Moves the first rung of each budget whose audit failed, in the journal and in `past`; returns
+    the extensions."""
     extensions = []
     for budget in budgets:
         wanted = later_first_rung(audits.get(budget.params, ()))

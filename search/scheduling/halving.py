@@ -1,17 +1,18 @@
 """Asynchronous successive halving of one budget, by the loss forecast at each rung.
 
-Every trial pauses at a rung. One among the best 1/eta that have come there is promoted as soon as
-that is known (`virtual_time.py` says when); once no more can come, so is each whose forecast is too
-close to the best one to tell them apart. Waiting costs no tokens, since a trial resumes from its
-checkpoint. Two things differ from the usual halving, which is unfair to deep shapes:
+Every trial pauses at a rung. A trial among the best 1/eta that have come there is promoted as soon
+as that is known (`virtual_time.py` says when). Once no more can come, trials whose forecasts are
+too close to the best one to tell apart are promoted as well. Waiting costs no tokens, since a trial
+resumes from its checkpoint. Two things differ from the usual halving, which is unfair to deep
+shapes:
 
 - Deep models start slowly, so trials are ranked by the loss forecast for the horizon, with the
   depth bias of the budget's curves (`analysis/forecast.py`), not by their loss at the rung.
 - The value at a rung is a median of evaluations, recorded once, exactly at the rung's tokens. A
   diverged trial has none, since a comparison with NaN is always false.
 
-The scheduler, the audit and the replays of learning curves all ask this module:
-`python -m benchmarks.answers.spent.stopping_tables` says what it keeps, and for how many tokens.
+The scheduler, the audit and the replays of learning curves all use this module. How often it keeps
+the best trial, and for how many tokens: `python -m benchmarks.answers.spent.stopping_tables`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,8 +46,8 @@ class HalvingRule:
         return trial.prunable and rung >= self.first_rung
 
     def ranked(self, came: Sequence[TrialRecord], rung: int) -> tuple[str, ...]:
-        """Names of the trials that have come to a rung, the best forecast first; of equal ones, the
-        first given."""
+        """Names of the trials that have come to a rung, the best forecast first; ties keep the
+        given order."""
         forecast = self.ranking(came, rung)
         return tuple(sorted(forecast, key=lambda trial: forecast[trial].loss))
 

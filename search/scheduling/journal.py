@@ -41,7 +41,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmingBatch:
-    """The decision which trials are confirmed next; with none the budget is settled."""
+    """The decision on the trials to confirm next; without any, the budget is settled."""
 
     choices: tuple[Choice, ...]
 
@@ -61,7 +61,7 @@ EVENTS: dict[str, type[Decided]] = {
     "confirmations": ConfirmingBatch,
     "extend": LaterFirstRung,
 }
-"""Event of a line of the journal -> the decision that it tells of."""
+"""Event in a line of the journal -> class of the decision."""
 
 
 def decided_line(budget: int, decided: Decided) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def decided_line(budget: int, decided: Decided) -> dict[str, Any]:
 
 
 class RunningTrials:
-    """The trials under way, as last reported, by the lines about them in a run folder.
+    """The trials under way, as last reported in the lines of a run folder.
 
     A trial may have several attempts: one that paused and was resumed begins, and ends, once more.
     It is under way if it has started more often than it has ended.
@@ -115,14 +115,15 @@ class Past:
     check: Check
     running: RunningTrials = field(default_factory=RunningTrials)
     confirmations: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
-    """Budget -> last batch of confirming trials; empty if the budget was settled by it."""
+    """Budget -> last batch of confirming trials; empty if the budget is settled."""
     first_rungs: dict[int, int] = field(default_factory=dict)
     """Budget -> tokens of the first rung that still stops trials, where it was extended."""
     decisions: dict[int, list[Decided]] = field(default_factory=dict)
-    """Budget -> what was decided about it, in order."""
+    """Budget -> the decisions about it, in order."""
     has_journal: bool = False
     at_rest: bool = False
-    """True if no search writes to the files while they are read: then both must fit together."""
+    """True if no search writes while the records and the journal are read, so that both must agree.
+    """
     _ended: dict[str, TrialRecord] = field(init=False)
     """The last end of each trial, by name."""
 
@@ -185,7 +186,7 @@ class Past:
                 self.confirmations.pop(budget, None)  # as more trials will finish
 
     def _check_ends(self, line: dict[str, Any]) -> None:
-        """Refuses a line of the journal that was written only after ends which the records lack."""
+        """Refuses a line of the journal if the records lack ends that were written before it."""
         match line:
             case {"event": "started" | "resumed", "trial": trial}:
                 lacking = [trial] if trial in self.running.records else []
@@ -212,8 +213,8 @@ class Past:
 def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
     """Reads the records and the journal, whose torn last lines are truncated first.
 
-    Each line was on the disk before the next was written to either file. So a file that was cut
-    shorter than any kill or power cut leaves it is told by the other.
+    Each line was on the disk before the next was written to either file. So if one file was cut
+    shorter than a kill or a power cut leaves it, the other file shows it.
 
     Raises:
         DamagedFileError: at a line that can't be read, that `check` refuses, or that was written
@@ -268,8 +269,8 @@ def _past_of(folder: RunFolder, check: Check, *, at_rest: bool) -> Past:
 
 
 def read_run(folder: RunFolder, config: StudyConfig, *, at_rest: bool = False) -> Past:
-    """Reads the state of the search in a folder without changing a file, as the search may be
-    writing; for commands that only look at it.
+    """Reads the state of the search in a folder without changing a file, since a search may be
+    writing; for commands that only look at the folder.
 
     Raises:
         DamagedFileError: at a line that can't be read, or that is not of this study; where nothing

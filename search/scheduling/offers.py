@@ -34,14 +34,14 @@ AGAIN = "narrows the interval"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCosts:
-    """Tokens, FLOPs and seconds of a training; None for each that is not known."""
+    """Tokens, FLOPs and seconds of a training; unknown ones are None."""
 
     tokens: int | None
     flops: float | None
     """Exact for a study; for a table, six for each parameter and token."""
     seconds: float | None
-    """As long as finished trainings of the nearest depth took, in the median; else what all
-    trainings spend."""
+    """Median seconds of finished trainings of the nearest depth; without these, the seconds that
+    all trainings spend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Offer:
 
     training: Choice
     trained: TrainedDepths
-    """The trainings to which it is added."""
+    """The trainings to which this one is added."""
 
     @property
     def brings(self) -> str:
@@ -80,7 +80,7 @@ class Offer:
         return doubt_left(posterior, doubt_of(posterior, optimum), choice.shape.depth)
 
     def costs(self, optimum: Optimum) -> TrainingCosts:
-        """The costs of this training at the spend of the answer that it is offered for."""
+        """The costs of this training at the spend of the answer for which it is offered."""
         shape, spend = self.training.shape, optimum.spend
         tokens = _tokens(shape, optimum, self.trained.records)
         if type(shape) is not Shape or spend.coin is Coin.FLOPS:  # a table's knows its size alone
@@ -126,10 +126,10 @@ def offers(
     records: Sequence[TrialRecord], limits: TrainingLimits, *,
     decided: Sequence[Choice] = (), noise: float | None = None,
 ) -> tuple[Offer, ...]:  # fmt: skip
-    """The next trainings of a budget, whose trials so far are `records`, that are worth it within
-    the limits; empty once none is.
+    """The next trainings of a budget that are worth their cost and within the limits; empty once
+    there are none. `records` are the trials of the budget so far.
 
-    What was `decided` before comes first: nothing follows it before all of it has ended. `noise`
+    Trainings `decided` before come first: no other follows before all of these have ended. `noise`
     between seeds, nats, is measured unless it is stated.
     """
     trained = TrainedDepths(in_order_of_names(records), limits, noise)

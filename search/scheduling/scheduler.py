@@ -1,8 +1,8 @@
 """The scheduler of a search: the next trial, and the decision on every report.
 
-It needs no Ray: `cluster/tune.py` asks it and reports to it, and so can a simulation. What workers
-report is stored as it comes, and taken in the order of virtual time, in which everything is decided
-(`study/planning/virtual_time.py`). Every decision is written down before it takes effect
+It needs no Ray: `cluster/tune.py` asks it and reports to it, and so can a simulation. Reports of
+workers are stored as they come, and taken in the order of virtual time, in which everything is
+decided (`study/planning/virtual_time.py`). Every decision is written down before it takes effect
 (`state/journal.jsonl` for decisions and trials under way, `records.jsonl` for ended ones), so that
 a new scheduler on the folder of a killed run continues it.
 """
@@ -99,8 +99,8 @@ class Scheduler:
     def next_trial(self) -> TrialSpec | None:
         """The next trial for a worker, or None when all that could start waits for running ones.
 
-        It is the first in virtual time of the budget that is least advanced, so that none is left
-        for the end, when a cluster would stand idle.
+        It is the first trial, in virtual time, of the least advanced budget, so that no budget is
+        left for the end, when a cluster would stand idle.
         """
         for search in self.budgets.values():
             if search.is_stale:
@@ -117,7 +117,8 @@ class Scheduler:
         """Records a report and what follows from it; returns True if the trial continues.
 
         Otherwise the trial has ended with the report's outcome, or is paused at the rung to which
-        its job goes: it may come to an earlier one again, resumed from its checkpoint.
+        its job goes. A trial that was resumed from its checkpoint may come to an earlier rung
+        again.
         """
         search = self.budgets[self.live[trial].spec.budget]
         search.is_stale = True
@@ -199,7 +200,7 @@ class Scheduler:
 
     def _advance(self, search: BudgetState) -> None:
         """Takes the results of a budget that have come, one by one in the order of virtual time,
-        and decides after each what follows from it."""
+        and decides after each on its consequences."""
         while True:
             while decided := self._next_decision(search):
                 self._decide(search, decided)
@@ -209,8 +210,8 @@ class Scheduler:
             self._decide(search, Taken(job.trial))
 
     def _next_decision(self, search: BudgetState) -> Decided | None:
-        """Next job of a virtual worker, or the decision that follows when none has a job; None if
-        nothing is to be decided before another result is taken."""
+        """The next decision: of virtual time while the budget is explored, then of the confirming
+        stage; None if nothing is to be decided before another result is taken."""
         schedule = search.schedule
         match None if search.explored else schedule.decision(search):
             case Promotion(trial):

@@ -1,6 +1,5 @@
-"""The confirming stage of a budget whose size is free: trainings to the end, each where it tells
-most about the best size or the best depth, until both are settled.
-"""
+"""The confirming stage of a budget whose size is free: trainings to the end, chosen to tell most
+about the best size or the best depth, until both are settled."""
 
 from collections.abc import Iterator, Sequence
 
@@ -140,7 +139,7 @@ class _Chooser:
 
 def _worth(losses: Array, doubt: Array, noise: float, known: NDArray[np.int64]) -> Array:
     """Share of the variance of `doubt`, (draws,), that a training of each cell is expected to
-    remove, (cells,), from how its losses, (draws, cells), vary with the doubt."""
+    remove, (cells,), judged by the covariance of its losses, (draws, cells), with the doubt."""
     off, doubt = losses - losses.mean(axis=0), doubt - doubt.mean()
     shared = (off * doubt[:, None]).mean(axis=0)
     variance = (off**2).mean(axis=0) + noise**2 * (1 + known)

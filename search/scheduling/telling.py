@@ -26,17 +26,18 @@ depth itself."""
 DRAWS_WITHOUT = 500
 """Draws of the losses that the other depths alone allow."""
 OUTCOMES = 9
-"""Results of a training that are looked at: evenly spread quantiles of what it may measure."""
+"""Number of possible results of a training that are looked at: evenly spread quantiles of its loss.
+"""
 
 
 def most_telling(
     posterior: Posterior, doubt: Array, candidates: Sequence[int], number: int
 ) -> list[int]:
-    """The depths, of the candidates, whose training reduces the doubt most, at most `number`; none
-    whose training is not expected to reduce it by the share `WORTH`.
+    """At most `number` of the candidate depths, whose trainings reduce the doubt most; each is
+    expected to reduce it by the share `WORTH` or more.
 
     `doubt` is the value, (draws,), whose variance is to be reduced. All trainings are chosen from
-    the same posterior; a further one takes the results of those before it as known.
+    the same posterior; each choice takes the results of the earlier choices as known.
     """
     weights = np.full((1, len(doubt)), 1 / len(doubt))
     chosen: list[int] = []
@@ -63,9 +64,9 @@ def is_wide(optimum: Located) -> bool:
 
 
 def doubt_of(posterior: Posterior, optimum: Located) -> Array:
-    """The quantity in doubt about an answer, (draws,): ln of the best depth; or, where the interval
-    is narrow, by how much the loss of the depth that is expected to cost least exceeds the lowest
-    of each draw, nats."""
+    """The quantity in doubt about an answer, (draws,): ln of the best depth or, where the interval
+    is narrow, the excess of the loss of the cheapest depth over the lowest loss of the draw, nats.
+    """
     if is_wide(optimum):
         spread: Array = np.log(posterior.lowest)
         return spread
@@ -121,10 +122,10 @@ def _outcomes(posterior: Posterior, depth: int, weights: Array) -> Array:
 
 
 def _error(posterior: Posterior, depth: int) -> float:
-    """Standard error, nats, of what one more training says of the loss of a depth.
+    """Standard error, nats, with which one more training measures the loss of a depth.
 
-    A further seed of a trained shape says nothing of how it differs from other shapes of its depth:
-    it adds to the precision of the mean over seeds alone.
+    A further seed of a trained shape makes only the mean over its seeds more precise: it does not
+    show how the shape differs from other shapes of its depth.
     """
     points, noise = posterior.points, posterior.noise
     assert points.by_seeds is not None, "a posterior of trainings"

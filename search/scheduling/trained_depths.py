@@ -1,4 +1,4 @@
-"""The depths of a budget that were trained to the end, and what is worth training next."""
+"""The depths of a budget that were trained to the end, and the trainings that are worth it next."""
 
 import math
 import statistics
@@ -44,8 +44,8 @@ SAME_RATIO = 0.25
 WORSE = 3
 """Standard errors behind the best depth above which a depth gets no more trainings."""
 STEP = 2
-"""Depths about this factor apart enclose the best one. By a lesser one their losses differ by less
-than seeds do, by a larger one no curve holds between them."""
+"""Depths about this factor apart enclose the best one. With a smaller factor their losses differ by
+less than seeds do; with a larger one no curve holds between them."""
 SPACING = 1.2
 """A depth that encloses the best one is at least this factor beyond the trained ones."""
 REPEATS = 1
@@ -82,7 +82,7 @@ class TrainingLimits:
     """True if no learning rate is known to carry over, so that every depth in question is
     bracketed."""
     ladder: bool = False
-    """True if every seed of the best shapes is trained, once, whatever comes out."""
+    """True if every seed of the best shapes is trained once, whatever the results."""
     first_seed: int = FRESH_SEEDS_FROM
     """Seed of the first training of a shape that has none."""
     asked: tuple[int, ...] = ()
@@ -90,7 +90,7 @@ class TrainingLimits:
 
 
 class TrainedDepths:
-    """The depths of a budget that were trained to the end, and what to train next.
+    """The depths of a budget that were trained to the end, and the choice of the next trainings.
 
     `noise` between seeds, nats, is measured unless it is stated.
     """
@@ -118,7 +118,7 @@ class TrainedDepths:
 
     @cached_property
     def _forecast(self) -> DepthEstimates:
-        """Estimates of all depths tried, the paused ones by their forecasts."""
+        """Estimates of all depths tried; those of paused depths are forecasts."""
         return combine_shapes(forecasts(forecastable(self.records)))
 
     @cached_property
@@ -181,7 +181,7 @@ class TrainedDepths:
         )
 
     def _best_differ(self, ended: Sequence[Bracket]) -> bool:
-        """True if the outermost brackets have different best multiples, and the gain shows in the
+        """True if the outermost brackets have different best multiples, and the gain exceeds the
         noise."""
         if len(ended) < 2:
             return False
@@ -273,7 +273,7 @@ class TrainedDepths:
         return sorted(close, key=lambda d: (self._seeds(d), self.losses[d]))[:1]
 
     def unlucky(self) -> tuple[Choice, ...]:
-        """Another seed of a depth that only trainings which may have stalled rule out."""
+        """Another seed of a depth that is ruled out only by trainings that may have stalled."""
         optimum, posterior = self.answer
         if posterior is None or not isinstance(optimum, Located):
             return ()
@@ -337,7 +337,7 @@ class TrainedDepths:
 
 
 def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
-    """The depths that are not worse than the best of them by so many standard errors."""
+    """The depths that are less than so many standard errors worse than the best of them."""
     best = min(depths, key=lambda estimate: estimate.loss, default=None)
     return {
         estimate.depth

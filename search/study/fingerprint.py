@@ -1,7 +1,7 @@
 """The fingerprint of a study: a digest of its data, and one of its settings and data together.
 
-It stands in the run folder from the first start on, and every record carries it. So a text that
-changed between two starts is noticed, and so is a record of another study.
+The run folder has it from the first start on, and every record carries it. So a change of the text
+between two starts is noticed, and so is a record of another study.
 """
 
 import json
@@ -34,8 +34,8 @@ class Fingerprint:
     study: str
     """Digest of the settings and the data; every record carries it."""
     data: str
-    """Digest of all data, or of sizes, times and a sample of large ones; empty where a rule draws
-    them."""
+    """Digest of all data or, of large data, of their sizes, their times and a sample; empty where a
+    rule draws the data."""
     content: str = ""
     """Digest of every byte, where `data` rests on a sample; empty until it is known."""
     reproducible: bool = True
@@ -50,7 +50,7 @@ def fingerprint_of(config: StudyConfig, data: str) -> Fingerprint:
 
 
 def read_fingerprint(folder: RunFolder) -> Fingerprint | None:
-    """The fingerprint in a run folder; None before the first start, and if it is lost.
+    """The fingerprint in a run folder; None before the first start, or if the file is lost.
 
     Raises:
         DamagedFileError: when the file is not one that Fathom wrote.
@@ -75,10 +75,10 @@ def write_fingerprint(folder: RunFolder, fingerprint: Fingerprint) -> None:
 def settled_fingerprint(
     folder: RunFolder, now: Fingerprint, place: str, content: Callable[[], str | None]
 ) -> Fingerprint:
-    """Returns the fingerprint in a run folder; if there is none yet, or it is lost, the study's own
-    fingerprint `now`.
+    """Returns the fingerprint in a run folder; if the folder has none yet, or has lost it, the
+    study's own fingerprint `now`.
 
-    `place` names the data. `content` reads every byte of them, and is called only where their
+    `place` names the data. `content` digests every byte of them; it is called only where the quick
     digest differs, since copies of files have other times.
 
     Raises:
@@ -108,7 +108,8 @@ def check_settings(folder: RunFolder, config: StudyConfig, fingerprint: Fingerpr
 
 
 def _made_anew(folder: RunFolder, now: Fingerprint, place: str) -> Fingerprint:
-    """Fingerprint of a folder that lost its own: `now`, unless its trials have another."""
+    """New fingerprint for a folder that lost its own: `now`, unless the folder's trials have
+    another."""
     lines = chain(read_lines(folder.records), read_lines(folder.journal))
     recorded = next((line["fingerprint"] for line in lines if "fingerprint" in line), None)
     if recorded is None:
@@ -144,9 +145,9 @@ def content_read(
 ) -> Iterator[Callable[[], None]]:
     """Context in which every byte of the data is read in the background.
 
-    Its value, when called, waits for their digest and writes it into the folder or checks it; it
-    raises `RunFolderError` if the data have changed. `read` returns the digest, empty if there is
-    nothing to read, or None once the function that it is handed says to stop.
+    The context's value is a function that waits for the digest and writes it into the folder or
+    checks it; it raises `RunFolderError` if the data have changed. `read` returns the digest: empty
+    if there is nothing to read, and None once the function that `read` is given says to stop.
     """
     left = Event()
     with ThreadPoolExecutor(1) as pool:

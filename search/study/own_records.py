@@ -70,7 +70,8 @@ def _check_cross_entropies(record: TrialRecord, objective: ObjectiveConfig) -> N
 def _facts(
     record: TrialRecord, config: StudyConfig, budgets: dict[int, Budget], fingerprint: str
 ) -> Iterator[tuple[str, object, object]]:
-    """Yields for each fact of a record its name, its value, and the value that the study has."""
+    """Yields, for each fact of a record, its name, its value in the record, and its value by the
+    study."""
     spec, shape = record.spec, record.spec.shape
     yield "study", spec.study, config.study
     yield "count", spec.count.value, config.count.value

@@ -45,8 +45,8 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """The most that the trials of a study may cost, and the price of an hour of a device: a GPU, or
-    a core where trials have no GPU."""
+    """The cap on the cost of a study's trials, and the price of an hour of a device: a GPU or,
+    where trials have no GPU, a core."""
 
     cost: float
     price: float
@@ -81,7 +81,8 @@ class ReadyRun:
     cap: Cap | None = None
     """Most that trials may cost, those of earlier runs included; None without a limit."""
     trust: bool = False
-    """True if the user trusts what the run folder and the store beside it name."""
+    """True if the user trusts the code and the stores that the run folder and the store beside it
+    name."""
 
     @property
     def folder(self) -> RunFolder:
@@ -111,8 +112,9 @@ class ReadyStudy:
 
 
 def check_ready(config: StudyConfig, runs: Path, *, trust: bool = False) -> ReadyStudy:
-    """Returns the study with its plans after every check that needs no framework, except that of a
-    user's own model; `trust` allows what the run folder and the store beside it name.
+    """Returns the study with its plans after every check that needs no framework, except the check
+    of a user's own model; `trust` allows code and stores that the run folder and the store beside
+    it name.
 
     Raises:
         ValueError: if the study can't be run.

@@ -40,8 +40,8 @@ def runs_in(folder: RunFolder, config: StudyConfig) -> tuple[StudyRun, ...]:
 
 
 def kept_runs(folder: RunFolder, config: StudyConfig) -> tuple[StudyRun, ...]:
-    """Returns the runs of a study in its run folder, by ascending horizon; those that have begun
-    with the study files that they keep.
+    """Returns the runs of a study in its run folder, by ascending horizon; runs that have begun
+    come with their own study files.
 
     Raises:
         RunFolderError: if the folder of a horizon is damaged.

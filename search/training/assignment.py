@@ -28,13 +28,14 @@ class Assignment:
     alone: bool = False
     """True if the trial has a whole GPU where others share one, since the GPU failed under it."""
     gpu_pipes: str = ""
-    """Folder of CUDA's MPS, by which the trial shares its GPU; empty where it need not be told."""
+    """Folder of CUDA's MPS, by which the trial shares its GPU; empty where the trial does not need
+    it."""
     working_folder: str = "."
-    """Folder in which the study's command is started: that in which the user started `fathom`."""
+    """Folder in which the study's command is started: the one where the user started `fathom`."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """The assignment itself, which never changes: Tune copies it for each trial that it
-        keeps."""
+        """Returns the assignment itself, which never changes: Tune would copy it for each trial
+        that it keeps."""
         return self
 
     @property
@@ -46,7 +47,8 @@ class Assignment:
 def standalone_spec(
     trial: str, config: StudyConfig, budget: Budget, shape: Shape, *, seed: int = 0
 ) -> TrialSpec:
-    """A training outside a search: it is never pruned and has the study's learning rate."""
+    """The description of a training outside a search: it is never pruned and has the study's
+    learning rate."""
     return TrialSpec(
         trial=trial,
         study=config.study,
@@ -65,6 +67,6 @@ def standalone_spec(
 def best_assignment(
     config: StudyConfig, budget: Budget, shape: Shape, *, checkpoint: str
 ) -> Assignment:
-    """The training of a best shape, outside a search."""
+    """The assignment to train a best shape, outside a search."""
     spec = standalone_spec(f"{budget.label}-best", config, budget, shape)
     return Assignment(config, budget.of_shape(shape), spec, checkpoint)

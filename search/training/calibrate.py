@@ -38,20 +38,20 @@ from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
 
 MEASURED_SECONDS, BLOCK_SECONDS = 0.7, 0.1
-"""Duration in seconds of a measurement of training steps, which begins after three; and of steps
-after which the device is waited for, as a training does only before evaluations."""
+"""Seconds of a measurement of training steps, which begins after three steps; and seconds of steps
+between two waits for the device, for which a training only waits before evaluations."""
 ENDLESS = 10**9
-"""Steps of a training that is measured and never ends."""
+"""Number of steps of a measured training, so large that it never ends."""
 DEAREST_STEP_SECONDS = 0.5
-"""Longest training step that is measured, in seconds by the estimate; if the budget's batch takes
-longer, a smaller one is measured."""
+"""Longest training step that is measured, in estimated seconds; if a step of the budget's batch
+takes longer, a smaller batch is measured."""
 SIZES = {"cpu": ("10k", "100k", "1M"), "cuda": ("300k", "10M", "100M")}
 """Kind of device -> sizes of the models that are measured."""
 CONTEXT, VOCABULARY = 128, 256
 
 
 def measure_speeds(resources: ResourcesConfig) -> dict[str, float]:
-    """Size of a model -> FLOPs per second with these resources, which are kept as well."""
+    """Size of a model -> FLOPs per second with these resources; the speeds are kept as well."""
     device = local_device(resources)
     objective = _random_text().to(device)
     found = {}
@@ -68,7 +68,7 @@ def measured_rate(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective, device: torch.device
 ) -> Rate:
     """FLOPs of a layer in a training step, and FLOPs per second of the training. Its steps are not
-    compiled; they are recorded where a trial's steps are."""
+    compiled; they are recorded if a trial's steps would be."""
     threads = torch.get_num_threads()
     torch.set_num_threads(config.resources.threads)
     try:
@@ -93,8 +93,8 @@ def measured_step(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective,
     device: torch.device, *, seconds: float,
 ) -> float:  # fmt: skip
-    """Mean seconds of a training step of a shape as a trial takes it, beside the trials and the
-    search that run with it, measured for `seconds`."""
+    """Mean seconds of a training step of a shape, as in a trial, next to other trials and the
+    search; measured for `seconds`."""
     use_deterministic(config.train.deterministic)
     use_one_attention(heads_differ=config.space.heads_differ)
     endless = replace(budget, steps=ENDLESS)
@@ -121,14 +121,14 @@ def _seconds_per_step(
 
 
 def _own_clock(device: torch.device) -> Callable[[], float]:
-    """A clock of seconds that, as far as it can, does not count the time of other programs on the
-    device: on one CPU core this thread's own time, since it computes the whole step."""
+    """A clock of seconds that, as far as possible, does not count the time of other programs on the
+    device: on one CPU core this thread's own time, since this thread computes the whole step."""
     one_core = device.type == "cpu" and torch.get_num_threads() == 1
     return time.thread_time if one_core else time.perf_counter
 
 
 def _study(size: str, resources: ResourcesConfig) -> StudyConfig:
-    """A study of one budget, which trains without end."""
+    """A study of one budget whose training never ends."""
     return study_of(
         {
             "study": "speed",

@@ -22,7 +22,8 @@ CPU_AS_GPU = "FATHOM_CPU_AS_GPU"
 """Environment variable with which a granted GPU is a CPU, for tests of several GPUs on a machine
 without any."""
 CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-"""Environment variable with cuBLAS's workspaces; those of a fixed size give the same bits."""
+"""Environment variable that sets cuBLAS's workspaces; workspaces of a fixed size give the same bits
+every time."""
 CPU = torch.device("cpu")
 
 
@@ -54,8 +55,8 @@ def local_device(resources: ResourcesConfig) -> torch.device:
 
 
 def keep_to_share(device: torch.device, resources: ResourcesConfig) -> None:
-    """Limits this process to its trial's share of a GPU's memory. Beyond it the trial takes smaller
-    micro-batches, and trials beside it keep theirs."""
+    """Limits this process to its trial's share of a GPU's memory. A trial that needs more takes
+    smaller micro-batches, and other trials keep their shares."""
     share = resources.gpus_of_trial(1)
     if device.type == "cuda" and share < 1:
         total = torch.cuda.get_device_properties(device).total_memory
@@ -63,7 +64,8 @@ def keep_to_share(device: torch.device, resources: ResourcesConfig) -> None:
 
 
 def use_deterministic(wanted: bool) -> None:
-    """Makes PyTorch use only kernels that give the same bits every time, or any kernel again.
+    """Makes PyTorch use only kernels that give the same bits every time; any kernel unless
+    `wanted`.
 
     An operation without such a kernel raises an error. cuBLAS reads its variable at the first
     product.
@@ -77,17 +79,17 @@ def use_deterministic(wanted: bool) -> None:
 def use_one_attention(*, heads_differ: bool) -> None:
     """Has PyTorch use the same attention kernel on a GPU for all shapes that are compared.
 
-    cuDNN's takes only heads of a multiple of 8 features, so where the sizes of heads differ it is
-    left out, and flash attention, which pads them, takes all.
+    cuDNN's kernel only takes heads with a multiple of 8 features. So where the sizes of heads
+    differ, it is left out, and flash attention, which pads heads, takes all.
     """
     torch.backends.cuda.enable_cudnn_sdp(not heads_differ)
 
 
 def computes_in_bfloat16(precision: Precision, device: str) -> bool:
-    """True to compute in bfloat16; `auto` does where a GPU has it.
+    """True if a training computes in bfloat16; with `auto` it does on a GPU that has bfloat16.
 
     Raises:
-        DeviceError: when the study asks for it and the GPU has none.
+        DeviceError: when the study asks for bfloat16 and the GPU has none.
     """
     has = device != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
     if precision is Precision.BFLOAT16 and not has:
@@ -103,8 +105,9 @@ def computes_in_bfloat16(precision: Precision, device: str) -> bool:
 def fitted(
     plan: TrainPlan, config: StudyConfig, shape: Shape, device: torch.device, ranks: Ranks
 ) -> TrainPlan:
-    """The plan with micro-batches that fit the memory of the device, layers that are computed again
-    where one sequence does not fit, and a part of the model where a whole one does not."""
+    """The plan with micro-batches that fit the memory of the device; with layers computed again if
+    one sequence does not fit; and with a part of the model per process if the whole does not fit.
+    """
     gpu = None
     if device.type == "cuda":
         gpu = torch.cuda.get_device_properties(device).total_memory

@@ -18,7 +18,7 @@ from fathom.search.training.utilisation import utilisation
 def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:
     """Context in which the model computes in the precision of the plan.
 
-    Rounded copies of a sharded model's weights are not cached, since they are those of the whole
+    Rounded copies of a sharded model's weights are not cached, since they would be of the whole
     model.
     """
     return torch.autocast(
@@ -38,7 +38,7 @@ def computing_evaluations(training: Training) -> Iterator[None]:
 
 def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
     """The metrics of an evaluation, with the held-out `loss`, and its layer metrics; both are
-    detailed at the steps of the plan that ask for it, and of restored weights."""
+    detailed at the plan's detailed steps, and at the end with restored weights."""
     details, layers = dict[str, float](), Layers()
     metrics = objective.evaluate(training.model)
     if "loss" not in metrics:

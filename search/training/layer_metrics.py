@@ -25,18 +25,20 @@ SEED = 2**31
 """Seed of the sequences that are measured; trials have smaller seeds."""
 SEQUENCES = 4
 MAX_ATTENTION_WEIGHTS = 2**22
-"""Attention weights of a layer that are measured at once; longer contexts use fewer sequences."""
+"""Most attention weights of a layer that are measured at once; longer contexts use fewer sequences.
+"""
 DIAGNOSTICS_INTERVAL = 50
-"""Fewest steps between two measurements of the layers. Each takes as long as a step or two; at
-every evaluation of a trial of one second they took 7 % of it (benchmarks/RESULTS.md)."""
+"""Fewest steps between two measurements of the layers. A measurement takes as long as a step or
+two; with one at every evaluation, a trial of one second spent 7 % of its time on them
+(benchmarks/RESULTS.md)."""
 MIN_GRADIENT_GROWTH = 3.0
 """A divergence is ascribed to a layer whose gradient norm has grown by at least this factor."""
 DIGITS = 4
-"""Significant digits of a layer metric: records hold them for every layer of every trial."""
+"""Significant digits of a layer metric: few, since records hold every layer of every trial."""
 
 
 def diagnostics_steps(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
-    """Evaluations, ascending, that measure the layers: one an interval, and the last."""
+    """Steps of evaluations that measure the layers, ascending: one per interval, and the last."""
     chosen = [0]
     for step in evaluation_steps:
         if step - chosen[-1] >= DIAGNOSTICS_INTERVAL or step == evaluation_steps[-1]:
@@ -45,8 +47,8 @@ def diagnostics_steps(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
 
 
 def diagnose(model: Transformer, optimizer: Optimizer, objective: Objective) -> Layers:
-    """Layer metrics of the model, without those that are not finite; with an encoder, its layers
-    come first, and nothing is measured on repeats, which have no source."""
+    """Layer metrics of the model, without non-finite ones. With an encoder, its layers come first,
+    and nothing is measured on repeated blocks, which have no source."""
     shape = model.shape
     weights = shape.n_heads * shape.context**2
     sequences = max(1, min(SEQUENCES, MAX_ATTENTION_WEIGHTS // weights))
@@ -66,8 +68,8 @@ def diagnose(model: Transformer, optimizer: Optimizer, objective: Objective) -> 
 
 
 def summary(layers: Layers) -> dict[str, float]:
-    """One number per metric for a trial's curve: that of its last or best layer, its mean or its
-    norm."""
+    """One number per layer metric for a trial's curve: that of the last or best layer, or the mean
+    or norm over layers."""
     summarised_by: dict[str, Callable[[tuple[float, ...]], float]] = {
         "rank_ratio": lambda values: values[-1],
         "previous_token": max,
@@ -84,7 +86,7 @@ def divergence_origin(
     first: int, limit: float,
 ) -> str:  # fmt: skip
     """The step at which the training loss first exceeded the limit or was not a number, and the
-    layer whose gradient norm had grown most by then, against its median in the steps before.
+    layer whose gradient norm had grown most by then, compared with its median in the steps before.
 
     Takes the losses and the norms of P gradients of S steps, numbered from `first`. Empty where no
     loss exceeded the limit.

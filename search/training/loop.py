@@ -53,9 +53,9 @@ def train(
     """Trains from `training.step` to the end and yields a measurement at every evaluation step.
 
     Between two measurements `training` may be saved; a diverged measurement is the last one. With
-    patience, the measurement at the end is that of the best weights. `interrupted` is called after
-    every step, where `training` may be saved as well, unless an evaluation comes next; once it
-    returns True this generator ends.
+    patience, the last measurement is that of the best weights. `interrupted` is called after every
+    step that no evaluation follows, and `training` may be saved there as well; once it returns
+    True, this generator ends.
     """
     plan = training.plan
     if training.ended:
@@ -71,8 +71,8 @@ def train(
 
 
 def prepare_steps(training: Training, objective: Objective) -> None:
-    """Does what comes before the first step of a training or of one that was resumed: it profiles
-    the model for `residual: admin`, and compiles or records a step, as the plan says."""
+    """Prepares the first step of a new or resumed training: profiles the model for `residual:
+    admin`, and compiles or records a step, as the plan says."""
     plan = training.plan
     if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
         first = objective.batch(seed=training.seed, step=0, batch_size=plan.batch_size)
@@ -88,7 +88,8 @@ def prepare_steps(training: Training, objective: Objective) -> None:
 def until_over(
     start: Callable[[], Iterator[Measured]], is_over: Callable[[], bool]
 ) -> Iterator[Measured | None]:
-    """Every measurement of a training, and None at each interrupt, after which it is resumed."""
+    """Yields every measurement of a training, and None at each interrupt, after which training
+    resumes."""
     measurements = start()
     while not is_over():
         measured = next(measurements, None)
@@ -98,7 +99,7 @@ def until_over(
 
 
 def _evaluated(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
-    """The metrics and layer metrics of an evaluation on all ranks, the same on each."""
+    """The metrics and layer metrics of an evaluation by all ranks; the same on each rank."""
     with training.whole(), computing_evaluations(training):
         return evaluate_on_ranks(
             training.ranks, training.model, lambda: evaluate(training, objective)
@@ -160,7 +161,7 @@ def advance(
 
 
 def _take_step(training: Training, objective: Objective, batch: Batch, rate: float) -> Tensor:
-    """Moves the weights along the gradients of a batch; returns this rank's part of its loss."""
+    """Takes a step along the gradients of a batch; returns this rank's part of the batch's loss."""
     if training.recorded is not None:
         return training.recorded(training, batch, rate)
     own_loss = _backward(training, objective, batch)
@@ -173,16 +174,17 @@ def _take_step(training: Training, objective: Objective, batch: Batch, rate: flo
 
 
 def _until_now(seconds: float, began: float) -> tuple[float, float]:
-    """Seconds with the time since `began` added, and the present time."""
+    """The seconds plus the time since `began`, and the present time."""
     now = time.perf_counter()
     return seconds + now - began, now
 
 
 def _backward(training: Training, objective: Objective, batch: Batch) -> Tensor:
-    """Computes the gradients of a batch; returns this rank's part of its mean loss.
+    """Computes the gradients of a batch; returns this rank's part of the batch's mean loss.
 
-    Where memory runs out, it begins again with micro-batches of half the size, which are kept for
-    the steps to come. Several ranks wait for each other, so they all start at step 0 instead.
+    Where memory runs out, this function begins again with micro-batches of half the size, which are
+    kept for later steps. Several ranks wait for each other, so they all start again at step 0
+    instead.
     """
     while True:
         draw_dropout(training)
@@ -197,7 +199,7 @@ def _backward(training: Training, objective: Objective, batch: Batch) -> Tensor:
 
 
 def draw_dropout(training: Training) -> None:
-    """Seeds the dropout of a step, which is thus the same after an interruption."""
+    """Seeds the dropout of a step, so that it is the same after an interruption."""
     if training.plan.dropout:
         torch.manual_seed(derive_seed(training.seed, "dropout", training.step, training.ranks.rank))
 
@@ -222,10 +224,11 @@ def _backward_in_parts(
 
 
 def compile_step(training: Training, objective: Objective) -> None:
-    """Compiles a training step, so that no step is timed with it; changes no weight.
+    """Compiles a training step in advance, so that no timed step includes compiling; changes no
+    weight.
 
-    Where the compiler fails, the training goes on eagerly if its plan says so. Several ranks, which
-    wait for each other in this step, do not.
+    Where the compiler fails, the training goes on eagerly if its plan says so; several ranks, which
+    wait for each other in this step, fail instead.
     """
     plan = training.plan
     batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
@@ -242,7 +245,7 @@ def compile_step(training: Training, objective: Objective) -> None:
 
 
 def record_step(training: Training, objective: Objective) -> None:
-    """Records a training step, if that can be done; changes no weight."""
+    """Records a training step, if it can be recorded; changes no weight."""
     began, plan = time.perf_counter(), training.plan
     batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
     backward = partial(_backward_in_parts, loss_of=objective.loss)

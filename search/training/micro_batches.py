@@ -14,9 +14,9 @@ OUT_OF_MEMORY = re.compile(
     # The driver and NCCL; then cuBLAS, cuDNN and cuSOLVER.
     r"out of memory|[A-Z]_ALLOC(ATION)?_FAILED"
 )
-"""Errors for which PyTorch has no type: a RuntimeError says so in its text."""
+"""Texts of out-of-memory errors for which PyTorch only has a RuntimeError."""
 MACHINE_OUT_OF_MEMORY = re.compile(r"(can't|[Cc]annot) allocate memory|bad_alloc|start new thread")
-"""Errors of a CPU's allocator and of the system, likewise."""
+"""Texts of such errors of a CPU's allocator and of the system."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -26,13 +26,13 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """True if it was the memory of the machine that did not suffice, not a GPU's."""
+    """True if the memory of the machine did not suffice, rather than a GPU's."""
     named = isinstance(error, MemoryError)
     return named or MACHINE_OUT_OF_MEMORY.search(str(error)) is not None
 
 
 def free_memory() -> None:
-    """Gives back what no tensor holds any more; an error's frames may have held a model."""
+    """Frees memory that no tensor holds any more; an error's frames may have held a model."""
     gc.collect()
     torch.cuda.empty_cache()
 

@@ -1,9 +1,9 @@
-"""A whole training step on buffers that stay, so that a GPU replays its launches as one CUDA graph.
+"""A whole training step on fixed buffers, so that a GPU replays its launches as one CUDA graph.
 
 Launches take most of the step of a small model on a GPU. A graph of all of them, from the forward
-pass to the optimizer's update, compiled or not, is recorded in a moment. Whatever changes from
-step to step, the batch and the learning rate, is written to the same places. Without a GPU the same
-step is computed on the same buffers. Torch only.
+pass to the optimizer's update, compiled or not, is recorded in a moment. The batch and the learning
+rate, which change from step to step, are written to the same places. Without a GPU the same step is
+computed on the same buffers. Torch only.
 
 Shapes: G groups of the optimizer.
 """
@@ -21,14 +21,16 @@ from fathom.objectives.contract import Batch
 from fathom.search.training.state import Training, TrainPlan
 
 WARM_PASSES = 2
-"""Passes forward and backward before recording, in which libraries make what they keep."""
+"""Number of forward and backward passes before recording, in which libraries allocate what they
+keep."""
 
 Backward = Callable[[Training, Batch], Tensor]
 """Computes a training's gradients of a batch; returns its mean loss."""
 
 
 def obstacle_of_plan(plan: TrainPlan) -> str:
-    """Reason in its plan why the steps of a training can't be recorded; empty if there is none."""
+    """Reason, found in its plan, why the steps of a training can't be recorded; empty if there is
+    none."""
     reasons = {
         "they have dropout": plan.dropout > 0,
         "they have auto-sizing": plan.auto_sizing is not None,
@@ -49,10 +51,11 @@ def obstacle(training: Training) -> str:
 
 
 class RecordedStep:
-    """A step of one training, which is called with it, each batch and the learning rate.
+    """A recorded step of one training; it is called with the training, a batch and the learning
+    rate.
 
-    It holds no reference to the training, which holds one to it: both are freed when the training
-    ends.
+    It holds no reference to the training, since the training refers to it: so both are freed when
+    the training ends.
     """
 
     def __init__(self, training: Training, first: Batch, backward: Backward) -> None:
@@ -76,8 +79,8 @@ class RecordedStep:
         """The loss of the last step, where the graph writes it."""
 
     def __call__(self, training: Training, batch: Batch, rate: float) -> Tensor:
-        """Takes a step at a learning rate, the study's; returns the mean loss, which the next step
-        may overwrite."""
+        """Takes a step at the study's learning rate for it; returns the mean loss, which the next
+        step may overwrite."""
         self._rate.fill_(rate)
         if not self._holds(batch):  # of another size, it is computed without the graph
             return self._step(training, batch)
@@ -104,10 +107,10 @@ class RecordedStep:
         return loss
 
     def record(self, training: Training) -> None:
-        """Records the launches of a step on a GPU, none of which is carried out; changes no weight.
+        """Records the launches of a step on a GPU without carrying them out; changes no weight.
 
         Raises:
-            RuntimeError: when CUDA can't record something in it.
+            RuntimeError: when CUDA can't record something in the step.
         """
         if not self._rate.is_cuda:
             return
@@ -130,7 +133,7 @@ class RecordedStep:
 
 
 def recorded_step(training: Training, first: Batch, backward: Backward) -> RecordedStep | None:
-    """The step of a training as recorded; None where that can't be done.
+    """The recorded step of a training; None where it can't be recorded.
 
     A warning says why, unless the study left the choice to Fathom and the training has an obstacle.
     """

@@ -1,4 +1,4 @@
-"""A training: its plan, its state, which a checkpoint holds, and what an evaluation measures."""
+"""A training: its plan, its state as in a checkpoint, and the measurement of an evaluation."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -50,7 +50,7 @@ class TrainPlan:
     label_smoothing: float = 0.0
     """Share of each target that the training loss spreads over the vocabulary."""
     auto_sizing: GroupPenalty | None = None
-    """Penalty of the proximal steps that follow the optimizer's; None for none."""
+    """Penalty of the proximal steps that follow the optimizer's steps; None for no auto-sizing."""
     evaluation_steps: tuple[int, ...]
     """Steps after which the model is evaluated, ascending; the last is `steps`."""
     bfloat16: bool
@@ -72,12 +72,13 @@ class TrainPlan:
     shards: bool = False
     """True if each of several processes keeps only its part of weights, gradients and moments."""
     patience: int | None = None
-    """Evaluations without a lower held-out loss after which training stops early; its result is
-    then the best weights, also at the horizon."""
+    """Number of evaluations without a lower held-out loss after which training stops early. With
+    it, the result of a training is its best weights, also at the horizon."""
 
     @property
     def detailed_steps(self) -> tuple[int, ...]:
-        """Evaluations that measure more than a loss: the last, and those with diagnostics."""
+        """Steps of the evaluations that measure more than a loss: the last, and those with
+        diagnostics."""
         steps = self.evaluation_steps
         return diagnostics_steps(steps) if self.diagnostics else steps[-1:]
 
@@ -225,7 +226,7 @@ class Training:
         }
 
     def whole_state(self) -> dict[str, Any]:
-        """Returns a state with every tensor that a saved state may have, to read one into."""
+        """Returns a state with every tensor that a saved state may have, into which one is read."""
         if isinstance(self.optimizer, ClippedAdamW):
             self.optimizer.make_moments()
         weights = {name: weight.clone() for name, weight in self.model.state_dict().items()}

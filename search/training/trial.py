@@ -50,8 +50,8 @@ from fathom.search.training.saving.trial_log import ReportSchedule, TrialLog
 from fathom.search.training.state import Measurement, Training, TrainPlan
 
 MULTIPLES = (1, 2, 4, 8, 16)
-"""Multiples of the planned micro-batches with which a trial is tried, one after another, until its
-memory suffices."""
+"""Multiples of the planned number of micro-batches, tried one after another until the trial fits in
+memory."""
 AFTER_A_KILL = 4
 """First multiple of a trial whose worker was killed for memory."""
 
@@ -124,7 +124,7 @@ class WorkerLostError(Exception):
 
 
 class HorizonError(ValueError):
-    """The interval of a command's evaluations does not meet the horizon, so that no trial of its
+    """The interval of a command's evaluations does not meet the horizon, so that no trial of the
     budget can finish; the message is one line."""
 
 
@@ -133,11 +133,11 @@ class MachineLeavesError(WorkerLostError):
 
 
 class MachineMemoryError(WorkerLostError):
-    """The machine of this process has no memory left, whoever has taken it."""
+    """The machine of this process has no memory left, whichever program has taken it."""
 
 
 class GpuFaultError(WorkerLostError):
-    """The GPU has failed this process, which can't use it any more; another resumes the trial.
+    """The GPU failed, and this process can't use it any more; another process resumes the trial.
 
     Of trials that share a GPU by CUDA's MPS, the fault of one ends all.
     """
@@ -233,7 +233,8 @@ class RunningTrial:
         )
 
     def _after_step(self) -> bool:
-        """Begins to save if the clock says so; True at an interrupt, the same on every rank."""
+        """Begins to save if the clock says so; returns True at an interrupt, the same on every
+        rank."""
         training, step = self._training, self._training.step
         if step < self._next_look or step in training.plan.evaluation_steps:
             return False
@@ -246,7 +247,7 @@ class RunningTrial:
         return look.ends
 
     def save_weights(self, path: Path) -> None:
-        """Writes the model's weights, as its `state_dict`; of a user's model as its own."""
+        """Writes the model's `state_dict`; for a user's model, that of the user's own module."""
         model = self._training.model
         module = model.inner if isinstance(model, OwnModel) else model
         checkpoint.save(module.state_dict(), path)
@@ -293,12 +294,13 @@ class RunningTrial:
 
 
 Attempt = Callable[[int], Iterator[Report]]
-"""Resumes a trial from its checkpoint, given a multiple of the micro-batches per step that the
-memory of its device asks for."""
+"""Resumes a trial from its checkpoint, given a multiple of the micro-batches per step that its
+device's memory is planned to need."""
 
 
 def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Report]:
-    """All reports of a trial; where memory runs out, it is resumed with smaller micro-batches.
+    """Yields all reports of a trial; where memory runs out, the trial is resumed with smaller
+    micro-batches.
 
     A trial in one process halves its micro-batches by itself (`loop.advance`); several processes
     wait for each other, so that all must start again. The gradients of the micro-batches add up to
@@ -316,7 +318,8 @@ def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Repo
 
 
 def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
-    """Yields the reports; an exception of the trial becomes a last report with it as its reason."""
+    """Yields the reports; an exception of the trial becomes a last report with the exception as its
+    reason."""
     try:
         yield from reports
     except (

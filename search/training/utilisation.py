@@ -9,7 +9,7 @@ import torch
 from fathom.models.network.transformer import Transformer
 
 TRIES = 3
-"""Repetitions of a timing, of which the fastest counts: others were disturbed."""
+"""Repetitions of a timing; the fastest counts, as the others were disturbed."""
 
 
 def utilisation(
@@ -19,8 +19,8 @@ def utilisation(
 
     `flop_utilisation`: the training's operations per second, as a fraction of those of a large
     matrix product in the same precision on this device (Chowdhery et al. 2022).
-    `generation_seconds`: a forward pass over one sequence of a full context, with a source as long
-    if there is an encoder, which is the cost of its next token without a cache.
+    `generation_seconds`: a forward pass over one sequence of a full context (with an encoder, over
+    a source as long as well), which is the cost of the next token without a cache.
     """
     device = model.embedding.weight.device
     rate = tokens_per_second * model.shape.train_flops_per_token

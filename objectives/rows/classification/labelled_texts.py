@@ -1,9 +1,9 @@
 """Texts with a label each, in splits, and their vocabulary of words or bytes.
 
 Texts are generated, published, from a TSV or from folders. A TSV has a header that names the
-columns, or two columns without one. A folder has a folder of .txt or .txt.gz files for each class;
-or it has such folders named `train` and, optionally, `dev` (or `val`) and `test`, as the IMDb
-reviews have. Needs neither torch nor numpy.
+columns, or two columns without a header. A folder has a folder of .txt or .txt.gz files for each
+class; or it has such folders named `train` and, optionally, `dev` (or `val`) and `test`, as the
+IMDb reviews have. Needs neither torch nor numpy.
 
 Token ids: padding, words that training never saw, the words or bytes, then the classes.
 """
@@ -30,7 +30,7 @@ BYTES = "bytes"
 FLAT_LISTOPS = "listops"
 """Name of the tokenizer of words without the parentheses of trees."""
 GENERATED_TOKENIZERS = ("words", FLAT_LISTOPS)
-"""Tokenizers of which every id is known before an expression is drawn."""
+"""Tokenizers whose ids are all known before an expression is drawn."""
 UNSEEN = PAD + 1
 TOKENS_FROM = PAD + 2
 BYTE_VALUES = 256
@@ -198,8 +198,8 @@ def _columns(line: tsv.TsvLine, label: str | None) -> tuple[int, int, int]:
 
 
 def _refuse_header(texts: list[Text]) -> list[Text]:
-    """The texts; raises `ObjectiveError` if only the first has its label, so that it must be a
-    header."""
+    """Returns the texts; raises `ObjectiveError` if no other text has the label of the first, which
+    then must be a header."""
     labels = Counter(text.label for text in texts)
     first = texts[0]
     if labels[first.label] == 1 and min(list(labels.values())[1:], default=1) > 1:

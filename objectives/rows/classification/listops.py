@@ -25,7 +25,8 @@ OPERATOR_SHARE = 0.25
 FEWEST = 20
 """Fewest expressions of a study."""
 PATIENCE = 100_000
-"""Most trees drawn in a row without a new one; three in four are a digit, soon a repeated one."""
+"""Most trees drawn in a row without a new one; three in four are single digits, which soon repeat.
+"""
 
 
 class _TooLong(Exception):

@@ -1,8 +1,8 @@
 """A class for each text, read from all of its tokens or from the last one.
 
-Classes are token ids after all others, and the answer is a choice between them alone: chance is
-the logarithm of their number. The logits of the tokens are pooled, which equals pooling what the
-last layer says, for the unembedding is linear.
+Classes are token ids after all others, and the answer is a choice between classes alone: the loss
+by chance is the logarithm of their number. The logits of the tokens are pooled, which equals
+pooling the last layer's outputs, for the unembedding is linear.
 
 Shapes: B batch, T time, V vocabulary, C classes.
 """

@@ -22,8 +22,8 @@ class PretrainingConfig(Group):
     """Number of the text's most frequent words in the vocabulary; other words of the text carry no
     loss."""
     tokens: Number = 1_000_000
-    """Tokens at the start of the horizon that are of text, fewer than the horizon; the rest are of
-    rows."""
+    """Number of tokens at the start of the horizon that come from text, fewer than the horizon; the
+    others come from rows."""
 
 
 class TransductionConfig(RowsConfig):
@@ -54,7 +54,7 @@ class TransductionConfig(RowsConfig):
 
     @property
     def pretraining_tokens(self) -> int:
-        """Tokens at the start of the horizon that are of text."""
+        """Number of tokens at the start of the horizon that come from text."""
         return self.pretraining.tokens if self.pretraining else 0
 
     def read(self) -> dict[str, list[Pair]]:

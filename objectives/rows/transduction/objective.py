@@ -68,10 +68,10 @@ class PairSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pretraining:
-    """Running text that a model of rows reads first, as Petty et al. 2024 pre-train theirs.
+    """Running text that a model reads before rows, like the pre-training of Petty et al. 2024.
 
-    Text and rows share one vocabulary of whole words: the words of the rows stay what they are, so
-    that exact match means the same with and without the text.
+    Text and rows share one vocabulary of whole words: the words of the rows do not change, so that
+    exact match means the same with and without the text.
     """
 
     text: Ids | Tensor

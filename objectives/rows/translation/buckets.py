@@ -1,8 +1,8 @@
 """Batches of pairs of similar length, each pair once an epoch.
 
 A batch has the tokens of `batch_size` sequences of the whole context: a batch of pairs that need
-half of the context has twice as many, and so on. It is padded to the same width every time, so that
-there are no more shapes of a batch than there are buckets.
+half of the context has twice as many, and so on. Batches of a bucket are padded to one width, so
+that there are no more shapes of batches than buckets.
 """
 
 from dataclasses import dataclass

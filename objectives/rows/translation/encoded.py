@@ -16,7 +16,8 @@ from fathom.objectives.rows.translation.vocabulary import END, PairTokens
 from fathom.objectives.text.tokenizer import BPE
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Pairs that a batch has for each sequence of full length, by bucket: the shorter, the more."""
+"""Number of pairs in a batch for each sequence of full length, by bucket: the shorter the pairs,
+the more."""
 LEAST_SHARE = 0.5
 """Smallest share of padding that is worth a line."""
 
@@ -56,7 +57,7 @@ class EncodedPairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedText:
-    """All splits as token ids, with what became of pairs that are too long."""
+    """All splits as token ids, with the numbers of pairs that were too long."""
 
     tokens: PairTokens
     train: EncodedPairs

@@ -15,8 +15,8 @@ from fathom.objectives.rows.published import TRANSLATION
 from fathom.objectives.rows.translation.generated import GENERATED
 
 MOST_DROPPED = 0.01
-"""Largest share of lines with one side alone, and of lines with too many columns or too few, which
-are dropped; with more, the sides are probably not of each other."""
+"""Largest share of lines with one side alone, and of lines with a wrong number of columns, that may
+be dropped; with more, the sides probably do not belong together."""
 
 Files = str | tuple[str, str]
 """A path of a table or a named data set, or the paths of a source and a target file."""

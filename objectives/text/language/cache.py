@@ -31,7 +31,7 @@ from fathom.objectives.tokens.shards import (
 from fathom.objectives.tokens.stream import TokenFiles
 
 VERSION = "1"
-"""Changes where the same text would be cut in another way."""
+"""Version of the cutting, which changes when the same text would be cut in another way."""
 IN_MEMORY = 1 << 24
 """Tokens up to which a split is read into memory, where its windows are taken fastest."""
 

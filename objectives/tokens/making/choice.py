@@ -15,14 +15,14 @@ from fathom.objectives.tokens.shards import TRAIN
 from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
 
 IDS = "ids"
-"""Name of the tokenizer for ids that are cut already and only become shards."""
+"""Value of `--tokenizer` for ids that are cut already and only become shards."""
 END = "<|endoftext|>"
 END_TOKENS = (END, "<|end_of_text|>", "</s>", "<eos>", "<|eot_id|>", "<|im_end|>", "[SEP]")
 """Usual names of the token between documents, the likeliest first."""
 SAMPLE_BYTES = 1 << 26
-"""Bytes of text that byte pairs are learned on, about; spread over the whole source."""
+"""Approximate bytes of text on which byte pairs are learned, spread over the whole source."""
 PACKED = 4
-"""Bytes of text in a byte of a compressed file, about."""
+"""Approximate bytes of text in a byte of a compressed file."""
 
 
 @dataclass(frozen=True, slots=True)

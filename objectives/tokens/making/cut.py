@@ -100,7 +100,7 @@ def _json_texts(lines: bytes, field: str) -> Iterator[str]:
 
 
 def split_of(text: bytes, validation: float) -> str:
-    """The split of a document, or of a piece of a long one, which its content alone decides."""
+    """The split of a document, or of a piece of a long one; its content alone decides it."""
     drawn = int.from_bytes(hashlib.blake2b(text, digest_size=HASH_BYTES).digest())
     return VALIDATION if drawn < validation * 2 ** (8 * HASH_BYTES) else TRAIN
 

@@ -33,9 +33,9 @@ class DepthStanding:
     loss: float | None
     """Expected loss, nats; None where it is not known."""
     cost: DepthCost | None
-    """What the depth costs instead of the answer; None for the answer, and if not known."""
+    """Cost of the depth compared with the answer; None for the answer itself, and if not known."""
     estimate: DepthEstimate | None
-    """The mean loss of its trials, as evidence; None where none finished."""
+    """The estimated mean loss of its trials, as evidence; None where none finished."""
     records: tuple[TrialRecord, ...]
     """Trials of the depth."""
 
@@ -46,8 +46,8 @@ class DepthStanding:
 
 
 def not_ruled_out(optimum: Optimum) -> tuple[int, ...]:
-    """Returns the depths that are not ruled out, ascending: the answer, and the finished depths
-    that are in the plateau or may be the best within the interval.
+    """Returns the depths that are not ruled out, ascending: the answer, and finished depths in the
+    plateau, or in the interval if they may be the best.
 
     Depths that never finished are left out: they have no loss to show.
     """

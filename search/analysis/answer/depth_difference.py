@@ -1,4 +1,5 @@
-"""Difference between the best depths of two studies, and the cost of one's best in the other.
+"""Difference between the best depths of two studies, and the cost of each best depth in the other
+study.
 
 The studies are independent, so each draw of one posterior is paired with a draw of the other.
 """
@@ -15,7 +16,7 @@ from fathom.search.analysis.curve.posterior import Posterior
 from fathom.search.analysis.curve_families import Array
 
 LEAST_DEVIATION = 0.01
-"""Least standard deviation of the ln of a ratio, so that no size decides alone."""
+"""Least standard deviation of ln of a ratio, so that no single size decides a mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +41,13 @@ class DepthDifference:
 
     ratio: DepthRatio
     first_in_other: DepthCost | None
-    """What the best depth of the first costs in the other; None where that did not test it."""
+    """Cost of the first study's best depth in the other study; None if the other did not test it.
+    """
     other_in_first: DepthCost | None
 
     @property
     def are_interchangeable(self) -> bool:
-        """True if either best depth costs at most `PLATEAU_WIDTH` in the other study (97.5 %)."""
+        """True if each best depth costs at most `PLATEAU_WIDTH` in the other study (97.5 %)."""
         costs = (self.first_in_other, self.other_in_first)
         return all(cost is not None and cost.interval[1] <= PLATEAU_WIDTH for cost in costs)
 
@@ -65,14 +67,14 @@ def depth_ratio(draws: Array, confidence: float) -> DepthRatio:
 
 
 def common_ratio(draws: Sequence[Array], confidence: float) -> DepthRatio:
-    """The ratio of several sizes together, if it is the same at all: the mean of the ln, each size
-    weighted by the inverse of its variance."""
+    """The common ratio of several sizes, assumed to be the same at each: the mean of its ln, where
+    each size is weighted by the inverse of its variance."""
     weights = [1 / max(float(of_size.var()), LEAST_DEVIATION**2) for of_size in draws]
     return depth_ratio(np.average(np.stack(draws), axis=0, weights=weights), confidence)
 
 
 def cost_in(best: Located, other: Located) -> DepthCost | None:
-    """Cost of the best depth of one study in another; None where that did not test it."""
+    """Cost of the best depth of one study in another; None if the other did not test it."""
     depth = best.optimal_depth
     if depth == other.optimal_depth:
         return DepthCost(depth=depth, nats=0.0, interval=(0.0, 0.0))

@@ -1,7 +1,8 @@
-"""The best depth of one budget, located with its interval and plateau or not, and the verdict.
+"""Finds the optimum of one budget: its best depth, located with interval and plateau if possible,
+and the verdict.
 
-From records alone: `depth_estimates.py` estimates the loss of each depth, `posterior.py` draws what
-the losses of all depths may be, `judging.py` turns the result into a verdict.
+From records alone: `depth_estimates.py` estimates the loss of each depth, `posterior.py` draws
+possible losses of all depths, `judging.py` turns the result into a verdict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,13 +34,13 @@ from fathom.search.records import TrialRecord, by_budget, in_order_of_names
 
 MOST_FALL = 0.25
 """Share of the range of the measured losses by which the expected loss may lie below the lowest:
-twice that of a parabola through three depths as far apart, of which two are equally low."""
+twice the share of a parabola through three evenly spaced depths, two of them equally low."""
 
 
 def find_optima(
     records: Sequence[TrialRecord], *, seed: int, noise: float | None = None
 ) -> tuple[Optimum, ...]:
-    """Returns the optimum of each budget, by budget; `noise` is that of `find_optimum`."""
+    """Returns the optimum of each budget, by budget; `noise` as in `find_optimum`."""
     budgets = by_budget(records).values()
     return tuple(find_optimum(trials, seed=seed, noise=noise) for trials in budgets)
 
@@ -48,12 +49,12 @@ def find_optimum(
     records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
     errors: Mapping[Shape, float] = NO_ERRORS, trained: bool = True,
 ) -> Optimum:  # fmt: skip
-    """Returns the optimum of the one budget that the records are of; the same for the same seed,
-    whatever the order of the records.
+    """Returns the optimum of the one budget of the records; the same for the same seed, whatever
+    the order of the records.
 
-    `noise` between seeds, nats, is measured unless it is stated; `errors` are standard errors,
-    nats, that losses of shapes have besides. Only a depth that finished is the answer, unless
-    `trained` is False.
+    `noise` between seeds, nats, is measured unless it is stated; `errors` are further standard
+    errors of the losses of shapes, nats. Only a depth that finished is the answer, unless `trained`
+    is False.
 
     Raises:
         ValueError: when the records are of no budget or of several.
@@ -67,8 +68,7 @@ def find_with_posterior(
     records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
     errors: Mapping[Shape, float] = NO_ERRORS, trained: bool = True,
 ) -> tuple[Optimum, Posterior | None]:  # fmt: skip
-    """Returns the optimum, and the posterior from which it is read: None with fewer than three
-    finished depths."""
+    """Returns the optimum and its posterior; no posterior with fewer than three finished depths."""
     spec = _only_budget(records).spec
     budget, records = spec.budget, in_order_of_names(records)
     if spec.count.frees_size:
@@ -108,8 +108,8 @@ def _without_surface(records: Sequence[TrialRecord], optimum: NotLocated) -> Not
 
 
 def _below_measured(optimum: Located) -> BelowMeasured | None:
-    """The cause of a verdict that the expected loss lies implausibly far below the lowest measured
-    one; None if it does not."""
+    """The verdict's cause if the expected loss lies implausibly far below the lowest measured loss;
+    None if it does not."""
     losses = [estimate.loss for estimate in optimum.depths]
     fall, error = min(losses) - optimum.expected_loss, max(e.standard_error for e in optimum.depths)
     if fall <= max(MOST_FALL * (max(losses) - min(losses)), PLATEAU_WIDTH, 2 * error):

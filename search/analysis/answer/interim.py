@@ -60,11 +60,11 @@ class InterimAnswer:
     verdict: Kind | None
     """The verdict on the trials so far; None without an interval, as long as the search runs."""
     loss: float | None
-    """Loss at the best depth, as the report has it; None where there is no verdict."""
+    """Loss at the best depth, as in the report; None without a verdict."""
     lowest_loss: float
     """The lowest held-out loss that any trial has had."""
     trials: dict[str, int]
-    """Outcome, or `running` -> number of trials, each of them present."""
+    """Outcome, or `running` -> number of trials; every key is present."""
 
 
 def interim_answer(
@@ -73,8 +73,7 @@ def interim_answer(
     """Interim answer from the trials of one budget; None before any trial has a loss that counts,
     and for a budget that is done without a finished trial.
 
-    It has the statistics of the final answer, once enough depths are confirmed for them or the
-    budget is done; then both are the same.
+    Once enough depths are confirmed, or the budget is done, it is computed as the final answer is.
     """
     evaluated = [record for record in records if record.curve]
     depth = incumbent_depth(records)

@@ -22,15 +22,15 @@ class JointAnswer:
     optimum: Located
     """The best depth with the size tuned, and the best size."""
     by_size: Located
-    """The best size with the depth tuned; places of sizes stand for depths."""
+    """The best size with the depth tuned; indices of sizes take the place of depths."""
     surface: SizeSurface
 
 
 def find_tuned(
     records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None
 ) -> JointAnswer | None:
-    """The best size and depth of the one budget that the records are of; None with too few
-    finished depths or sizes."""
+    """The best size and depth of the one budget of the records; None with too few finished depths
+    or sizes."""
     generator = np.random.default_rng([seed, records[0].spec.budget])
     surface = find_surface(records, generator, noise=noise, draws=draws)
     if surface is None:
@@ -56,7 +56,7 @@ def find_tuned(
 def _of_profile(
     records: Sequence[TrialRecord], profile: Profile, possible: NDArray[np.int64]
 ) -> Located:
-    """The optimum of one of the two profiles of a surface, one of the `possible` values."""
+    """The optimum of a profile of a surface; the answer is one of the `possible` values."""
     posterior = profile.posterior
     return located(records, profile.estimates, posterior.points, posterior, possible)
 

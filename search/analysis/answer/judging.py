@@ -41,12 +41,12 @@ from fathom.search.analysis.losses.stalls import SeedApart, find_stalls
 from fathom.search.records import Outcome, TrialRecord
 
 CHANCE_OF_COST = 0.05
-"""Probability that a depth costs more than `PLATEAU_WIDTH` up to which it is identified."""
+"""Largest probability of costing more than `PLATEAU_WIDTH` at which a depth is identified."""
 FEWEST_SEEDS = 3
 """Fewest confirmation seeds that are advised."""
 MOST_SEEDS = 12
-"""Most confirmation seeds that are advised: beyond them a longer horizon separates depths for less.
-"""
+"""Most confirmation seeds that are advised: instead of more, a longer horizon separates depths at
+lower cost."""
 CERTAIN = 0.998
 """Probability of being worse above which the interval excludes a depth. Higher than for the
 optimum itself, since a wrong exclusion costs coverage."""
@@ -55,11 +55,10 @@ HIDDEN = 6 * PLATEAU_WIDTH
 MOSTLY_LEVEL = 0.8
 """Share of the range, in ln depth, that the plateau of a flat range covers."""
 TOO_WIDE = 3
-"""Factor between the ends of an interval, in whole depths, above which no depth is identified;
-likewise between the tested depths next to an interval that holds none."""
+"""Factor between the ends of an interval, in whole depths, above which no depth is identified. For
+an interval without a tested depth, the tested depths next to it count as its ends."""
 CHANCE_OF_FLAT = 0.01
-"""Significance level: below this chance of such differences without any effect of depth, depth has
-an effect."""
+"""Significance level of the test for an effect of depth."""
 EDGE_SHARE = 0.25
 """The optimum may lie beyond an end of the range where this share of the draws is lowest."""
 
@@ -71,7 +70,8 @@ class Location:
     depth: int
     """The depth that is expected to cost least, whether it finished or not."""
     answer: int
-    """The finished depth that is named as the best: of the plateau, if any of it finished."""
+    """The finished depth that is named as the best: one of the plateau, if any depth there
+    finished."""
     shallowest: int
     """The shallowest depth of the plateau that finished, or else `answer`."""
     interval: tuple[int, int]
@@ -82,10 +82,10 @@ class Location:
     """Probability that the loss falls on to the shallow end of the tested range."""
     deep_share: float
     difference: float
-    """Nats by which the worst depth between tested ones of the plateau may be worse than the best
-    (95 %)."""
+    """Nats by which the worst depth of the plateau, between its outermost tested depths, may be
+    worse than the best (95 %)."""
     interval_difference: float
-    """The same of the interval."""
+    """The same for the interval."""
     chance_of_cost: float
     """Probability that `depth` costs more than `PLATEAU_WIDTH` against the best."""
     answer_cost: float
@@ -93,18 +93,19 @@ class Location:
     chance_for_answer: float
     """The same probability, for the depth `answer`."""
     rivals: tuple[int, ...]
-    """Depths that would be the best where `answer` costs so much more, the likeliest first."""
+    """Depths that would be the best if `answer` costs more than `PLATEAU_WIDTH`, the likeliest
+    first."""
     tested: Sequence[int]
-    """The depths that finished, ascending, and those beyond them that forecasts rule out."""
+    """The depths that finished, and depths beyond them that forecasts rule out, ascending."""
     costs: tuple[DepthCost, ...] = ()
-    """What other depths cost instead of `answer`."""
+    """Costs of the other depths compared with `answer`."""
 
 
 def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location) -> Verdict:
     """Returns the verdict on a budget with three finished depths or more.
 
-    Where nothing says what the noise between seeds is, only an edge can be told: by what is usual
-    and by how smoothly the losses go with depth.
+    Where the noise between seeds is unknown, only an edge can be told: by the usual noise and by
+    how smoothly the losses vary with depth.
     """
     verdict = _judged(records, estimates, location)
     if verdict.kind is not Kind.EDGE and (apart := _deciding_seed(records, estimates)):
@@ -117,7 +118,7 @@ def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: L
 def _judged(
     records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location
 ) -> Verdict:
-    """The verdict where the noise is known, or as usual.
+    """The verdict if the noise between seeds is known, or taken to be the usual one.
 
     Flat comes before edge, because the ends of a flat range win by chance. A range of less than a
     factor `TOO_WIDE` is too short to be called flat.
@@ -151,7 +152,7 @@ def _judged(
 
 
 def _deciding_seed(records: Sequence[TrialRecord], estimates: DepthEstimates) -> SeedApart | None:
-    """The seed far below the others of its shape by which alone its depth is about the best."""
+    """The seed far below the others of its shape that alone makes its depth about the best."""
     for apart in find_stalls(records).undecided:
         rivals = [estimate.loss for estimate in estimates.depths if estimate.depth != apart.depth]
         if apart.loss < min(rivals) + PLATEAU_WIDTH < apart.others:
@@ -178,8 +179,8 @@ def is_broad(depths: Sequence[int]) -> bool:
 
 
 def open_ends(interval: tuple[int, int], tested: Sequence[int], least: int) -> list[int]:
-    """The ends of an interval at which the tested depths end and the best depth may lie beyond:
-    there is none below `least`, the fewest layers that such a model can have."""
+    """The ends of an interval that are ends of the tested depths, so that the best depth may lie
+    beyond. No depth lies below `least`, the fewest layers that such a model can have."""
     return [end for end in (tested[0], tested[-1]) if end in interval and end > least]
 
 
@@ -196,9 +197,9 @@ def _flat(estimates: DepthEstimates) -> bool:
     """True if two tests, with the noise that repeated seeds measure, both find no difference: an
     F test that all depths have one loss, and a test of each depth against the best.
 
-    The second is needed since with few repeats the first overlooks a single depth that is worse.
-    With few repeats the noise is what is usual rather than what they show, and counts as known as
-    in `best_loss`: at one degree of freedom both tests would pass whatever the losses.
+    The second test is needed since with few repeats the first overlooks a single depth that is
+    worse. With few repeats the usual noise counts more than the measured one, and is taken as
+    known, as in `best_loss`: at one degree of freedom both tests would pass whatever the losses.
     """
     points, freedom = points_of(estimates), estimates.repeats.degrees_of_freedom
     if not freedom:
@@ -229,7 +230,7 @@ def _around(location: Location) -> tuple[int, int]:
 
 
 def _may_cost_more(estimates: DepthEstimates, location: Location) -> Verdict:
-    """The verdict where the answer may cost too much against others."""
+    """The verdict if the answer may cost too much compared with other depths."""
     cause = _cost_of(location)
     trained = {estimate.depth: estimate.trials for estimate in estimates.depths}
     new = tuple(sorted({location.depth, *location.rivals} - set(trained)))
@@ -245,7 +246,7 @@ def _cost_of(location: Location) -> MayCostMore:
 
 
 def _plateau(cause: type[Flat], location: Location, depths: tuple[int, ...]) -> Verdict:
-    """A plateau for a cause that takes these depths."""
+    """A plateau verdict with a cause that is made from these depths."""
     first, last = between_tested(depths, location.tested)
     most = max((c.interval[1] for c in location.costs if first <= c.depth <= last), default=0.0)
     flat = cause((first, last), most, location.answer, location.shallowest)
@@ -253,7 +254,7 @@ def _plateau(cause: type[Flat], location: Location, depths: tuple[int, ...]) -> 
 
 
 def _flat_or_noisy(estimates: DepthEstimates, location: Location) -> Verdict:
-    """A plateau, or insufficient where the noise may hide a large difference."""
+    """The verdict plateau, or insufficient where the noise may hide a large difference."""
     if location.difference <= HIDDEN:
         return _plateau(FlatRange, location, location.plateau)
     seeds = max(FEWEST_SEEDS, seeds_to_resolve(estimates.noise))
@@ -282,7 +283,7 @@ def _edge_above(records: Sequence[TrialRecord], end: int) -> Verdict:
 
 
 def _none_finished(beyond: Sequence[TrialRecord], end: int) -> Verdict | None:
-    """An edge beyond which depths were tried without a final loss; None if none was tried."""
+    """An edge beyond which depths were tried but none finished; None if none was tried there."""
     outcomes = Counter(record.outcome for record in beyond if record.outcome)
     if not outcomes:
         return None

@@ -1,4 +1,4 @@
-"""The best depth that a posterior gives, with its interval, its plateau and what others cost."""
+"""The best depth by a posterior, with its interval, its plateau and the costs of other depths."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ def optimum_of(
 
 
 def with_tokens_of_shape(optimum: Optimum, records: Sequence[TrialRecord]) -> Optimum:
-    """The answer with the tokens that its shape trains on."""
+    """The answer with the training tokens of its shape."""
     tokens = (r.spec.horizon_tokens for r in records if r.spec.shape == optimum.shape)
     return replace(optimum, tokens=next(tokens, optimum.tokens))
 
@@ -75,8 +75,8 @@ def located(
 
 
 def curve_points(records: Sequence[TrialRecord], estimates: DepthEstimates) -> DepthPoints | None:
-    """The finished depths, and those beyond them that forecasts rule out; None with fewer than
-    three finished ones."""
+    """The finished depths, and depths beyond them that forecasts rule out, as points of a curve;
+    None with fewer than three finished depths."""
     measured, joint = points_of(estimates), fit_joint_curve(records, estimates)
     if joint is None or len(measured.depths) < ENOUGH_DEPTHS:
         return None
@@ -111,8 +111,8 @@ def not_located(records: Sequence[TrialRecord], estimates: DepthEstimates) -> No
 
 
 def _locate(points: DepthPoints, posterior: Posterior, possible: NDArray[np.int64]) -> Location:
-    """The best depth with its interval, what choosing it may cost, and the answer, which is one of
-    the `possible` depths."""
+    """The best depth with its interval and its possible cost, and the answer, which is one of the
+    `possible` depths."""
     depth = posterior.cheapest(posterior.depths)
     interval, plateau = _interval(posterior, depth), _plateau(posterior, depth)
     ends = points.depths[[0, -1]]

@@ -1,5 +1,5 @@
-"""The best depth of one budget as values: located with its interval or not, with its verdict
-and what other depths cost."""
+"""The optimum of one budget as values: the best depth, located with its interval or not, the
+verdict, and the costs of other depths."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -39,7 +39,7 @@ class BestSize:
     spend: Spend
     unit: Unit
     sizes: tuple[int, int]
-    """The smallest and the largest size that was trained so long."""
+    """The smallest and the largest size that was trained with this amount."""
     size: int | None
     """Size of the lowest expected loss; None with fewer than three sizes."""
     loss: float | None
@@ -50,7 +50,7 @@ class BestSize:
     """The smallest and the largest size that can't be told from the best."""
     verdict: Verdict
     costs: tuple[DepthCost, ...]
-    """What half and twice the size cost, as far as trained; its size stands for the depth."""
+    """Costs of half and twice the size, if in the trained range; `depth` in them is a size."""
     noise: float
     """Standard deviation of the loss between seeds, nats."""
     region: tuple[tuple[int, int], ...] = ()
@@ -65,15 +65,15 @@ class BudgetAnswer:
     budget: int
     count: Count
     tokens: int
-    """Training tokens of a trial that runs to the end; where they depend on the shape, of one of
+    """Training tokens of a trial that runs to the end; where they depend on the shape, those of
     `shape`."""
     shared_spend: Spend | None = None
-    """What each trial that runs to the end has spent, the same for all; None if that is `tokens`. A
-    table may have steps, or not say it."""
+    """Amount that each trial to the end has spent, the same for all; None if it is `tokens`. A
+    table may have steps, or not say what trials spent."""
     verdict: Verdict
     shape: Shape | None
-    """The best finished shape of the answered depth, or for a table of another one where none of
-    this depth is in it; None where no trial finished."""
+    """The best finished shape of the answered depth; for a table without such a shape, that of
+    another depth; None where no trial finished."""
     depths: tuple[DepthEstimate, ...]
     """Estimates of the depths, ascending."""
     noise: float
@@ -85,7 +85,7 @@ class BudgetAnswer:
     trials: dict[str, int]
     """Outcome -> number of trials, every outcome present."""
     unit: Unit = NATS
-    """Unit in which the losses, which are in nats here, are told."""
+    """Unit in which the losses, here in nats, are reported."""
     best_size: BestSize | None = None
     """The best size, where the budget leaves it free."""
 
@@ -110,8 +110,8 @@ class Located(BudgetAnswer):
     """The best depth of a budget with three finished depths or more."""
 
     optimal_depth: int
-    """The depth that is expected to cost least against the best: of a search, of the plateau's
-    depths that finished, or of all that did where none of these has; of a table, of all depths."""
+    """The depth that is expected to cost least. In a search it is one of the plateau's finished
+    depths or, without these, of all finished depths; in a table, one of all depths."""
     lowest_depth: int
     """The tested depth with the lowest measured loss."""
     loss: float
@@ -119,7 +119,8 @@ class Located(BudgetAnswer):
     interval: tuple[int, int]
     """95 % interval in whole depths."""
     probabilities: tuple[tuple[int, float], ...]
-    """Depths with their probability to be the best, the likeliest first, from `MENTIONED` on."""
+    """Depths whose probability of being the best is at least `MENTIONED`, with it; the likeliest
+    first."""
     chance_of_cost: float
     """Probability that `optimal_depth` costs more than `PLATEAU_WIDTH` against the best."""
     curve_minimum: float
@@ -132,7 +133,7 @@ class Located(BudgetAnswer):
     family_disagreement: float
     """Factor, at least 1, between the depths that the two families call best."""
     costs: tuple[DepthCost, ...]
-    """What each other whole depth of the tested range costs, ascending."""
+    """Costs of the other whole depths of the tested range, by ascending depth."""
     share_without_minimum: float
     """Probability that the loss has no lowest point inside the tested range, but falls on to an
     end of it."""
@@ -146,7 +147,8 @@ class Located(BudgetAnswer):
 
     @property
     def better(self) -> DepthCost | None:
-        """The depth that is expected to cost least, if it is not the answer: it did not finish."""
+        """The depth that is expected to cost least, if it is not the answer because it did not
+        finish."""
         least = min(self.costs, key=lambda cost: cost.nats, default=None)
         return least if least and least.nats < 0 else None
 
@@ -169,7 +171,8 @@ class NotLocated(BudgetAnswer):
     lowest_depth: int | None
     """The tested depth with the lowest measured loss; None when no trial finished."""
     curves: ClassVar[None] = None
-    """A curve takes three depths; likewise below, where a value is read off one."""
+    """Empty, since a curve takes three depths; so are the fields below that are read off a curve.
+    """
     interval: ClassVar[None] = None
     probabilities: ClassVar[tuple[tuple[int, float], ...]] = ()
     chance_of_cost: ClassVar[None] = None

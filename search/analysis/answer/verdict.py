@@ -20,7 +20,7 @@ class Kind(StrEnum):
     INSUFFICIENT = "insufficient"
     UNFINISHED = "unfinished"
     BY_LAW = "by_law"
-    """The depth is read off a law of other sizes. No budget has this verdict, nor the two below."""
+    """The depth is read off a law of other sizes. No budget has this verdict or the two below."""
     NO_ANSWER = "no_answer"
     PLANNED = "planned"
 
@@ -51,7 +51,7 @@ class Flat:
     depths: tuple[int, int]
     """The outermost of them that were tested."""
     most: float
-    """Highest upper end of the 95 % intervals of what they cost instead of `answer`, nats."""
+    """Highest upper end of the 95 % intervals of their costs compared with `answer`, nats."""
     answer: int
     """The finished depth that is expected to cost least."""
     shallowest: int
@@ -59,11 +59,12 @@ class Flat:
 
 
 class FlatRange(Flat):
-    """The depths of the plateau differ by next to nothing."""
+    """The tested range is flat: the depths of the plateau differ by next to nothing."""
 
 
 class FlatInterval(Flat):
-    """No depth of the interval can be named as the best, but none is much worse than the best."""
+    """No depth of the interval can be named as the best, but none there is much worse than the
+    best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,13 @@ class TooFewSizes:
 
 @dataclass(frozen=True, slots=True)
 class NoiseUnknown:
-    """No shape has two seeds whose losses differ, so that the noise was not measured."""
+    """The noise was not measured: no shape has two seeds whose losses differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confounded:
-    """Another setting of the trainings goes with depth, and may be what moves the loss."""
+    """Another setting of the trainings varies with depth, and may be the cause of the differences
+    in loss."""
 
     setting: str
     values: tuple[tuple[str, tuple[int, ...]], ...]
@@ -128,7 +130,7 @@ class FewRuns:
 
 @dataclass(frozen=True, slots=True)
 class UnknownSettings:
-    """Runs of one depth differ by more than seeds do: by settings that nothing says."""
+    """Runs of one depth differ by more than seeds do, so some unknown settings differ."""
 
     within: float
     """Standard deviation between runs of a depth, nats."""
@@ -162,7 +164,7 @@ class RatioHidesDepth:
 
 @dataclass(frozen=True, slots=True)
 class NoEffectShown:
-    """Nearly all of the depths that a search of settings drew differ by next to nothing."""
+    """In a search that drew settings, nearly all depths differ by next to nothing."""
 
     plateau: tuple[int, int]
     """The outermost depths that differ so little."""
@@ -184,9 +186,9 @@ class MayCostMore:
 
     depth: int
     chance: float
-    """Probability that `depth` costs so much more."""
+    """Probability that `depth` costs more than the width of a plateau."""
     rivals: tuple[int, ...]
-    """Depths that would then be the best, the likeliest first."""
+    """Depths that would be the best in that case, the likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,7 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class MoreTokens:
-    """Train on more tokens, since so many seeds would be needed otherwise."""
+    """Train on more tokens, since too many seeds would be needed otherwise."""
 
     seeds: int
     key: str = "tokens"
@@ -257,7 +259,7 @@ class NoRemedy:
     why: Lack
     budget: int
     depths: tuple[int, ...] = ()
-    """The depths that have no shape, or all that have one."""
+    """Depths without a shape, or all depths with one, depending on `why`."""
 
 
 @dataclass(frozen=True, slots=True)

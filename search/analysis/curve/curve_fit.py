@@ -1,10 +1,10 @@
 """Fits of loss against depth by two families of curves, and the spread of their lowest points.
 
 `a L^-p + b L^q + c` (Alabdulmohsin et al. 2023) has a side for too few layers and one for too many,
-each as steep as it is; for p and q near 0 it is a parabola in ln L. It decides. The parabola
-itself is the second opinion. Given p and q the first is linear too (variable projection), so every
-pair of a grid is fitted exactly and counts by its likelihood: which curve it is, is part of the
-doubt.
+each with its own steepness; for p and q near 0 it is a parabola in ln L. This family decides; the
+parabola itself is the second opinion. Given p and q the curve is linear in a, b and c (variable
+projection), so every pair of a grid is fitted exactly and weighted by its likelihood: the doubt
+about p and q is part of the result.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,9 @@ from fathom.search.analysis.losses.depth_estimates import DepthEstimates
 
 Flags = NDArray[np.bool_]
 CURVE_ERROR = 0.15
-"""A loss may differ from the curve by this share of its height above the best, beyond one standard
-error: no family holds far from the best. Chosen with
-`python -m benchmarks.answers.planted.coverage`: at 0 the steep side drags the lowest
-point, at 0.5 intervals say little."""
+"""Misfit of a loss to the curve, as a share of its height above the best beyond one standard error:
+no family holds far from the best. Chosen with `python -m benchmarks.answers.planted.coverage`: at 0
+the steep side drags the lowest point, at 0.5 intervals say little."""
 CLEAR = 2
 """Standard errors of a difference above which one depth is clearly worse than another."""
 
@@ -59,8 +58,8 @@ class Fit:
     def best_of(self, depths: Sequence[int]) -> int:
         """The depth, of those given, with the lowest loss on the curves (mean over exponents).
 
-        Not simply the nearest to the lowest point: one side may be steeper. One of them at least
-        must lie in the tested range, beyond which no curve is asked.
+        Not simply the depth nearest to the lowest point: one side may be steeper. At least one of
+        the depths must lie in the tested range, beyond which curves are not read.
         """
         first, last = self.points.depths[[0, -1]].tolist()
         inside = np.array([depth for depth in depths if first <= depth <= last])
@@ -128,8 +127,8 @@ def draw_noise(
     """Noise of other seeds in the losses of the points; (depths, draws), nats.
 
     It is drawn parametrically, since resampling two or three seeds would understate their spread.
-    The noise is itself an estimate from few degrees of freedom, hence the chi square (the t
-    distribution, by draws).
+    The noise is itself estimated from few degrees of freedom: a chi square draws its size, so that
+    losses follow a t distribution.
     """
     root = np.linalg.cholesky(points.covariance)
     known = np.sqrt(generator.chisquare(degrees_of_freedom, draws) / degrees_of_freedom)
@@ -149,7 +148,7 @@ def whole_depth(depth: float) -> int:
 
 
 def _whitening(covariance: Array, misfit: Array) -> Array:
-    """The inverse root of the whole covariance: it makes losses independent with variance 1."""
+    """The inverse root of the whole covariance: a map to independent losses with variance 1."""
     root = np.linalg.cholesky(covariance + np.diag(misfit**2))
     white: Array = np.linalg.inv(root)
     return white

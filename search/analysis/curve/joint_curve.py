@@ -25,8 +25,8 @@ from fathom.search.records import UNSCALED, Stage, TrialRecord
 RULED_OUT = 3
 """Standard errors of a forecast's difference from the best above which a paused depth is out."""
 FORECAST_MISFIT = 0.15
-"""Share of its height above the best by which a forecast beyond the finished depths may be off: a
-model that starts slowly is forecast too high."""
+"""Possible error of a forecast beyond the finished depths, as a share of its height above the best:
+models that start slowly are forecast too high."""
 LEVEL = 0.02
 """Standard deviation, nats, of a common offset of the paused depths beside the finished ones:
 their forecasts share an error."""
@@ -39,7 +39,8 @@ def incumbent_depth(records: Sequence[TrialRecord]) -> int | None:
 
 
 def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None:
-    """The best of the given depths; they must include those tried; None before any evaluation."""
+    """The best of the given depths, which must include all depths tried; None before any
+    evaluation."""
     curve = fit_joint_curve(records, estimate_depths(records))
     return curve.best_of(depths) if curve else _leading(records)
 
@@ -59,8 +60,8 @@ def fit_joint_curve(records: Sequence[TrialRecord], estimates: DepthEstimates) -
 def with_ruled_out_ends(finished: DepthPoints, joint: Fit) -> DepthPoints:
     """The finished depths, and those beyond them whose forecasts are certainly worse than the best.
 
-    What was paused early costs little and shows how steep the curve is. The best depth lies short
-    of it.
+    These depths were paused early, cost little and show how steep the curve is. The best depth lies
+    short of them.
     """
     low, high = finished.depths[[0, -1]].tolist()
     depths = joint.points.depths
@@ -94,8 +95,9 @@ def _rate_variance(records: Sequence[TrialRecord]) -> float:
 def _join(
     finished: DepthPoints, forecast_points: DepthPoints, rate_variance: float
 ) -> tuple[DepthPoints, Flags]:
-    """Returns the points by depth, which may come twice, and flags of the finished ones, or of all
-    where none finished. `rate_variance` is added to the variance of each forecast."""
+    """Returns the points, ascending in depth, which may occur twice, and True for each finished
+    one, or for all where none finished. `rate_variance` is added to the variance of each forecast.
+    """
     error = forecast_points.covariance + LEVEL**2
     error += rate_variance * np.eye(len(forecast_points.depths))
     zeros = np.zeros_like(error)

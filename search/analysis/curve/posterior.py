@@ -29,20 +29,20 @@ ROUGHNESS = {
     (0.004, 0.3): 0.06,
     (0.012, 0.3): 0.04,
 }
-"""Standard deviation of the deviation from the curve, nats: of its rough part, and of its smooth
-part as a share of the height above the best -> prior probability. Whole ladders on real text show
+"""Prior of the deviation from the curve: standard deviations of its rough part, nats, and of its
+smooth part, as a share of the height above the best -> probability. Whole ladders on real text show
 a rough part of at most 0.002 and a share of 0.05 to 0.4; the rest was chosen on planted worlds."""
 REACH = 0.4
 """Distance in ln depth over which the correlation of two rough deviations falls to 1/e."""
 FAR_REACH = 1.0
 """The same of two smooth deviations."""
 LOW = 0.005
-"""Height above the best, nats, over which heights between tested depths are geometric means: far
-up, a side of a curve is a power of depth."""
+"""Height above the best, nats, above which heights between tested depths are interpolated
+geometrically: far up, a side of a curve is a power of depth."""
 OWN = 0.5
-"""Share of the variance of a rough deviation that no other depth has in common."""
+"""Share of the variance of a rough deviation that is independent between depths."""
 NOISES = np.linspace(-2.5, 2.5, 9)
-"""Noises that are tried: in standard deviations of their ln, by the prior and the repeats."""
+"""Noises that are tried, in standard deviations of ln noise by the prior and the repeats."""
 RIVALS = 3
 """Most depths that are named as better where the best depth is in doubt."""
 FEWEST = 3
@@ -50,7 +50,7 @@ FEWEST = 3
 DRAWS = 4000
 """Draws of the losses; a probability of 0.05 is then known to within 0.003."""
 TOGETHER = 16
-"""Draws with one setting and one pair of exponents that are computed together."""
+"""Number of draws with one setting and one pair of exponents that are computed together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,21 +62,21 @@ class Posterior:
     losses: Array
     """Loss of each depth in each draw, nats; (draws, depths)."""
     lowest: Array
-    """Depth where the curve of each draw is lowest, before rounding, (draws,). Where the deviation
-    moves the best depth elsewhere, it is the nearest point that rounds to that depth."""
+    """Depth where the curve of each draw is lowest, before rounding, (draws,). If the deviation
+    makes another whole depth the best, it is the nearest point that rounds to this depth."""
     noise: float
     """Standard deviation of the loss between seeds, nats: the mean over the draws."""
     points: DepthPoints
     """The measured losses with which the draws agree."""
     repeats: Repeats
-    """What repeats show of the noise between seeds."""
+    """The noise between seeds as repeats show it."""
 
     def at(self, depths: "int | NDArray[np.int64]") -> Any:
         """Index of each of these depths in the range."""
         return np.searchsorted(self.depths, depths)
 
     def in_steps(self, step: int) -> "Posterior":
-        """The posterior of the depths that are multiples of `step`, if no others can be built."""
+        """The posterior of the multiples of `step` alone, where no other depths can be built."""
         built = self.depths % step == 0
         return replace(self, depths=self.depths[built], losses=self.losses[:, built])
 
@@ -127,7 +127,7 @@ class Posterior:
         return tuple(depths[np.argsort(-counts, kind="stable")][:RIVALS].tolist())
 
     def worst(self, first: int, last: int) -> float:
-        """Nats by which the worst of these whole depths may be worse than the best (95 %)."""
+        """Nats by which the worst of these whole depths may be worse than the best depth (95 %)."""
         inside = self.regrets[:, self.at(first) : self.at(last) + 1]
         return float(np.quantile(inside.max(axis=1), 0.95))
 
@@ -184,8 +184,8 @@ class _Setting:
         return gain
 
     def log_likelihoods(self) -> Array:
-        """Log likelihood of each pair of exponents, (pairs,), the coefficients integrated out; all
-        coefficients are as likely before the measurements."""
+        """Log likelihood of each pair of exponents, (pairs,), with the coefficients integrated out
+        under a flat prior."""
         fits = PowerFit(self.points, self.white, EXPONENTS)
         design = fits.design(self.points.depths)
         # Measured in nats between the tested depths, so that no exponent is preferred.
@@ -250,7 +250,7 @@ def _deviations(points: DepthPoints, rough: float, share: float) -> Array:
 
 
 def noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
-    """Yields noises, nats, with the log of their probability by the prior and the repeats."""
+    """Yields the noises to try, nats, with their log probabilities by the prior and the repeats."""
     freedom, measured = repeats.degrees_of_freedom, log(max(repeats.noise, SMALLEST_NOISE))
     mean, deviation = repeats.ln_noise
     for x in (mean + deviation * NOISES).tolist():
@@ -260,7 +260,7 @@ def noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
 
 
 def allotted(weights: Array, draws: int) -> tuple[list[int], list[int]]:
-    """Returns cells and how many of the draws each gets by its weight (systematic resampling)."""
+    """Returns cells and the numbers of draws that they get by weight (systematic resampling)."""
     chosen = np.searchsorted(np.cumsum(weights), (np.arange(draws) + 0.5) / draws)
     cells, counts = np.unique(np.minimum(chosen, len(weights) - 1), return_counts=True)
     return cells.tolist(), counts.tolist()
@@ -272,8 +272,8 @@ def _draw(
     counts: Sequence[int],
     generator: Generator,
 ) -> _Draws:
-    """Draws of the curve and of the losses of all whole depths, so many with each setting and pair
-    of exponents.
+    """Draws of the curve and of the losses of all whole depths, with the given number for each
+    setting and pair of exponents.
 
     By Matheron's rule: a draw from the prior is corrected by its difference from the measurements.
     """
@@ -297,7 +297,7 @@ def _draw(
 
 def _rows(counts: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Rows of `TOGETHER` draws of one cell each: the cell of each row, (rows,), the place of each
-    draw, (rows, TOGETHER), and whether it is one: the last row of a cell is filled up."""
+    draw, (rows, TOGETHER), and False for places that only fill up a cell's last row."""
     rows = -(-np.array(counts) // TOGETHER)
     cells = np.repeat(np.arange(len(counts)), rows)
     first = np.repeat(np.cumsum(rows) - rows, rows)
@@ -308,7 +308,7 @@ def _rows(counts: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], 
 
 
 def _beside(depths: NDArray[np.int64], lowest: Array) -> Array:
-    """The lowest points, each moved to where it rounds to the whole depth beside it."""
+    """The lowest points, each moved just so far that it rounds to the whole depth beside it."""
     moved: Array = np.clip(lowest, np.sqrt(depths * (depths - 1)), np.sqrt(depths * (depths + 1)))
     return moved
 

@@ -16,11 +16,12 @@ from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.analysis.losses.depth_estimates import Array, excess_variance
 
 FEWEST_AMOUNTS = 3
-"""Fewest amounts with a settled size and depth: a line through two fits whatever they are."""
+"""Fewest amounts with a settled size and depth: a line fits any two."""
 WHOLE = 2 * 1.96
 """Standard deviations of a normal distribution that its central 95 % spans."""
 SMALLEST = 0.05
-"""Smallest standard error of a ln: a whole depth, or a place among sizes, stands for as much."""
+"""Smallest standard error of a ln, since a whole depth, or an index of sizes, stands for a range.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +90,8 @@ def _power(name: str, spent: Array, values: Array, errors: Array) -> PowerOfAmou
     x = spent - spent.mean()
 
     def fitted(excess: float) -> tuple[float, float, float, Array]:
-        """The line with the variance `excess` added: level, slope, the slope's standard error, and
-        the errors of all points."""
+        """The line fitted with the variance `excess` added: level, slope, the slope's standard
+        error, and the errors of all points."""
         whole = np.sqrt(errors**2 + excess)
         design = np.stack([np.ones_like(x), x], axis=1) / whole[:, None]
         covariance = np.linalg.inv(design.T @ design)

@@ -1,8 +1,9 @@
 """The law of the lowest loss over the compute of a ladder of budgets: `L = E + A C^-g`.
 
-A few budgets leave the floor E and the exponent g open, yet say well how fast the loss falls around
-them. So no best fit is taken: floors, exponents and scatters on a grid are weighed by how well they
-pass through the losses, and draws from it say what a loss above the best is worth in compute.
+A few budgets do not determine the floor E and the exponent g, but show well how fast the loss falls
+around them. So no best fit is taken: floors, exponents and scatters on a grid are weighted by how
+well they fit the losses, and draws from the grid say what a loss above the best is worth in
+compute.
 """
 
 from collections.abc import Sequence
@@ -19,20 +20,21 @@ from fathom.search.analysis.losses.depth_estimates import Array
 from fathom.search.analysis.losses.scaled_shape import FLOPS_OF_A_PARAMETER
 
 FEWEST_BUDGETS = 2
-"""Two losses say how fast the loss falls between them, and the grid how the curve may bend."""
+"""Fewest budgets: two losses show how fast the loss falls between them, and the grid how it may
+bend."""
 EXPONENTS = np.geomspace(0.02, 1.0, 120)
-"""Exponents g that are weighed; those that have been published lie between 0.05 and 0.2."""
+"""Exponents g on the grid; published ones lie between 0.05 and 0.2."""
 FLOOR_SHARES = np.linspace(0.0, 0.99, 120)
-"""Floors E that are weighed, as shares of the lowest loss."""
+"""Floors E on the grid, as shares of the lowest loss."""
 SCATTERS = np.array([0.0, 0.001, 0.002, 0.005, 0.01, 0.02])
-"""Standard deviations of losses about the law beyond their errors that are weighed, nats."""
+"""Scatters on the grid: standard deviations of losses about the law beyond their errors, nats."""
 DRAWS = 1000
 WIDEST = 4.0
-"""Factor between the ends of the 95 % interval of the slope up to which it is determined."""
+"""Largest factor between the ends of the slope's 95 % interval at which it counts as determined."""
 BEYOND = 10.0
 """The law is read down to the ladder's least compute divided by this factor."""
 ALIKE = 1.1
-"""Factor between numbers of tokens up to which all budgets train on about the same."""
+"""Largest factor between the tokens of budgets at which they count as equal."""
 HALF_WIDTH = 1.96
 """Standard deviations from the middle of a normal distribution to the ends of its central 95 %."""
 
@@ -99,7 +101,7 @@ def training_flops(optimum: Optimum) -> float | None:
 
 
 def _draws(cost: DepthCost, number: int) -> Array:
-    """Losses above the best that a depth may have, by its interval; (number,)."""
+    """Draws of a depth's loss above the best, by its interval; (number,)."""
     errors = np.random.default_rng(0).standard_normal(number) / HALF_WIDTH
     low, high = cost.interval
     return np.asarray(cost.nats + errors * np.where(errors > 0, high - cost.nats, cost.nats - low))

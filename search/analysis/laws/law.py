@@ -38,7 +38,7 @@ SMALLEST_GROWTH = 1e-3
 """Smallest growth of ln depth over the sizes: below it a logarithmic law would need an endless `b`.
 """
 FEWEST_BUDGETS = 3
-"""Two parameters pass through any two budgets; the third is the first that can disagree."""
+"""Fewest budgets: a law of two parameters passes through any two, and only a third can disagree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Prediction:
     law: str
     depth: float
     d_model: float | None
-    """Width at which layers with `d_ff = 4 * d_model` hold all of `params`."""
+    """Width at which the layers, with `d_ff = 4 * d_model`, have all of `params`."""
     interval: tuple[float, float] | None
     """95 % interval for the best depth of a budget of this size; None when the law comes without
     errors."""
@@ -116,7 +116,7 @@ class Law:
     budgets: int
     """Number of budgets fitted."""
     bounds: int
-    """Number of fitted budgets that only say on which side of a depth their best depth lies."""
+    """Number of fitted budgets that only bound their best depth from one side."""
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     leave_one_out_error: float | None
@@ -129,7 +129,7 @@ class Law:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Budgets measured, less two: how much is known of the scatter."""
+        """Number of measured budgets minus two: the data that the scatter is known from."""
         return self.budgets - self.bounds - 2
 
     def predict(self, params: float, tokens: float | None = None) -> Prediction:
@@ -159,7 +159,7 @@ def predict_by(
     form: Form, fit: LawFit, params: float, params_range: tuple[int, int], *, law: str,
     tokens: float | None = None,
 ) -> Prediction:  # fmt: skip
-    """The prediction of a fitted law whose form takes sizes, or sizes and tokens if there are any.
+    """The prediction of a fitted law, at a size, or at a size and `tokens` if they are given.
 
     Raises:
         ValueError: when it has no depth of at least 1.
@@ -207,8 +207,8 @@ def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Arra
 
 
 def usable(optima: Sequence[Optimum]) -> tuple[Located, ...]:
-    """The optima that laws are fitted to: those that are settled, and every edge that says on which
-    side the best depth lies."""
+    """The optima that laws are fitted to: settled ones, and edges that say on which side the best
+    depth lies."""
     known = (optimum for optimum in optima if isinstance(optimum, Located))
     return tuple(optimum for optimum in known if optimum.kind.settled or _is_bound(optimum))
 
@@ -220,8 +220,9 @@ def _is_bound(optimum: Located) -> bool:
 def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
     """The laws that fit, best first; empty with too few usable budgets.
 
-    Best is the lowest leave-one-out error; a law that stands or falls with one budget comes last.
-    The logarithmic law is left out where depth does not grow, or grows like size.
+    The best law has the lowest leave-one-out error; a law that can't be fitted without one of the
+    budgets comes last. The logarithmic law is left out where depth does not grow, or grows like
+    size.
     """
     return tuple(laws_with_evidence(optima))
 
@@ -278,7 +279,8 @@ def _fit(name: str, points: SizedDepths) -> LawFit | None:
 
 
 def _straight_line(name: str, points: SizedDepths) -> Array:
-    """The law as a line: exact for the power law, a start for the other, whose x has errors."""
+    """The law as a straight line: exact for the power law, a start for the other law, whose x has
+    errors."""
     depth = np.exp(points.log_depth)
     if name == POWER:
         x, y = np.log(points.params), points.log_depth

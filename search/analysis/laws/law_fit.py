@@ -4,10 +4,10 @@ A depth is measured, with a normal error of its ln, or bounded: the best depth l
 most) there. A bound enters by the probability of that side (Tobin 1958). Where all are measured
 this is weighted least squares. The likelihood of a law that is a line in ln depth has one summit.
 
-Each budget's best depth misses the law by the error of the optimum, which is known, and by a
-scatter of its own, which is not, since no law is exact. Three to five budgets hardly measure it, so
-every law takes the same scatters for possible (`SCATTERS`), each by how well it explains the
-misses of measured depths.
+Each budget's best depth misses the law by the error of the optimum, which is known, and, since no
+law is exact, by an unknown scatter. Three to five budgets hardly measure the scatter, so every law
+takes the same scatters for possible (`SCATTERS`), weighted by how well they explain the misses of
+measured depths.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,20 +29,20 @@ SCATTERS = {
     0.0: 0.34, 0.02: 0.11, 0.04: 0.11, 0.07: 0.1, 0.1: 0.1, 0.15: 0.09, 0.25: 0.09, 0.5: 0.06,
 }  # fmt: skip
 """Standard deviation of best depths about a law, in ln depth and beyond their errors -> its prior
-probability. Chosen on planted laws; others are reported (`python -m
+probability. Chosen on planted laws; results with others are reported (`python -m
 benchmarks.answers.laws.law_scatter`)."""
 SETTLED = 1e-9
 """Change of ln depth below which a fit has converged."""
 MOST_STEPS = 100
 SMALLEST_STEP = 1e-6
-"""Share of a step of Newton's below which no step makes the fit better."""
+"""Smallest share of a Newton step that is tried."""
 ROUNDING = 1e-12
 """Share by which a likelihood may fall through rounding alone."""
 NORMAL_95 = 1.96
 """Standard errors on each side of a 95 % interval."""
 SMALLEST_ERROR = 0.01
-"""Smallest standard error of ln depth: no optimum is known better than to a percent, whatever its
-interval."""
+"""Smallest standard error of ln depth: no optimum is known to better than a percent, however narrow
+its interval."""
 AT_END = 1e-6
 """Share of a depth within which an interval counts as ending at it, since depths are computed from
 their logarithms."""
@@ -105,8 +105,8 @@ class SizedDepths:
         return float(np.inf if np.isnan(each).any() else each.sum())
 
     def pull(self, log_depth: Array) -> tuple[Array, Array]:
-        """Slope of the log-likelihood in each ln depth, in standard errors, and the information
-        that each point has, 1 for a measured one; (sizes,) each."""
+        """Slope of the log-likelihood in each ln depth, in standard errors, and the information of
+        each point, 1 for a measured one; (sizes,) each."""
         z = (log_depth - self.log_depth) / self.error
         beyond = self.side * z
         # The normal density over the probability beyond the bound, without underflow.
@@ -124,8 +124,8 @@ class LawFit:
     covariance: Array
     scatter: float
     log_evidence: float = 0.0
-    """Log-likelihood of the points with the constants integrated out, all depths at the fitted
-    sizes being as likely beforehand; up to a constant that all laws of these points share."""
+    """Log-likelihood of the points with the constants integrated out under equal prior probability
+    of all depths at the fitted sizes; up to a constant that all laws of these points share."""
 
 
 def sized_depths(optima: Sequence[Located]) -> SizedDepths:
@@ -149,8 +149,8 @@ def _point(optimum: Located) -> tuple[float, float, float, float]:
 
 
 def cut_sides(optimum: Located) -> tuple[bool, bool]:
-    """True where an optimum's interval ends with the tested depths, below and above; never at the
-    fewest layers that such a model can have."""
+    """True for each end of an optimum's interval, low and high, that is an end of the tested
+    depths; never for the fewest layers that such a model can have."""
     at_first, at_last = _at_ends(optimum)
     return at_first and optimum.depths[0].depth > optimum.least_depth, at_last
 

@@ -1,8 +1,8 @@
 """The law of the lowest loss over parameters and tokens: `E + A N^-alpha + B D^-beta`.
 
 Fitted to the lowest losses of several budgets at several horizons (Hoffmann et al. 2022, approach
-3), by least squares. Draws of the constants come from a parametric bootstrap, in which a loss errs
-on its own and together with the others of its budget, since how far these go together is not known.
+3), by least squares. Draws of the constants come from a parametric bootstrap with errors of single
+losses and errors common to a budget, since their correlation is not known.
 """
 
 from collections.abc import Sequence
@@ -23,18 +23,19 @@ CONSTANTS = 5
 FEWEST_LOSSES = 7
 """Fewest losses of a law: its five constants pass through any five, and two more can disagree."""
 FEWEST_LEVELS = 3
-"""Sizes, and numbers of tokens, that tell a power from a floor at the least."""
+"""Fewest sizes, and fewest numbers of tokens, by which a power can be told from a floor."""
 EXPONENTS = (0.03, 1.5)
-"""The exponents that a fit may have; those that have been published lie between 0.05 and 0.8."""
+"""Smallest and largest exponent of a fit; published ones lie between 0.05 and 0.8."""
 STARTS = ((0.2, 0.2), (0.2, 0.5), (0.5, 0.2), (0.5, 0.5))
-"""Exponents from which fits start; the lowest of their ends counts."""
+"""Exponents from which fits start; of their results the one with the least misfit counts."""
 DRAWS = 300
 WIDEST = 4.0
-"""Factor between the ends of the 95 % interval of an exponent up to which it is determined."""
+"""Largest factor between the ends of an exponent's 95 % interval at which it counts as determined.
+"""
 LEAST_ERROR = 1e-4
 """Smallest standard error of a lowest loss, nats."""
 NO_FIT = 50.0
-"""Most nats that a term may have, in which case the ladder says nothing of it."""
+"""Largest term of a fit, nats: at this limit the ladder does not determine the term."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class LossLaw:
     constants: Array
     """ln E, ln of the two terms at the middle of the ladder, alpha and beta; (5,)."""
     draws: Array
-    """Constants that the losses allow; (draws, 5)."""
+    """Draws of the constants; (draws, 5)."""
 
     @property
     def middle(self) -> tuple[float, float]:

@@ -1,11 +1,12 @@
-"""Laws of the best depth that claim less than a fitted law, with one constant each.
+"""Null laws of the best depth, with one constant each, which claim less than a fitted law.
 
-The same depth at every size; the same aspect ratio, `d_model / depth`; and `depth = k N^(1/3)`,
-which is where a loss `E + a / depth + b / d_model` is lowest (arXiv 2602.05970). They are fitted to
-the same best depths as the laws and tested alike, so that a fitted law can be seen to do better.
+They are: the same depth at every size; the same aspect ratio, `d_model / depth`; and `depth = k
+N^(1/3)`, at which a loss `E + a / depth + b / d_model` is lowest (arXiv 2602.05970). They are
+fitted to the same best depths as the laws and tested alike, so that a fitted law can be seen to do
+better.
 
-`N` parameters in layers of one form are `c * depth * d_model**2`, so that the same aspect ratio is
-`k N^(1/3)` wherever embeddings are not counted: the two are one law then. Counted with embeddings,
+Layers of one form have `N = c * depth * d_model**2` parameters, so that the same aspect ratio means
+`k N^(1/3)` if embeddings are not counted: the last two are then one law. Counted with embeddings,
 `N = c * depth * d_model**2 + e * d_model`, and depth grows faster where these are a large share.
 """
 
@@ -47,11 +48,12 @@ class NullLaw:
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     whole_layers: bool = False
-    """True if sizes count layers alone, so that the cube-root law is that of one aspect ratio."""
+    """True if sizes count layers alone, so that the cube-root law is also the law of the same
+    aspect ratio."""
     layer: float = 0.0
-    """Parameters of a layer over `d_model**2`, for the same aspect ratio."""
+    """Parameters of a layer, divided by `d_model**2`, for the same aspect ratio."""
     embedding: float = 0.0
-    """Counted parameters beside the layers over `d_model`, for the same aspect ratio."""
+    """Counted parameters outside the layers, divided by `d_model`, for the same aspect ratio."""
 
     def predict(self, params: float, tokens: float | None = None) -> Prediction:
         """The predicted depth for a number of parameters with its 95 % interval, whatever the
@@ -69,7 +71,7 @@ def fit_null_laws(optima: Sequence[Optimum]) -> tuple[NullLaw, ...]:
     """The null laws through the usable budgets, lowest leave-one-out error first; empty where these
     are too few for any law.
 
-    The same aspect ratio is left out where it is the cube root.
+    The law of the same aspect ratio is left out where it equals the cube-root law.
     """
     points = law_points(optima)
     if points is None:
@@ -84,7 +86,7 @@ def fit_null_laws(optima: Sequence[Optimum]) -> tuple[NullLaw, ...]:
 
 
 def as_good(law: Law, null_laws: Sequence[NullLaw]) -> tuple[NullLaw, ...]:
-    """The null laws that predict left-out budgets as well as a law or better, to a percent; none
+    """The null laws that predict left-out budgets at least as well as a law, to a percent; empty
     where the law itself can't be tested."""
     error = law.leave_one_out_error
     if error is None:

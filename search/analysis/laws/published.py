@@ -1,4 +1,4 @@
-"""Published recommendations: of depth one law, of size one law and one rule."""
+"""Published recommendations: one law of depth, one law of size, and one rule of size."""
 
 from dataclasses import dataclass
 from math import exp

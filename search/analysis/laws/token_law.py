@@ -2,7 +2,7 @@
 
 Fitted to the best depths of several budgets at several horizons as the laws over sizes are
 (`law_fit.py`). Best depths of one budget at several horizons may come from the same trainings, and
-how far their errors go together is not known: so the covariance is at least that of independent
+the correlation of their errors is not known. So the covariance is at least that of independent
 errors, and at least that of one error shared by all horizons of a budget.
 """
 
@@ -29,7 +29,7 @@ from fathom.search.analysis.laws.law_fit import (
 from fathom.search.analysis.losses.depth_estimates import Array
 
 FEWEST_POINTS = 4
-"""Three constants pass through any three best depths; the fourth is the first that can disagree."""
+"""Fewest best depths: three constants pass through any three, and only a fourth can disagree."""
 LEAST_SPREAD = 0.25
 """Standard deviation of ln size at equal tokens, and of ln tokens at equal size, below which best
 depths do not tell the two apart: about that of horizons a factor of 1.7 apart."""
@@ -52,7 +52,7 @@ class TokenLaw:
     points: int
     """Number of best depths fitted: one for each budget and horizon."""
     bounds: int
-    """Number of them that only say on which side of a depth the best one lies."""
+    """Number of the points that only bound the best depth from one side."""
     budgets: int
     """Number of sizes fitted."""
     params_range: tuple[int, int]
@@ -161,7 +161,7 @@ def _fit(points: SizedDepths) -> LawFit | None:
 
 
 def tells_apart(at: Array) -> bool:
-    """True if sizes and tokens (n, 2) vary each at an equal value of the other."""
+    """True if, of sizes and tokens (n, 2), each varies at equal values of the other."""
     if len(at) < 3:
         return False
     sizes, tokens = np.log(at).T

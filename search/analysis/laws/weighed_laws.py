@@ -1,10 +1,10 @@
 """The best depth at a size, by both laws of depth, each weighed by how well it fits the budgets.
 
 One law's interval says nothing of the chance that the other law is true: where the logarithmic law
-fits a little better and the power law is true, it misses far out. At 10 to 100 times the largest of
-three to five budgets the interval of the law that fits best held the best depth in 59 to 81 % of
-planted studies, that of the mixture in 95 to 98 % (a smaller run of it is in
-`tests/search/analysis/laws/test_weighed_laws.py`).
+fits a little better but the power law is true, the interval misses far out. At 10 to 100 times the
+largest of three to five budgets the interval of the law that fits best held the best depth in 59 to
+81 % of planted studies, and the mixture's interval in 95 to 98 %
+(`tests/search/analysis/laws/test_weighed_laws.py` has a smaller run).
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class WeighedLaws:
     """The laws of depth that fit the budgets of a study, with their probabilities."""
 
     laws: tuple[Law, ...]
-    """The laws, at least one; first the one that predicts left-out budgets best."""
+    """The laws, at least one, by ascending error on left-out budgets."""
     weights: dict[str, float]
     """Law -> its probability among the laws."""
 
@@ -79,7 +79,7 @@ class WeighedLaws:
         return self.laws[0].params_range
 
     def at(self, params: float) -> tuple[WeighedLaw, ...]:
-        """Each law with what it says of the best depth at a size."""
+        """Each law with its prediction of the best depth at a size."""
         found = ((law, *law.depth_at(params)) for law in self.laws)
         return tuple(
             WeighedLaw(law, self.weights[law.name], log(depth), variance)

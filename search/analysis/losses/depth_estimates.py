@@ -1,8 +1,9 @@
 """Estimates of the loss at each depth from the finished trials of one budget, and of the best loss.
 
-Seeds make shapes, shapes make depths. A shape's loss is the mean of its seeds at its best rate;
-a depth's loss is what its shapes would have with the budget's exact parameters and one common
-feed-forward ratio. Every estimate is a weighted sum of losses: its error follows from the weights.
+Losses of seeds are combined into losses of shapes, and these into losses of depths. A shape's loss
+is the mean over its seeds at its best rate; a depth's loss is that of its shapes, corrected to the
+budget's exact parameters and one common feed-forward ratio. Every estimate is a weighted sum of
+losses: its error follows from the weights.
 """
 
 from collections import defaultdict
@@ -38,21 +39,21 @@ PARAMS_SLOPE = (-0.2, 0.1)
 The Gemstones models give -0.36 at 0.1B to -0.14 at 2B. Within a tolerance of 0.5 % it hardly
 matters."""
 RATIO_SLOPE = (0.0, 0.03)
-"""Prior mean and standard deviation of the slope of loss, in nats for each unit of ln(ff_ratio):
-either way, a few hundredths."""
+"""Prior mean and standard deviation of the slope of loss, in nats for each unit of ln(ff_ratio): a
+few hundredths up or down."""
 RATIO_CURVATURE = (0.01, 0.02)
 """Prior mean and standard deviation of the curvature, in nats for each squared unit of
 ln(ff_ratio): there is a best ratio, and it matters little (Kaplan et al. 2020: within a factor of 2
 of the best the loss changes by well under 1 %)."""
 FAR = 0.5
-"""Share of its height above the best by which a shape may differ from the effects of size and ratio
-near the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03."""
+"""Misfit of a shape to the effects of size and ratio near the best, as a share of its height above
+the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03."""
 KNOWN_NOISE = 3
 """Fewest degrees of freedom at which the noise counts as measured."""
 NO_ERRORS: Mapping[Shape, float] = {}
 """Losses have no errors besides the noise between seeds."""
 CLOSE = 1e-6
-"""Excess of a sum of squared residuals below which a variance has converged."""
+"""Excess of a sum of squared residuals below which the fitted variance has converged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class DepthEstimates:
     """Estimates of all depths with a finished trial, ascending, and the noise between seeds."""
 
     noise: float
-    """Standard deviation between seeds, nats, by the repeats and what is usual, or as stated."""
+    """Standard deviation between seeds, nats, by the repeats and the prior, or as stated."""
     repeats: Repeats
     depths: tuple[DepthEstimate, ...] = ()
     covariance: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -112,9 +113,9 @@ def estimate_depths(
     """The depth estimates of one budget's records; `noise` between seeds is measured unless it is
     stated, and `errors` are further standard errors of the losses of shapes, nats.
 
-    A depth with confirmation trials is estimated from the shapes that have some: its other
-    exploration trials were selected for having come out low. They still help to estimate the
-    effects of ratio and size.
+    A depth with confirmation trials is estimated from the shapes that have some: exploration trials
+    were selected for low losses. Its other trials still help to estimate the effects of ratio and
+    size.
     """
     kept = without_stalled(records)
     repeats = trials_noise(kept, noise)
@@ -141,14 +142,14 @@ def combine_shapes(shapes: Sequence[ShapeLoss], repeats: Repeats = UNKNOWN) -> D
 
 
 def seed_noise(records: Sequence[TrialRecord], stalls: Stalls | None = None) -> Repeats:
-    """Returns the noise between seeds, by finished trials of a shape at one rate and decay that
-    differ in the seed; it is at least the rounding error of the losses."""
+    """Returns the noise between seeds, from finished trials that differ in the seed alone; it is at
+    least the rounding error of the losses."""
     return _noise_among(without_stalled(records, stalls))
 
 
 def trials_noise(kept: Sequence[TrialRecord], noise: float | None) -> Repeats:
-    """The noise, nats: as it is stated, or by the repeats among the `kept` trials, none of which
-    stalled."""
+    """The noise, nats: as stated, or by the repeats among the `kept` trials, which are those that
+    did not stall."""
     return _noise_among(kept) if noise is None else Repeats(noise, STATED_NOISE)
 
 
@@ -254,8 +255,8 @@ class _Regression:
 
     def _fit_levels(self, noise: Array, besides: Array) -> tuple[Array, Array, Array]:
         """Returns the mean loss of each group, corrected for size and ratio; the covariance of
-        these means; and the part of the covariance that is due to `noise`, (shapes,). The losses
-        have the further variances `besides`, (shapes,)."""
+        these means; and its part due to `noise`, (shapes,). `besides`, (shapes,), are further
+        variances of the losses."""
         between = besides + self.between
         covariates, variance = self._design[:, -3:], noise + between
         # A shape far from the common ratio says less about its depth than one that is near.
@@ -291,8 +292,8 @@ def excess_variance(misses: Callable[[float], tuple[Array, Array] | None], spare
 
     `misses` fits with a given added variance; it returns the residuals in standard errors, and the
     standard errors, or None where no fit is found. Solved by Newton's method: the sum falls ever
-    more slowly as the variance grows, so no step from 0 goes too far, and at a least-squares fit it
-    is level.
+    more slowly as the variance grows, so no step from 0 goes too far. At a least-squares fit, the
+    sum does not change with the coefficients.
     """
     variance = 0.0
     while spare > 0 and (found := misses(variance)):

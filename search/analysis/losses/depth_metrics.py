@@ -10,7 +10,7 @@ from fathom.search.records import TrialRecord, by_budget
 NAMED = re.compile(r"(?P<kind>exact_match|accuracy|bleu|chrf)/(?P<split>[^/]+)(/all)?")
 """Pattern of a metric of a whole split, such as `exact_match/gen/all`; not of one category."""
 SCORES = ("bleu", "chrf")
-"""Metrics of translations, from 0 to 100, by the way in which they were decoded."""
+"""Metrics of translations, from 0 to 100, each measured for several ways of decoding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +23,9 @@ class DepthMetric:
     kind: str
     """`exact_match`, `accuracy`, `bleu` or `chrf`."""
     split: str
-    """The split; of a score the way of decoding, `beam` or `greedy`."""
+    """The split; for a score, the way of decoding: `beam` or `greedy`."""
     values: Mapping[int, tuple[float, ...]]
-    """Depth, ascending -> the last value of each trial that stands for it."""
+    """Depth, ascending -> the last value of each trial that represents it."""
 
     @property
     def is_score(self) -> bool:
@@ -39,7 +39,7 @@ class DepthMetric:
 
 
 def find_depth_metrics(records: Sequence[TrialRecord]) -> tuple[DepthMetric, ...]:
-    """The metrics by budget and name, of those that every trial of the budget measured."""
+    """By budget and name, the metrics that every trial of the budget measured."""
     found: list[DepthMetric] = []
     for budget, of_budget in by_budget(records).items():
         trials = metric_trials(of_budget)

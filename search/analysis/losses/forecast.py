@@ -19,7 +19,7 @@ from fathom.search.analysis.losses.rung_value import LOOK_BACK, MEDIAN_OF, media
 from fathom.search.records import ENDED_BADLY, Stage, TrialRecord
 
 SHORTEST_LOOK_BACK = 1.5
-"""A curve that begins less than this factor earlier has no slope to speak of."""
+"""Least factor between the tokens of a rung and of the beginning of a curve whose slope is used."""
 RECENT = 0.75
 """Evaluations before this share of the tokens do not measure the loss there."""
 DEPTH_BIAS = (0.04, 0.06)
@@ -27,8 +27,8 @@ DEPTH_BIAS = (0.04, 0.06)
 with each unit of ln(depth), as a share of it. 0.15 among Gemstones models of 0.1B, -0.03 to 0.05 in
 three classes more."""
 SIZE_BIAS = (0.3, 0.15)
-"""The same with each unit of ln(size), of models that all spend the same amount: larger ones see
-fewer tokens, and fall later. 0.3 follows from a loss that falls with tokens^-0.3."""
+"""The same for each unit of ln(size), for models that all spend the same amount: the loss of larger
+ones, which see fewer tokens, falls later. 0.3 follows from a loss that falls with tokens^-0.3."""
 SCATTER = 0.05
 """Standard deviation of the decrease still to come about the line, as a share of it: 0.03 to 0.07
 in the same classes, from a sixteenth to half of the horizon."""
@@ -51,7 +51,7 @@ class RungForecast:
 def forecastable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     """The trials whose final loss is known or can be forecast.
 
-    A confirming trial counts once it has finished: too few others have trained as far as it to show
+    A confirming trial counts only once it has finished: too few others have trained as far to show
     the decrease still to come, least of all in the cool-down.
     """
     return [r for r in records if r.spec.stage is Stage.EXPLORE or r.loss is not None]
@@ -157,8 +157,8 @@ class _Trial:
         return _level(self.times, self.losses, tokens, self._median_of)[1] if rung is None else rung
 
     def gain_at(self, tokens: float) -> float | None:
-        """Returns how far the loss still falls until the horizon, nats, as the trial's own curve up
-        to `tokens` extrapolates it; None when that is too short."""
+        """Returns the decrease of the loss from `tokens` to the horizon, nats, extrapolated from
+        the trial's own curve up to `tokens`; None when the curve is too short."""
         horizon = self.record.spec.shared_horizon
         end = extrapolated_loss(
             self.times, self.losses, tokens=tokens, horizon=horizon, median_of=self._median_of
@@ -187,8 +187,8 @@ class _Line:
     """Fitted decrease of the loss from some tokens to the horizon: a straight line in ln depth, and
     in ln size where that is free.
 
-    Least squares with a prior on each slope. There are two levels, since extrapolations by the
-    slopes of curves are off by about as much for all of them: they only show the depth bias.
+    Least squares with a prior on each slope. Extrapolations have a level of their own, since they
+    are all off by about as much: they only show the depth bias.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ def _scatter(points: Sequence[tuple[X, float]]) -> float:
 def _level(
     times: Sequence[float], losses: Sequence[float], tokens: float, median_of: int
 ) -> tuple[float, float]:
-    """Tokens and loss, both medians of the last few evaluations up to `tokens`."""
+    """Medians of the tokens and of the losses of the last few evaluations up to `tokens`."""
     end = bisect_right(times, tokens)
     first = max(0, end - median_of)
     while times[first] < RECENT * times[end - 1]:

@@ -1,4 +1,4 @@
-"""The noise between seeds of a shape: what is usual, and what repeats show of it."""
+"""The noise between seeds of a shape: its prior, and its estimate from repeats."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ USUAL_NOISE = (0.006, 0.9)
 """Prior of the noise between seeds: its median, nats, and the standard deviation of its ln. Models
 of 20k to 80k parameters showed 0.010 to 0.016, models of 100M 0.001 to 0.005."""
 STATED_NOISE = 1000
-"""Degrees of freedom of a noise that a person states: it is taken as known."""
+"""Degrees of freedom of a noise that a person states, which is taken as known."""
 SMALLEST_NOISE = 1e-6
 """Smallest noise, nats: it keeps weights finite when replicates agree to the last bit."""
 MOST_DECIMALS = 6
@@ -19,7 +19,7 @@ MOST_DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Repeats of shapes with other seeds, from which the noise between seeds is known."""
+    """Repeats of shapes with other seeds, from which the noise between seeds is estimated."""
 
     noise: float
     """Pooled standard deviation between the seeds of a shape, nats."""

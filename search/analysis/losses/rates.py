@@ -1,5 +1,5 @@
-"""The learning rate and the weight decay that suit a shape best, from trials at several, and what
-they gain.
+"""The learning rate and the weight decay that suit a shape best, from trials at several, and their
+gains.
 
 Each is bracketed while the other is the study's own, and their gains add up.
 """
@@ -18,19 +18,20 @@ from fathom.models.shape import Shape
 from fathom.search.records import UNSCALED, Scale, TrialRecord
 
 UNSTABLE = 0.5
-"""Loss above the lowest of a bracket, nats, from which a rate is on its way to diverging and says
-nothing of the parabola near the lowest: usual brackets span a few hundredths."""
+"""Loss above the lowest of a bracket, nats, from which a rate counts as nearly diverging and is
+left out of the parabola: usual brackets span a few hundredths."""
 
 
 class Factor(StrEnum):
-    """Setting of the training that a bracket varies; a value is the name of a field of `Scale`."""
+    """Setting of the training that a bracket varies; its value is a field's name in `Scale`."""
 
     RATE = "rate"
     DECAY = "decay"
 
     @cache
     def scale(self, multiple: float) -> Scale:
-        """This multiple of the factor, and the study's own value of the other."""
+        """The scale with this multiple of the factor, and the study's own value of the other
+        factor."""
         return UNSCALED._replace(**{self.value: multiple})
 
 
@@ -49,11 +50,11 @@ class Bracket:
 
     depth: int
     best: float
-    """Multiple of the study's own at which the loss is lowest, inside the bracket."""
+    """Multiple of the study's own value at which the loss is lowest, inside the bracket."""
     gain: float
-    """Gain of that multiple over the study's own, nats."""
+    """Gain of `best` over the study's own value, nats."""
     weight: float
-    """Variance of the gain, in variances between seeds."""
+    """Variance of the gain, in units of the variance between seeds."""
 
 
 def brackets(records: Sequence[TrialRecord]) -> dict[Factor, list[Bracket]]:
@@ -89,8 +90,9 @@ def granted_gain(x: float, known: Sequence[Bracket]) -> tuple[float, float]:
     """The gain at ln depth `x` between the depths of a factor's brackets, nats, and its variance in
     units of the variance between seeds.
 
-    The ln of the best multiple is linear in ln depth between two brackets, and the gain grows with
-    its square. Beyond the outermost bracket the gain is that of the outermost.
+    Between two brackets the ln of the best multiple is linear in ln depth, and the gain is
+    proportional to the square of this ln. Beyond the outermost bracket the gain is that of the
+    outermost.
     """
     at = [log(bracket.depth) for bracket in known]
     best = np.log([bracket.best for bracket in known])
@@ -118,11 +120,11 @@ def mean_at_best(
 
 
 def _mean_over_seeds(seeds: Sequence[Mapping[Scale, float]]) -> tuple[float, float]:
-    """Returns the mean over seeds, each at the best of what the seeds bracket, and the sum of the
-    squared weights.
+    """Returns the mean loss over seeds, each at the best multiples that the seeds' brackets show,
+    and the sum of the squared weights.
 
-    A seed that ran at several multiples measures what the best of them gains over the study's own;
-    the seeds that ran at the study's own only are granted the same gain.
+    A seed that ran at several multiples measures the gain of the best one over the study's own
+    value; seeds that ran at the study's own value alone are granted the same gain.
     """
     weights: dict[tuple[int, Scale], float] = defaultdict(float)
     for seed, losses in enumerate(seeds):
@@ -141,7 +143,8 @@ def _mean_over_seeds(seeds: Sequence[Mapping[Scale, float]]) -> tuple[float, flo
 
 
 def _without_gain(losses: Mapping[Scale, float]) -> dict[Scale, float]:
-    """Returns multiples -> weight: all on the study's own, or on the best of what did finish."""
+    """Returns multiples -> weight: the study's own values alone if they finished, otherwise the
+    best that did."""
     if UNSCALED in losses:
         return {UNSCALED: 1.0}
     factor = next(factor for factor in Factor if _along(factor, losses))
@@ -151,7 +154,7 @@ def _without_gain(losses: Mapping[Scale, float]) -> dict[Scale, float]:
 
 def _change_to_best(losses: Mapping[float, float]) -> dict[float, float]:
     """Returns multiple -> weight, by which the losses sum to the loss at the best multiple minus
-    the loss at the study's own. Empty where the study's own did not finish."""
+    the loss at the study's own. Empty where the trial at the study's own value did not finish."""
     if 1.0 not in losses:
         return {}
     change = defaultdict(float, best_weights(losses))

@@ -11,7 +11,7 @@ from fathom.models.shape import Count, Shape
 FLOPS_OF_A_PARAMETER = 6.0
 """FLOPs that a parameter of a matrix costs for each training token."""
 TOLERANCE = 0.005
-"""Relative difference from a size up to which a shape has it."""
+"""Largest relative difference from a size at which a shape counts as of that size."""
 WIDEST = 2**20
 """Largest width that is tried."""
 
@@ -20,7 +20,7 @@ def with_scaled(shapes: Collection[Shape]) -> tuple[Shape, ...]:
     """The shapes, and more for depths up to twice their deepest: each from the shape of the nearest
     depth, with the width that keeps `depth * d_model**2`.
 
-    Such a shape keeps its heads: only its depth, width and `ff_ratio` are meant.
+    An added shape keeps its template's heads: only its depth, width and `ff_ratio` have a meaning.
     """
     depths = {shape.depth for shape in shapes}
     scaled = []

@@ -1,8 +1,8 @@
 """Trainings whose loss ended far from that of other seeds of the same shape.
 
-Most of them stalled, and lie above: with another seed a small model ends a tenth of a nat lower. A
-loss may also be logged too low. A mean over such seeds would say more of bad luck than of depth, so
-they are left out of it. Which side is wrong, the curve through the other depths says.
+Most of them stalled and lie above: with another seed a small model ends a tenth of a nat lower. A
+loss may also be logged too low. A mean over such seeds would show bad luck rather than depth, so
+they are left out. The curve through the other depths shows which of two losses is wrong.
 """
 
 from collections import Counter, defaultdict
@@ -20,15 +20,15 @@ from fathom.search.analysis.losses.rates import Factor, losses_by_seed
 from fathom.search.records import UNSCALED, TrialRecord
 
 FAR_ABOVE = 4 * sqrt(2)
-"""Noises above the lowest seed of its shape beyond which a training counts as stalled: four
-standard errors of the difference of two seeds."""
+"""Distance above the lowest seed of its shape, in noises, beyond which a training counts as
+stalled: four standard errors of the difference of two seeds."""
 HUMP = 2
-"""Noises above both its neighbours in a bracket of rates or decays beyond which a training counts
-as stalled: a bracket is a valley."""
+"""Distance above both its neighbours in a bracket of rates or decays, in noises, beyond which a
+training counts as stalled: losses of a bracket form a valley."""
 LEAST_NOISE = 0.003
-"""Least noise, nats, that is taken from the lower seeds of the shapes."""
+"""Least noise, nats, that the lower seeds of the shapes are taken to have."""
 FEWEST_DEPTHS = 5
-"""Fewest depths by which a curve tells which seed of one of them is wrong."""
+"""Fewest depths whose curve can show which seed of one of them is wrong."""
 CLEARLY = 25
 """Sum of squared misses, in expected errors, by which a curve must fit better with one loss of a
 depth than with another before it tells which is wrong."""
@@ -38,7 +38,7 @@ MISFIT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SeedApart:
-    """The lowest seed of a shape, far below all others: either it or these are wrong."""
+    """The lowest seed of a shape, far below all others: this seed or the others are wrong."""
 
     depth: int
     seed: int
@@ -61,11 +61,12 @@ class Stalls:
     in_doubt: frozenset[Shape] = frozenset()
     """Shapes with two seeds, either of which may be the unusual one."""
     undecided: tuple[SeedApart, ...] = ()
-    """Seeds by which alone all others of their shape stalled, though no curve says so."""
+    """Seeds that alone make all others of their shape count as stalled, without support by a curve.
+    """
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The trials of which no loss is estimated."""
+        """The trials that are left out of estimates of losses."""
         return self.stalled | self.too_low
 
 
@@ -74,10 +75,10 @@ def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
 
     A seed stalled if it lies `FAR_ABOVE` noises above the lowest one of its shape, rate and decay.
     The noise of a shape is the spread of the lower half of its seeds, averaged in ln with the lower
-    median of these spreads over the shapes: depths may differ in noise. With two seeds only, far
-    apart by the median alone, either may be the unusual one, and the shape is in doubt. A seed that
-    lies as far below all others is the wrong one if the curve through the other depths says so. In
-    a bracket of rates or decays, a training stalled that lies `HUMP` noises above both its
+    median of these spreads over the shapes: depths may differ in noise. If a shape has only two
+    seeds, far apart by the median alone, either may be the unusual one, and the shape is in doubt.
+    A seed as far below all others is the wrong one if the curve through the other depths says so.
+    In a bracket of rates or decays, a training stalled that lies `HUMP` noises above both its
     neighbours.
     """
     shapes = _seeds(records)
@@ -107,15 +108,14 @@ def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
 def without_stalled(
     records: Sequence[TrialRecord], stalls: Stalls | None = None
 ) -> list[TrialRecord]:
-    """Returns the records without the trials that ended far from other seeds of their shape, which
-    `stalls` names where they are known."""
+    """Returns the records without trials that ended far from other seeds of their shape; `stalls`
+    names these if they are known."""
     left_out = (stalls or find_stalls(records)).left_out
     return [record for record in records if record.spec.trial not in left_out]
 
 
 def stalled_by_depth(records: Sequence[TrialRecord], stalls: Stalls) -> dict[int, tuple[int, int]]:
-    """Returns depth -> number of trainings that stalled, and number that finished, for depths with
-    a stalled one."""
+    """Returns depth -> numbers of stalled and finished trainings, for depths with a stalled one."""
     lost = Counter(r.spec.shape.depth for r in records if r.spec.trial in stalls.stalled)
     trained = Counter(r.spec.shape.depth for r in records if r.loss is not None)
     return {depth: (number, trained[depth]) for depth, number in sorted(lost.items())}
@@ -132,8 +132,7 @@ class _Seed:
     """A seed of a shape."""
 
     loss: float
-    """Loss in nats at the study's own rate and decay; where that is not known, the lowest at
-    others."""
+    """Loss in nats at the study's own rate and decay or, if not known, the lowest at others."""
     trials: tuple[str, ...]
     seed: int
 
@@ -158,8 +157,8 @@ def _seeds(records: Sequence[TrialRecord]) -> dict[Shape, list[_Seed]]:
 
 def _spreads(shapes: Mapping[Shape, Sequence[_Seed]]) -> dict[Shape, float]:
     """Standard deviation between the seeds of each shape that has several, nats, from the lowest
-    seed and the middle one or the second, since what stalled lies above them. Normal order
-    statistics after Blom (1958)."""
+    seed and the middle or second one, since stalled seeds lie above them. Normal order statistics
+    after Blom (1958)."""
     spreads = {}
     for shape, seeds in shapes.items():
         if len(seeds) < 2:
@@ -180,8 +179,8 @@ def _is_apart(lowest: _Seed, others: Sequence[_Seed], noise: float) -> bool:
 def _better_at(
     depth: int, pair: tuple[float, float], shapes: Mapping[Shape, Sequence[_Seed]], noise: float
 ) -> float | None:
-    """The one of two losses of a depth with which a curve fits all depths better, where the others
-    have their lowest seeds; None where neither is clearly better."""
+    """The one of a depth's two losses with which a curve fits all depths better, given the lowest
+    seeds of the other depths; None where neither is clearly better."""
     others: dict[int, float] = {}
     for shape, (lowest, *_) in shapes.items():
         if shape.depth != depth:
@@ -208,8 +207,8 @@ def _misses(losses: Mapping[int, float], best: float, noise: float) -> float:
 
 
 def _humps(records: Sequence[TrialRecord], height: float) -> Iterator[str]:
-    """Yields the trials whose loss is higher by so many nats than both of the nearest lower and the
-    nearest higher multiple of the rate, or of the decay, of the same seed."""
+    """Yields the trials whose loss is so many nats higher than those at the next lower and the next
+    higher multiple of the rate, or of the decay, with the same seed."""
     for factor in Factor:
         lines: dict[tuple[Shape, int], list[tuple[float, float, str]]] = defaultdict(list)
         for record in records:
@@ -226,7 +225,7 @@ def _humps(records: Sequence[TrialRecord], height: float) -> Iterator[str]:
 
 
 def _noise(spreads: Mapping[Shape, float]) -> float:
-    """The noise between seeds by the lower median of the spreads and what is usual, nats."""
+    """The noise between seeds by the lower median of the spreads and the prior, nats."""
     if not spreads:
         return USUAL_NOISE[0]
     measured = float(np.quantile(list(spreads.values()), 0.5, method="lower"))

@@ -1,9 +1,9 @@
 """Size, tokens and depth together for an amount of compute, by a law of loss and a law of depth.
 
 The size is the one with the lowest predicted loss of all that the compute can train; its depth is
-the best by the law over parameters and tokens. FLOPs are those of shapes: the caller says how many
-a token costs. The cost of a wrong choice is a multiple of compute: how many times less, spent well,
-reaches the same loss.
+the best by the law over parameters and tokens. The caller says how many FLOPs a token costs with a
+shape. The cost of a wrong choice is a multiple of compute: the compute spent, divided by the
+compute that reaches the same loss if spent well.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,22 +25,22 @@ RATIOS = (0.05, 100_000.0)
 SIZES = 400
 """Sizes that are compared."""
 MOST_BEYOND = 1000.0
-"""Times the compute of the ladder's largest training beyond which nothing is answered."""
+"""Largest compute with an answer, as a multiple of the compute of the ladder's largest training."""
 USELESS = 10.0
-"""Factor between the ends of the interval of the size above which nothing is answered."""
+"""Largest factor between the ends of the size's interval for which there is an answer."""
 SEED = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuledSize:
-    """A size and tokens for the compute by a rule that people use, and what it costs."""
+    """Size and tokens for the compute by a published rule, and the cost of this choice."""
 
     name: str
     params: float
     tokens: float
     multiple: float
-    """How many times less compute, spent by the law, reaches the same loss: the median of what the
-    law may be."""
+    """Compute divided by the compute that reaches the same loss if spent by the law: the median
+    over draws of the law."""
     multiple_interval: tuple[float, float]
 
 
@@ -54,7 +54,7 @@ class ComputeAnswer:
     tokens: float
     tokens_interval: tuple[float, float]
     depth: float | None
-    """None, as its interval, where the ladder does not show depth apart from size."""
+    """None, like its interval, where the ladder does not tell depth apart from size."""
     depth_interval: tuple[float, float] | None
     loss: float
     loss_interval: tuple[float, float]
@@ -63,12 +63,12 @@ class ComputeAnswer:
     times_beyond: float
     """FLOPs over those of the largest training of the ladder."""
     multiple: float
-    """Multiple of compute that the answered size costs at most, in 95 % of what the law may be."""
+    """Largest multiple of compute that the answered size costs, in 95 % of the draws of the law."""
     depth_multiple: float | None
-    """Multiple of compute that the farther end of the depth's interval costs against the depth;
-    None where no curve says what depth costs."""
+    """Multiple of compute that the farther end of the depth's interval costs compared with the
+    depth; None where no curve shows the cost of depths."""
     rules: tuple[RuledSize, ...]
-    """What published rules choose."""
+    """Size and tokens by published rules."""
     why_not: str
     """Why this is no answer, as the second half of a sentence; empty where it is one."""
 
@@ -148,7 +148,7 @@ def _depth_draws(depths: TokenLaw, sizes: _Sizes, lowest: Array) -> Array:
 
 
 def _multiples(losses: LossLaw, of_draws: Array, chosen: Array) -> Array:
-    """Multiples of compute that losses (draws,) cost against the lowest of each draw.
+    """Multiples of compute that losses (draws,) cost compared with the lowest loss of each draw.
 
     At the best choice the loss above the floor falls as `C^-g` with g = alpha beta / (alpha +
     beta), since FLOPs grow with parameters times tokens.
@@ -163,7 +163,7 @@ def _depth_multiple(
     losses: LossLaw, of_law: Array, depth: float, ends: tuple[float, float]
 ) -> float | None:
     """The multiple of compute that the farther end of an interval of depths costs, by the usual
-    curvature; None where that is not known."""
+    curvature; None where the curvature is not known."""
     curvature = usual_curvature(known.curvature for known in losses.losses)
     if curvature is None:
         return None
@@ -174,7 +174,7 @@ def _depth_multiple(
 
 
 def _rules(losses: LossLaw, sizes: _Sizes, flops: float, of_draws: Array) -> list[RuledSize]:
-    """Returns the size and tokens that each published rule chooses, with what they cost."""
+    """Returns the size and tokens that each published rule chooses, with their cost."""
     found, log_params, log_tokens = [], np.log(sizes.params), np.log(sizes.tokens)
     for name, params in published_sizes(flops).items():
         tokens = float(np.exp(np.interp(log(params), log_params, log_tokens)))

@@ -1,5 +1,5 @@
-"""A ladder of models compared with a law of the best depth: models that are off, and the error that
-this causes in a line through their losses."""
+"""A ladder of models compared with a law of the best depth: models at other depths, and the error
+that these cause in a line through the ladder's losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +11,15 @@ from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 from fathom.search.analysis.laws.law import Prediction, price
 
 OFF = 1.5
-"""Factor between a depth and the law's above which a rung is off by a law without intervals."""
+"""Factor between a rung's depth and the law's above which the rung is off, for a law without
+intervals."""
 FEWEST_RUNGS = 3
 """Rungs through which a line can bend."""
 BEYOND = 10
 """Multiple of the largest rung at which a line through the ladder is read."""
 WIDTH_STEPS = (128, 64, 8, 1)
-"""Widths of a ladder are multiples of the first of these that all of its rungs keep to."""
+"""Candidate steps of widths: widths of a new ladder are multiples of the first step that divides
+all widths of the given one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class LadderRung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRung:
-    """A rung beside what a law says of its size."""
+    """A rung with the law's prediction for its size."""
 
     rung: LadderRung
     prediction: Prediction | None
@@ -41,7 +43,8 @@ class CheckedRung:
     cost: float | None
     """Nats above the best depth; None where nothing is known of what a depth costs."""
     cost_interval: tuple[float, float] | None
-    """Costs at the ends of the law's interval, or nothing where the depth lies inside."""
+    """Least and most cost if the best depth is anywhere in the law's interval; the least is 0 for a
+    depth inside."""
 
     @property
     def factor(self) -> float | None:

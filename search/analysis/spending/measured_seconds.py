@@ -1,4 +1,4 @@
-"""Deviation of trials from the seconds that each was to spend, where a study gives seconds."""
+"""Deviation of trials from the seconds that each was to spend, in a study with `train_seconds`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

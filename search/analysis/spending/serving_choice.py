@@ -1,4 +1,4 @@
-"""The choice of a depth where it is served: losses and times together, and limits.
+"""The choice of a depth for serving, by losses, times and limits together.
 
 Losses come from the posterior, so that a difference between two depths has its whole distribution,
 and times have errors. A depth is right in a draw of both if it meets the limits and costs next to
@@ -61,8 +61,8 @@ class OfferedDepth:
     cost_interval: tuple[float, float]
     """95 % interval of the difference, nats."""
     as_good: float
-    """Probability that it meets the limits and costs at most `PLATEAU_WIDTH` against the best depth
-    that does, which may be one that does not surely meet them."""
+    """Probability that it meets the limits and costs at most `PLATEAU_WIDTH` compared with the best
+    depth that meets them; that depth need not surely meet them."""
     on_front: bool
     """True if every faster depth is expected to have a higher loss."""
 
@@ -85,8 +85,8 @@ class ServingChoice:
     offered: tuple[OfferedDepth, ...] = ()
     """Depths that meet the limits with a probability of `SURE`, by ascending depth."""
     unsure: tuple[int, ...] = ()
-    """Depths that may meet the limits or not, since their times are not known well enough. All
-    depths that are in neither are surely over a limit."""
+    """Depths that may meet the limits or not, since their times are not known well enough. Depths
+    in neither `offered` nor `unsure` are surely over a limit."""
     best: int | None = None
     """The depth on offer with the lowest expected loss; None if no depth is on offer."""
     best_is_sure: bool = False

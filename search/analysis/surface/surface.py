@@ -1,10 +1,10 @@
 """The posterior of the loss over size and depth, of models that all spend the same amount.
 
-The loss is a parabola in ln size and ln depth, what the feed-forward ratio does, and a deviation
-that is rough or smooth; settings of it and of the noise count by their likelihood, as they do for
-depths of one size (`curve/posterior.py`). Trials that paused count by their forecasts. Each draw
-is a loss for every cell, a whole depth at a size, so the lowest cell of each draw shows where the
-best size and the best depth lie together.
+The loss is the sum of a parabola in ln size and ln depth, an effect of the feed-forward ratio, and
+a deviation with a rough and a smooth part. Settings of the deviation and of the noise are weighted
+by their likelihood, as for depths of one size (`curve/posterior.py`). Paused trials enter with
+their forecasts. Each draw is a loss for every cell, a whole depth at a size, so the lowest cell of
+each draw shows where the best size and the best depth lie together.
 """
 
 from collections.abc import Sequence
@@ -51,33 +51,33 @@ Places = NDArray[np.int64]
 FEWEST = 6
 """Fewest shapes of a surface: a parabola in two variables has as many coefficients."""
 SMALLEST = 64
-"""Place of the smallest size; sizes stand on the square root of their ratio to it, which goes with
-the width of a model as a depth does with its layers."""
+"""Place of the smallest size. The place of a size is proportional to the square root of the size,
+which varies with the width of a model."""
 SIZES = 24
 """Places between the smallest and the largest size."""
 FREE = (10.0, 1.0, 1.0, 1.0, 1.0, 1.0)
-"""Prior standard deviations of the coefficients of the parabola, nats: hardly any prior."""
+"""Prior standard deviations of the coefficients of the parabola, nats: so wide that they hardly
+matter."""
 MISFIT = 0.15
-"""Share of its height above the best by which a loss may be off the parabola."""
+"""Misfit of a loss to the parabola, as a share of its height above the best."""
 TUNED = 0.003
-"""Nats above the tuned shape of its depth, or size, up to which a shape is about as good."""
+"""Nats above the tuned shape of its depth, or size, up to which a shape counts as about as good."""
 SURE = 1e-10
-"""Squared nats that keep the covariance of equal losses regular."""
+"""Variance, squared nats, that keeps the covariance of equal losses regular."""
 ALIKE = 0.7
-"""Share of the variance of a forecast that its neighbours have in common: they are extrapolated by
-the same line."""
+"""Share of a forecast's variance that it shares with its neighbours: the same line extrapolates
+them."""
 ROUNDS = 4
 """Rounds in which the heights of the losses are fitted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Estimates and posterior of depths with the size tuned for each, or of places of sizes with
+    """Estimates and posterior of depths, with the size tuned for each, or of places of sizes, with
     the depth tuned for each."""
 
     estimates: DepthEstimates
-    """Estimates of the depths that finished; in the profile over sizes, of places in their
-    stead."""
+    """Estimates of the depths that finished or, in the profile over sizes, of places."""
     posterior: Posterior
     possible: Places
     """Depths (or places) with a finished shape that is about as good as the tuned one, or better
@@ -157,8 +157,8 @@ class SizeSurface:
         return np.unique(self.places)
 
     def ends_of(self, places: tuple[int, int]) -> tuple[int, int]:
-        """The smallest and the largest size of a range of size indices: it reaches halfway to the
-        neighbouring indices."""
+        """The smallest and the largest size of a range of size indices, which reaches halfway to
+        the neighbouring indices."""
         step = (self._grid[-1] / self._grid[0]) ** (0.5 / (len(self._grid) - 1))
         return self.size_at(places[0] / step), self.size_at(places[1] * step)
 
@@ -226,8 +226,8 @@ def find_surface(
     records: Sequence[TrialRecord], generator: Generator, *, noise: float | None = None,
     draws: int = DRAWS,
 ) -> SizeSurface | None:  # fmt: skip
-    """The posterior of the one budget that the records are of, whose size is free; `noise` between
-    seeds, nats, is measured unless it is stated. None with fewer than `FEWEST` shapes."""
+    """The posterior for the one budget of the records, whose size is free; `noise` between seeds,
+    nats, is measured unless it is stated. None with fewer than `FEWEST` shapes."""
     kept = without_stalled(records)
     repeats = trials_noise(kept, noise)
     finished = tuple(shape_losses(kept, repeats.likely_noise))
@@ -283,7 +283,7 @@ class _Points:
         self.besides += LEVEL**2 * np.outer(forecast, forecast)
 
     def _fit(self, variances: Array) -> None:
-        """Fits the parabola, and sets each loss's height above the lowest point among them."""
+        """Fits the parabola, and sets the height of each point on it above the lowest of them."""
         design = np.vstack([self.terms(self.u, self.v) / np.sqrt(variances)[:, None],
                             np.diag(1 / np.array(FREE))])  # fmt: skip
         values = np.concatenate([(self.losses - self.lift) / np.sqrt(variances), np.zeros(6)])

@@ -28,7 +28,7 @@ PAGES = {
     "Ray dashboard": "start Ray with `--dashboard-host=127.0.0.1`; reach it by `ray dashboard`",
     "MLflow": "start it with `--host 127.0.0.1`; reach it by `ssh -L 5000:127.0.0.1:5000`",
 }
-"""Services that need not be open for a search -> how to close them."""
+"""Service that need not be open for a search -> how to close it."""
 GIVE_TOKEN = (
     "put one token in ~/.ray/auth_token and `export RAY_AUTH_MODE=token` on every node, restart Ray"
 )
@@ -45,8 +45,8 @@ def judge_storage(
 
 
 def judge_data(cluster: ClusterFacts, files: Collection[str], runs: Path) -> tuple[Finding, ...]:
-    """Findings on files that every worker reads in place: if each node sees them, and if later
-    nodes will, which share the folder `runs`; none without such files."""
+    """Findings on files that every worker reads in place: whether each node sees them, and whether
+    later nodes, which share the folder `runs`, will see them; none without such files."""
     apart = [file for file in files if not Path(file).is_relative_to(runs)]
     remedy = f"put the data into a folder that all nodes share (`{CARRY}` carries it there)"
     found = [
@@ -75,9 +75,8 @@ def judge_tracking(uri: str, *, refusal: str = "", silence: str = "", strange: s
 
 
 def judge_token(cluster: ClusterFacts) -> tuple[Finding, ...]:
-    """A finding if nodes of a cluster differ in their token or have none; none without a cluster,
-    for Ray on one machine makes its own.
-    """
+    """A finding if nodes of a cluster differ in their token or have none; no finding without a
+    cluster, for Ray on one machine makes a token of its own."""
     if not cluster.address or not cluster.nodes:
         return ()
     tokens: dict[str, list[str]] = {}

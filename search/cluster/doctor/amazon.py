@@ -1,7 +1,7 @@
 """Asks AWS whether an account has what a cluster file needs. Run as `python -P -m`, with the file's
 needs as JSON in the argument.
 
-A process of its own, since only it needs boto3, and the network may let it wait.
+It is a process of its own, since nothing else needs boto3, and the network may keep it waiting.
 """
 
 import json
@@ -120,8 +120,8 @@ def _role(subject: str, asked: CloudFile, session: Session) -> Finding:
 
 
 def _quota(subject: str, asked: CloudFile, session: Session) -> Finding:
-    """Returns a warning if the account's quota of vCPUs is too small for all workers. What else
-    runs in the account is not counted."""
+    """Returns a warning if the account's quota of vCPUs is too small for all workers. Other
+    machines of the account are not counted."""
     code = quota_code(asked.machine, spot=asked.spot)
     kind = "spot" if asked.spot else "on demand"
     if code is None:

@@ -19,7 +19,8 @@ from fathom.search.cluster.doctor.facts import (
 from fathom.search.study.hardware.memory import LEAST_MEMORY, STORE_SHARE
 
 ESSENTIAL = {"ray", "fathom", "fathom's sources"}
-"""Packages that must be the same on every node; another torch only changes a loss's last digits."""
+"""Packages that must have the same version on every node; another torch only changes a loss's last
+digits."""
 SAME_SOFTWARE = "install one set on every node (constraints.txt), sync the sources, restart Ray"
 
 CLOCK_SECONDS = 5.0
@@ -27,8 +28,8 @@ CLOCK_SECONDS = 5.0
 depends on a clock."""
 RAY_DISK_FULL = 0.95
 """Used fraction of a disk at which Ray stops to spill objects: `local_fs_capacity_threshold`.
-Measured: a search whose objects fit in shared memory still works at 97 %, with 11 MB free; with
-nothing free Ray does not start."""
+Measured: a search whose objects fit into shared memory still works at 97 %, with 11 MB free;
+without free space Ray does not start."""
 RAY_DISK_LEAST = 10_000_000
 """Bytes free on Ray's disk below which a search fails."""
 MEMORY_FULL = 0.95
@@ -114,7 +115,7 @@ def _imports(node: Node) -> Finding | None:
 
 
 def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
-    """GPUs that the study asks for and are missing, or that PyTorch can't use."""
+    """Findings on GPUs that the study asks for but that are missing or that PyTorch can't use."""
     findings = [found for node in cluster.nodes for found in _gpus_of(node, needs)]
     asked, given = needs.gpus_per_trial, sum(node.gpus for node in cluster.nodes)
     if asked == "auto":
@@ -145,7 +146,7 @@ def judge_cpus(cluster: ClusterFacts, needs: Needs) -> Finding:
 
 
 def judge_clocks(nodes: tuple[Node, ...]) -> tuple[Finding, ...]:
-    """Nodes whose clocks differ; nothing for a single node."""
+    """Findings on nodes whose clocks differ; none for a single node."""
     good = f"within {CLOCK_SECONDS:g} s of each other"
     return _each("clocks", nodes, _clock, good) if len(nodes) > 1 else ()
 
@@ -237,7 +238,7 @@ def _ray_disk(node: Node) -> Finding | None:
 def _breaks(package: str, where: dict[str, list[str]]) -> bool:
     """True if nodes with different versions of the package can't work together.
 
-    Ray and pickles ask for the same Python up to its last number.
+    Ray and pickles need the same Python, down to the last part of its version.
     """
     minors = {version.rpartition(".")[0] for version in where}
     return package in ESSENTIAL or (package == "python" and len(minors) > 1)

@@ -1,4 +1,5 @@
-"""Reads what a cluster file asks of AWS, and has a process of its own ask the account for it."""
+"""Reads the needs of a cluster file on AWS, and checks them with the account in a process of its
+own."""
 
 import importlib.util
 import json
@@ -37,7 +38,8 @@ class CloudFile:
     images: tuple[str, ...]
     """Names of the parameters that name images."""
     worker_image: str
-    """The one for the workers, which the head's role must read; empty if none names their image."""
+    """Parameter that names the workers' image, which the head's role must be able to read; empty if
+    none does."""
     machine: str
     """Type of the workers' machines."""
     spot: bool
@@ -64,8 +66,8 @@ def ask_cloud() -> tuple[Finding, ...]:
 
 
 def cloud_file() -> CloudFile | None:
-    """Returns what a cluster file asks of AWS: the head's own file on a head, otherwise the one in
-    this folder. None if there is no such file, or if it is for another cloud."""
+    """Returns the needs of a cluster file on AWS: on a head of its own file, otherwise of the file
+    in this folder. None if there is no such file, or if it is for another cloud."""
     for file in CLUSTER_FILES:
         try:
             return _read(parse_yaml(read_text(file.expanduser())), file)
@@ -101,5 +103,5 @@ def _read(config: Any, file: Path) -> CloudFile | None:
 
 
 def _parameter(image: str) -> str:
-    """Name of the parameter that names an image; empty if the image is named by its own number."""
+    """Name of the parameter that names an image; empty if the image is named by its id."""
     return image.removeprefix(PARAMETER) if image.startswith(PARAMETER) else ""

@@ -48,7 +48,8 @@ from fathom.search.study.preflight import check_same_study, check_trainer
 WORKER = "fathom.search.cluster.worker"
 """The module that runs trials, with all that it needs."""
 SPEED_SECONDS = 240.0
-"""Longest time of the measurement of speed, most of it the import of PyTorch on a busy machine."""
+"""Longest time of the measurement of speed; on a busy machine most of it is the import of PyTorch.
+"""
 TRACKING_SECONDS = 240.0
 """Longest wait for MLflow: its import and its own limit of 10 s for an answer."""
 
@@ -137,9 +138,8 @@ def disk_for_checkpoints(folder: Path) -> Disk:
 
 
 def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan], slots: int) -> Needs:
-    """Resources that a study with these plans needs, of which so many trials train at a time; the
-    defaults without one.
-    """
+    """Resources that a study with these plans needs if so many trials train at a time; the defaults
+    without a study."""
     resources = config.resources if config else ResourcesConfig()
     return Needs(
         gpus_per_trial=resources.gpus_per_trial,
@@ -152,7 +152,7 @@ def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan], slots: 
 
 
 def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tuple[Finding, ...]:
-    """A finding for each budget: what its largest trial takes of the memory that it gets."""
+    """A finding for each budget on the memory that its largest trial takes and gets."""
     if config is None or config.train.command:  # which takes what Fathom does not know
         return ()
     machine, found = this_machine(config.resources, config.train), []
@@ -166,8 +166,8 @@ def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tupl
 
 
 def ask_tracking(uri: str, *, trusted: bool) -> Finding:
-    """Asks MLflow's store for an answer, if the user named it or it was made here; returns the
-    finding about it."""
+    """Asks MLflow's store for an answer, if the user named the store or it was made here; returns
+    the finding about the store."""
     shown = store_uri.without_credentials(uri)
     try:
         if trusted:

@@ -29,11 +29,11 @@ class Finding:
 
 
 ok = partial(Finding, Severity.OK)
-"""A finding of nothing wrong."""
+"""Makes a finding that nothing is wrong."""
 warning = partial(Finding, Severity.WARNING)
-"""A finding with which a search still works."""
+"""Makes a finding with which a search still works."""
 failure = partial(Finding, Severity.FAILURE)
-"""A finding with which a search fails."""
+"""Makes a finding with which a search fails."""
 
 
 def warning_if(condition: bool, subject: str, message: str, remedy: str) -> Finding:
@@ -76,7 +76,7 @@ class ClusterProbe:
     name: str
     content: str
     trouble: str = ""
-    """Reason why it can't be written; empty if it was."""
+    """Reason why the file can't be written; empty if it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +122,12 @@ class Facts:
     monitor_grows: bool | None
     """True if Ray's monitor here can start nodes; None if none runs here for this cluster."""
     import_trouble: str
-    """Reason why what a worker imports can't be imported; empty if it can."""
+    """Error of the first import of a worker that fails; empty if none does."""
     storage_trouble: str
     """Reason why the node could not read the probe, or its answer was not seen; empty if neither
     failed."""
     unseen_data: Mapping[str, str] = field(default_factory=dict)
-    """Path -> reason of each file of the study's data that the node does not see whole."""
+    """Path -> reason, for each file of the study's data that the node does not see whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,8 @@ class Node:
     grows: bool
     """True for the head of a cluster that starts further nodes on demand."""
     clock_ahead_seconds: float
-    """Seconds by which its clock is ahead of this process's, at least; negative if behind."""
+    """Least number of seconds by which the node's clock is ahead of this process's; negative if
+    behind."""
     facts: Facts
 
 
@@ -154,7 +155,7 @@ class ClusterFacts:
     """Address of the cluster; empty for this machine alone."""
     nodes: tuple[Node, ...]
     silent: dict[str, str]
-    """Node -> why it gave no answer."""
+    """Node -> reason why it gave no answer."""
     unanswered: str = ""
     """Address of an expected cluster at which nothing answers."""
 
@@ -171,11 +172,11 @@ class Needs:
     gpus_per_trial: float | Literal["auto"]
     cpus_per_trial: float
     checkpoints: int
-    """Largest number of bytes of the checkpoints kept at a time."""
+    """Most bytes of checkpoints that are kept at a time."""
     trial_memory: int
-    """Bytes of the training that takes most memory."""
+    """Bytes of the largest training memory, over the budgets."""
     least_memory: int
-    """Bytes of the training of the budget that takes least."""
+    """Bytes of the least training memory, over the budgets."""
     saved_state: int
     """Bytes of the largest state; a trial on a GPU keeps a copy of it in its node's memory."""
 

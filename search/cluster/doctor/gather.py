@@ -46,7 +46,7 @@ USUAL_PORTS = {6379: "Ray GCS", 8265: "Ray dashboard", 10001: "Ray client server
 ASK_TORCH = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 DRIVER_SECONDS = 20
 TORCH_SECONDS = 240
-"""Longest time for the import of PyTorch, or of what a worker needs, which includes it."""
+"""Longest time for the import of PyTorch, or of a worker's modules, which include it."""
 MIB = 2**20
 
 
@@ -92,9 +92,9 @@ def disk(folder: Path) -> Disk:
 
 
 def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
-    """GPUs that NVIDIA's driver lists and the user has not hidden, and the driver's error.
+    """GPUs that NVIDIA's driver lists and that the user has not hidden, and the driver's error.
 
-    GPUs of AMD and Apple are seen by PyTorch and Ray alone.
+    GPUs of AMD and Apple are not among them: only PyTorch and Ray see these.
     """
     command = shutil.which("nvidia-smi")
     if command is None:
@@ -149,7 +149,7 @@ def _versions() -> dict[str, str]:
 
 
 def _sources_hash() -> str:
-    """A hash of Fathom's sources, which changes with the files of a checkout, unlike a version."""
+    """A hash of Fathom's sources; unlike the version, it changes with the files of a checkout."""
     digest = hashlib.sha256()
     for package in ("models", "objectives", "papers", "search"):
         for path in sorted((SOURCES / package).rglob("*.py")):
@@ -195,8 +195,7 @@ def output_of(
 
 
 def _token_hash(salt: str) -> str:
-    """Salted hash of Ray's token, from the first place that has one, in Ray's order; empty without
-    any."""
+    """Salted hash of Ray's token, from the first of Ray's places that has one, or empty."""
     token = os.environ.get("RAY_AUTH_TOKEN", "")
     if not token:
         named = os.environ.get("RAY_AUTH_TOKEN_PATH")

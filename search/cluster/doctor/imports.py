@@ -1,4 +1,4 @@
-"""Imports the modules that a worker needs, in a process of its own, and prints what fails.
+"""Imports the modules that a worker needs, in a process of its own, and prints the first failure.
 
 `python -m fathom.search.cluster.doctor.imports MODULE...` prints file, line and error of the first
 failure, and nothing if all can be imported.

@@ -24,7 +24,7 @@ ANSWER_SECONDS = 300.0
 network disk."""
 CLOCK_SECONDS = 10.0
 CLOCK_READINGS = 3
-"""Readings of each clock, of which the quickest counts."""
+"""Number of readings of each clock; the quickest one counts."""
 
 
 def ask_nodes(question: NodeQuestion) -> ClusterFacts:
@@ -104,7 +104,8 @@ def _look(question: NodeQuestion, node: str, ray_at: tuple[str, str]) -> Facts:
 
 
 def _clock_ahead(node_id: str) -> float:
-    """Seconds by which a node's clock is ahead of this one's, at least; 0 if it may be none.
+    """Least number of seconds by which a node's clock is ahead of this one; 0 if the clocks may
+    agree.
 
     The node reads its clock at some moment between two readings here.
     """

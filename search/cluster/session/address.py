@@ -13,7 +13,7 @@ from fathom.search.cluster.ray_internals import ray_address_file
 CONNECT_SECONDS = 5.0
 """Longest wait for a connection."""
 BELIEVED = {0}
-"""Other users whose addresses of Ray are trusted: root, who can do anything anyway."""
+"""Ids of other users whose addresses of Ray are trusted: root, who can do anything anyway."""
 LISTENING = "0A"
 """State of a socket that listens, in Linux's tables of sockets."""
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
@@ -21,14 +21,14 @@ TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 @dataclass(frozen=True, slots=True)
 class NamedCluster:
-    """An address of a Ray cluster and what names it."""
+    """An address of a Ray cluster and its source."""
 
     address: str | None
-    """Address of the cluster; None where none is named, or only by a source that is not trusted."""
+    """Address of the cluster; None where none is named, or where its source is not trusted."""
     source: str = "RAY_ADDRESS"
     """The variable or the file that names it."""
     doubt: str = ""
-    """Why the file is not believed."""
+    """Reason why the file is not trusted."""
 
     @property
     def from_variable(self) -> bool:
@@ -37,10 +37,10 @@ class NamedCluster:
 
 
 def named_cluster() -> NamedCluster:
-    """The cluster in `RAY_ADDRESS`, or of the `ray start` on this machine.
+    """The cluster that `RAY_ADDRESS` names, or that `ray start` on this machine belongs to.
 
-    Ray's own `auto` would find any Ray here: also that of another search, which ends with it, and
-    that of another user. So it means the file of `ray start` here.
+    Ray's own `auto` would find any Ray on this machine: also that of another user, or one that ends
+    with another search. Here `auto` means the file that `ray start` wrote.
     """
     named = os.environ.get("RAY_ADDRESS")
     if named and named != "auto":
@@ -107,7 +107,7 @@ def _listeners(address: str) -> set[int]:
 
 
 def _is_here(host: str) -> bool:
-    """True for a name or an address of this machine: only there can a socket be bound."""
+    """True for a name or an address of this machine, to which a socket can be bound."""
     try:
         for family, kind, _, _, place in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
             with socket.socket(family, kind) as probe:

@@ -27,14 +27,15 @@ HEAD_POLL_SECONDS = 1.0
 SOCKETS = Path("/proc/net/unix")
 """Linux's table of Unix sockets."""
 EARLIER_SECONDS = 3.0
-"""Seconds by which this is earlier than Ray, which looks at its connection every second or two."""
+"""Seconds by which the watch ends this process before Ray would: Ray looks at its connection every
+second or two."""
 VITAL = {PROCESS_TYPE_RAYLET, PROCESS_TYPE_GCS_SERVER}
 """Programs of Ray that a search can't do without."""
 
 
 @dataclass
 class RayWatch:
-    """What the thread that watches a Ray is told."""
+    """Messages to the thread that watches a Ray."""
 
     over: threading.Event = field(default_factory=threading.Event)
     """Set to end the watch."""
@@ -61,8 +62,8 @@ def end_with_ray(started: Sequence[subprocess.Popen[bytes]], again: str) -> RayW
 def end_with_head(address: str, again: str) -> None:
     """Watches the head of a joined cluster until Ray is shut down.
 
-    Ray ends the process itself once it has tried to reconnect for a minute; this ends it just
-    before that, with `again`, the command that resumes the search.
+    Ray itself ends the process once it has tried to reconnect for a minute. This function ends it
+    just before, with `again`, the command that resumes the search.
     """
     patience = ray_internals.reconnect_seconds() - EARLIER_SECONDS
     watched = (address, patience, again)
@@ -71,7 +72,7 @@ def end_with_head(address: str, again: str) -> None:
 
 def _watch_head(address: str, patience: float, again: str) -> None:
     """Ends this process once the head of a cluster could not be reached for so many seconds, or
-    this machine's raylet is gone, without which Ray ends it as well."""
+    this machine's raylet is gone, in which case Ray would end it as well."""
     silent_since, socket, was_there = None, ray_internals.raylet_socket(), False
     while _is_connected_to(socket):
         is_there = _has_socket(socket)
@@ -103,9 +104,10 @@ def _has_socket(path: str) -> bool:
 
 
 def _watch(watch: RayWatch, started: Sequence[subprocess.Popen[bytes]], again: str) -> None:
-    """Ends this process once one of Ray's is dead at two looks, since Ray may just be ending it.
+    """Ends this process once a process of Ray's is dead at two looks: at one, Ray may just be
+    ending itself.
 
-    What exits during the start is left to Ray, which then says why.
+    A process that exits during the start is left to Ray, which then gives the reason.
     """
     found_dead = False
     killed_before = kernel_kills()
@@ -145,7 +147,7 @@ def _how(status: int) -> str:
 
 
 def _end(line: str) -> None:
-    """Ends this process at once: its main thread may wait for a Ray that never answers."""
+    """Ends this process at once, since its main thread may wait for a Ray that never answers."""
     show_cursor = "\x1b[?25h" if sys.stdout.isatty() else ""  # hidden while a table is drawn
     sys.stdout.write(show_cursor)
     sys.stdout.flush()

@@ -27,7 +27,7 @@ LONGEST_PATH = 107 if sys.platform.startswith("linux") else 103
 LEAST_FREE = 10_000_000
 """Bytes free for logs and sockets; with less Ray does not start."""
 LOCK = "lock"
-"""A file that the process which made the folder holds locked."""
+"""Name of a file that is locked as long as the process that made the folder lives."""
 
 
 def private_folder() -> Path:
@@ -35,7 +35,7 @@ def private_folder() -> Path:
     deletes the folders that killed processes left.
 
     Raises:
-        OSError: when there is no place for one; `filename` is where.
+        OSError: when there is no place for one; `filename` is the place tried.
     """
     base = base_folder()
     _delete_abandoned(base)
@@ -90,7 +90,7 @@ def _trouble(place: Path) -> tuple[int, str] | None:
 
 
 def _locked(folder: Path) -> TextIO | None:
-    """The open file whose lock says that this process lives; None where files can't be locked."""
+    """The open file whose lock shows that this process lives; None where files can't be locked."""
     with suppress(OSError):
         new = folder / f"{LOCK}.new"
         file = new.open("x")

@@ -40,13 +40,13 @@ LEAST_ADDRESSES = 10e9
 SLOW_SECONDS = 25.0
 """A start that failed after this time was too slow: Ray gives each of its steps at least 30 s."""
 STARTS = 6
-"""Slow starts before a machine is called too busy: three minutes at least."""
+"""Number of slow starts after which a machine is called too busy: three minutes at least."""
 
 
 class _RayProcess(subprocess.Popen[bytes]):
-    """A process of Ray, in a group of its own, that no SIGTERM or SIGHUP to a whole job ends.
+    """A process of Ray, in a group of its own, which survives a SIGTERM or SIGHUP to a whole job.
 
-    Workers and what manages them would otherwise be gone before the trials have saved.
+    Workers and the processes that manage them would otherwise be gone before the trials have saved.
     """
 
     def __init__(self, command: Sequence[str], **settings: Any) -> None:
@@ -58,21 +58,21 @@ class _RayProcess(subprocess.Popen[bytes]):
         self.kill()
 
     def kill(self) -> None:
-        """Ends the process and its helpers, which would otherwise wait for others that are gone."""
+        """Ends the process and its helpers, which would otherwise wait for processes that ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
 
 def start_here(again: str) -> None:
-    """Starts Ray on this machine, with the environment that its workers need; tries again while it
-    is too slow.
+    """Starts Ray on this machine, with the environment that its workers need; tries again if the
+    start is too slow.
 
     No worker is started ahead: Tune gives its actors a `runtime_env`, which no such worker has.
     Should Ray die later, this process ends and prints `again`, the command that resumes the search.
 
     Raises:
-        OSError: when the memory is too small, or Ray does not start, mostly for its folder of logs
-            and sockets.
+        OSError: when the memory is too small, or Ray does not start, mostly because of its
+            folder of logs and sockets.
     """
     addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
     if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
@@ -140,8 +140,8 @@ def _start(folder: Path, again: str) -> None:
 
 
 def _store_bytes() -> int | None:
-    """Bytes of Ray's object store where memory has a limit, which Ray may not know; None without a
-    limit, where Ray takes the same share."""
+    """Bytes of Ray's object store if memory has a limit, which Ray may not know; None without a
+    limit, as Ray then takes the same share by itself."""
     limit = memory_limit()
     return int(STORE_SHARE * limit.size) if limit else None
 

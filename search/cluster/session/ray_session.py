@@ -52,10 +52,10 @@ class NotJoinedError(ConfigError):
 
 
 def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = ()) -> None:
-    """Joins the Ray cluster that runs here, else starts Ray on this machine alone.
+    """Joins the Ray cluster that runs here; without one, starts Ray on this machine alone.
 
     `again` is the command that resumes the search, printed should Ray die; `own_code` are the
-    places of the user's code that the study names, which is imported already.
+    places of the user's code, already imported, that the study names.
     """
     # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
@@ -76,7 +76,7 @@ def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = 
 
 
 def cluster_address() -> str | None:
-    """The address in `RAY_ADDRESS`, or of the `ray start` on this machine; None without either."""
+    """The address in `RAY_ADDRESS`, or that of `ray start` on this machine; None without either."""
     return named_cluster().address
 
 
@@ -139,8 +139,8 @@ def gpus_per_trial(resources: ResourcesConfig) -> float:
 
 
 def concurrent_trials(resources: ResourcesConfig) -> int:
-    """Number of trials that fit the cluster, or without one the cores and the memory of this
-    machine. Tune needs it: it would start trials almost one by one."""
+    """Number of trials that fit the cluster or, without one, the cores and the memory of this
+    machine. Without this number Tune would start trials almost one by one."""
     cluster = ray.cluster_resources()
     fitting = resources.trials_at_once(cluster.get("CPU", 1), cluster.get("GPU", 0))
     if resources.max_concurrent_trials != "auto" or cluster_address():
@@ -154,7 +154,8 @@ def all_nodes_but(nodes: tuple[str, ...]) -> dict[str, str]:
 
 
 def _check_resources(resources: ResourcesConfig) -> None:
-    """Checks that this machine has what a trial asks for; it would wait for ever otherwise.
+    """Checks that this machine has the resources that a trial asks for, which would otherwise wait
+    for ever.
 
     Raises:
         ConfigError: when it asks for more.

@@ -11,7 +11,7 @@ COPIED_BY_TUNE = (
     "AWS_SECURITY_TOKEN",
     "AWS_SESSION_TOKEN",
 )
-"""What Tune would copy to every worker, where Ray's agent would log the copies."""
+"""Names of variables that Tune would copy to every worker, where Ray's agent would log them."""
 SECRET = re.compile(
     r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|CREDS|_PWD|_PASS|_PAT"
     r"|CONNECTION_STRING)(_|$)",
@@ -23,8 +23,8 @@ LOGIN = re.compile(r"://[^/\s@]*:[^/\s]*@")
 
 
 def secret_names() -> set[str]:
-    """Names of the variables with credentials that only this process needs, without those of Ray
-    and of proxies."""
+    """Names of the variables with credentials that only this process needs; variables of Ray and of
+    proxies are not among them."""
     return {
         name
         for name, value in os.environ.items()
@@ -36,7 +36,7 @@ def secret_names() -> set[str]:
 
 @contextmanager
 def hidden(names: Iterable[str]) -> Iterator[None]:
-    """Context in which these variables are removed from this process, so that no process which
+    """Context in which these variables are removed from this process, so that no process that
     starts meanwhile inherits them."""
     taken = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:

@@ -7,7 +7,7 @@ from fathom.search.analysis.answer.interim import DepthLoss, InterimAnswer
 from fathom.search.formatting import format_count, ranges
 
 TWICE = 2
-"""Answers in a row in which a depth must be worse before it is told."""
+"""Number of answers in a row in which a depth must be worse before this is reported."""
 ERRORS = 4.0
 """Standard errors by which such a depth must be worse than the best, beside lying outside of the
 interval: intervals of an early search are often too narrow, and are looked at many times."""

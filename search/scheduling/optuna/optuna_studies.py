@@ -1,8 +1,8 @@
 """Optuna's studies in a file of the run folder: a copy of the ended trials for other tools, one
 study a budget.
 
-The search never reads it: the records are the source of truth. Whenever a search starts, what the
-copy lacks is added from them, so the copy may be deleted or damaged.
+The search never reads it: the records are the source of truth. Each start of a search adds the
+records that the copy lacks, so the copy may be deleted or damaged.
 """
 
 import json
@@ -60,8 +60,8 @@ class Copy:
     def write(self, contents: StudyContents) -> None:
         """Adds missing trials, and updates those that are paused.
 
-        Optuna changes no trial that has ended. So the study is made again if it holds another end
-        of a trial, as after an extension of the search, or a trial twice.
+        Optuna changes no trial that has ended. So the study is made again if it holds a trial
+        twice, or with another end, as after an extension of the search.
         """
         wanted = trial_ends(contents)
         ended = {name: end for name, end in self._ends.items() if not is_paused(end)}
@@ -131,8 +131,8 @@ class _Lock(JournalFileSymlinkLock):
 
 
 class UnsyncedFile(JournalFileBackend):
-    """Optuna's file, written without waiting for the disk: lines that a power cut takes are written
-    again from the records. Optuna itself would wait 4 times a trial."""
+    """Optuna's file, written without waiting for the disk: lines lost in a power cut are written
+    again from the records. Optuna itself would wait 4 times per trial."""
 
     def __init__(self, path: Path) -> None:
         self._place, self._lock, self._is_locked = path, _Lock(str(path)), False

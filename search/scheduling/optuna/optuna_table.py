@@ -29,7 +29,7 @@ from fathom.search.study.store_uri import (
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 OPERATION = re.compile(rb'"op_code": ?(\d+)')
 CREATIONS = (b"0", b"4")
-"""Operations of a journal that make a study or a trial, by whose order trials have their number."""
+"""Operations of a journal that make a study or a trial; their order gives trials their numbers."""
 LONGEST_LINE = 1 << 24
 """Bytes of a line of a journal."""
 MOST_TORN = 8
@@ -86,8 +86,8 @@ def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudyS
 
 @contextmanager
 def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
-    """Context with Optuna's storage at an address, which has to be there; its errors, of whatever
-    type, become a line."""
+    """Context with Optuna's storage at an address, which must exist; its errors of any type become
+    one line."""
     plain = address.removeprefix(OPTUNA)
     path = sqlite_path(plain) if "://" in plain else Path(plain)
     if path is not None and not path.is_file():
@@ -124,8 +124,9 @@ def _check_length(path: Path, shown: str) -> None:
 
 
 def _check_lines(path: Path, shown: str) -> None:
-    """Raises `ConfigError` for a journal with lines that are no JSON, as a shared disk leaves them;
-    the last one may be cut short."""
+    """Raises `ConfigError` for a journal with lines that are not JSON, as a shared disk may leave
+    them; the last line may be cut short.
+    """
     with path.open("rb") as file:
         torn = {number: line for number, line in enumerate(file, 1) if not _is_json(line)}
     if not torn:
@@ -149,14 +150,15 @@ def _is_json(line: bytes) -> bool:
 
 
 def _can_go(line: bytes) -> bool:
-    """True if a damaged line may be dropped, as no later line refers to it: it is blank or has made
-    no trial."""
+    """True if a damaged line may be dropped: it is blank or made no trial, so that no later line
+    refers to it."""
     operations = OPERATION.findall(line)
     return not line.strip() or (bool(operations) and not {*operations} & {*CREATIONS})
 
 
 def _rows(trial: FrozenTrial, column: str) -> Iterator[dict[str, Any]]:
-    """Yields a row for each value that a trial reported, or for its last; none while it runs."""
+    """Yields a row for each value that a trial reported, or for its final value; none while the
+    trial runs."""
     plain = {"trial": trial.number} | trial.user_attrs | trial.params
     if trial.intermediate_values and trial.state in ENDED:
         for step, loss in sorted(trial.intermediate_values.items()):

@@ -23,7 +23,7 @@ from fathom.search.words import study_reason
 NAME = "trial"
 """Attribute of Optuna's trials that holds the name of ours."""
 FORECAST = "forecast"
-"""Attribute of a paused or stopped trial: its loss at the horizon as all trials forecast it."""
+"""Attribute of a paused or stopped trial: its loss at the horizon, forecast from all trials."""
 End = tuple[object, object, object, TrialState]
 """Outcome, tokens, forecast and Optuna's state of a trial; a stored trial whose values differ is
 out of date."""

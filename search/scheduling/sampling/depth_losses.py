@@ -60,7 +60,8 @@ def _measured(trial: FrozenTrial, loss: float, shape: Shape) -> ShapeLoss:
 def _record(
     trial: FrozenTrial, curve: Mapping[int, float], horizon: int, shape: Shape
 ) -> TrialRecord:
-    """A trial as the forecasts know it: finished if it has reported as far as any."""
+    """A trial as a record for the forecasts; it counts as finished if no trial has reported at a
+    later step."""
     spec = TrialSpec(
         trial=str(trial.number),
         study="",

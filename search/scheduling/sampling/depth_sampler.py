@@ -1,7 +1,7 @@
-"""Optuna's sampler of depths: a draw of the curve of loss against depth says where it is lowest.
+"""A sampler of depths for Optuna: the lowest point of a draw of the curve of loss against depth.
 
-What else is in the study does not matter: its objective may be anybody's own, and its trials may
-run in Optuna, in Ray's `OptunaSearch` or in Fathom's own search, whose default this sampler is.
+Nothing else in the study matters: its objective may be anybody's own, and its trials may run in
+Optuna, in Ray's `OptunaSearch` or in Fathom's own search, where this sampler is the default.
 """
 
 import math
@@ -53,9 +53,8 @@ class DepthSampler(BaseSampler):
 
     `seed` is the seed of the draws; without one, each sampler draws differently. `shapes` are
     shapes to draw from, such as `ShapeSpace(...).shapes`: `depth` and `ff_ratio` are then those of
-    one that has not been tried, as long as there is one, and the first ones hardly differ in ratio.
-    `depth` names the parameter that is the depth: whole numbers from 1 on, by `suggest_int` or as
-    choices.
+    an untried shape, as long as there is one, and the first shapes hardly differ in ratio. `depth`
+    names the parameter that is the depth: whole numbers from 1 on, by `suggest_int` or as choices.
 
     >>> import optuna
     >>> from fathom import DepthSampler
@@ -89,13 +88,13 @@ class DepthSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """No parameters: each is drawn when the objective asks for it."""
+        """Returns no parameters: each is drawn when the objective asks for it."""
         return {}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """No values, as no parameter is drawn together with others.
+        """Returns no values, as no parameter is drawn together with others.
 
         Raises:
             ValueError: if the study has several objectives.
@@ -150,8 +149,9 @@ class DepthSampler(BaseSampler):
         return math.exp(math.log(generator.choice(posterior.lowest)))
 
     def _shape(self, study: Study, trial: FrozenTrial, depth: float) -> Shape:
-        """The shape for a trial near this depth: one not tried yet, at a tried depth if any is
-        left, since a new depth at another ratio cannot be compared with those tried."""
+        """The shape for a trial near this depth: an untried one, if possible of a tried depth,
+        since a new depth at another ratio cannot be compared with the tried ones.
+        """
         first = self._first_shapes[trial.number : trial.number + 1]
         if first and first[0].depth == depth:
             return first[0]
@@ -185,7 +185,7 @@ class DepthSampler(BaseSampler):
 
 
 def golden_order(offset: float, number: int) -> list[int]:
-    """Indices of so many first trials, in an order in which the first few span the range."""
+    """Indices of the first trials, in an order in which the first few span the range."""
     return sorted(range(number), key=lambda k: (offset + k * GOLDEN) % 1)
 
 
@@ -210,7 +210,7 @@ def whole_depths(name: str, distribution: BaseDistribution) -> list[int]:
 
 
 def spread_depths(depths: Sequence[int], number: int) -> list[int]:
-    """Returns at most so many of these depths, about evenly spaced in log from end to end."""
+    """Returns at most `number` of these depths, about evenly spaced in log from end to end."""
     number, (low, high) = min(number, len(depths)), (depths[0], depths[-1])
     wanted = [low * (high / low) ** (step / max(1, number - 1)) for step in range(number)]
     left, found = set(depths), []

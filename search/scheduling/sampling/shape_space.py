@@ -1,4 +1,5 @@
-"""The shapes with a fixed number of parameters as a space of Optuna's, for anybody's own tuner."""
+"""The shapes with a fixed number of parameters as a search space of Optuna's, for anybody's own
+tuner."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -29,7 +30,7 @@ class ShapeSpace:
     >>> shape.d_model, shape.d_ff, shape.params_total
     (320, 1280, 9998400)
 
-    `params` is the number of parameters, such as `"10M"`, or of what `count` counts: `total`,
+    `params` is the number of parameters, such as `"10M"`, counted by the rule `count`: `total`,
     `non_embedding` and others, as in a study file; `tolerance` is the largest relative difference
     of a shape's size from it. `space` and `model` are the groups of keys of a study file: limits on
     the shapes, and options that all of them share. `context` is the tokens of a sequence.
@@ -77,7 +78,7 @@ class ShapeSpace:
         return nearest_shape(self.shapes, depth=depth, ff_ratio=ff_ratio)
 
     def config(self, shape: Shape) -> dict[str, int]:
-        """The sizes of a shape by name, for a model to be built with and a table to be read by."""
+        """The sizes of a shape by name, from which a model can be built and a table read."""
         return listed_sizes(shape) | {"head_dim": shape.head_dim}
 
 

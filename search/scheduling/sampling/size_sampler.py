@@ -44,7 +44,7 @@ class SizeSampler:
 
     @cached_property
     def spread(self) -> list[Shape]:
-        """The first shapes: the one in the middle, then each the furthest from all before it."""
+        """The first shapes: the middle one, then always the shape furthest from those before it."""
         places = _places(self._comparable)
         chosen = [int(_apart(places, (places.min(axis=0) + places.max(axis=0)) / 2).argmin())]
         while len(chosen) < self.at_once:

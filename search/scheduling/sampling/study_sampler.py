@@ -1,15 +1,15 @@
 """The shape of each exploring trial of a budget, asked of an Optuna sampler.
 
-For every draw a study is built in memory from what may be known of the earlier trials; `depth` and
-`ff_ratio` are its parameters. The value of a trial is its loss, or the forecast for the horizon.
-One that diverged is PRUNED without any value, which ranks it last; one that failed otherwise is
-FAIL and teaches nothing; one that has no result yet is RUNNING. `study.ask()` draws a point, which
-is snapped to a feasible shape unless the sampler knows the shapes. So a draw is a function of the
-seed, the trial's number and these trials, after a kill too. What other tools see is another study
-(`optuna_trials.py`).
+For every draw a study is built in memory from the results that may be known of the earlier trials;
+`depth` and `ff_ratio` are its parameters. The value of a trial is its loss, or the forecast for the
+horizon. One that diverged is PRUNED without any value, which ranks it last; one that failed
+otherwise is FAIL and teaches nothing; one that has no result yet is RUNNING. `study.ask()` draws a
+point, which is snapped to a feasible shape unless the sampler knows the shapes. So a draw is a
+function of the seed, the trial's number and these trials, after a kill too. What other tools see is
+another study (`optuna_trials.py`).
 
-What may be known is what virtual time has taken (`study/planning/virtual_time.py`), so neither the
-number of workers nor the order in which trials arrive changes what is drawn.
+A result may be known once virtual time has taken it (`study/planning/virtual_time.py`), so neither
+the number of workers nor the order in which trials arrive changes a draw.
 """
 
 import math
@@ -174,7 +174,7 @@ def check_sampler(config: StudyConfig) -> None:
     """Checks that a sampler which the study names by its import path draws shapes.
 
     Raises:
-        PlanError: if it can't be made, or needs what a search does not give it.
+        PlanError: if it can't be made, or needs something that a search does not give it.
     """
     if not config.own_sampler:
         return

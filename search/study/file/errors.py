@@ -45,8 +45,7 @@ class ConfigError(ValueError):
 
 
 class PlanError(ConfigError):
-    """A study that can't be planned, which is known only once data are read and shapes are
-    solved."""
+    """A study that can't be planned, as is known only once data are read and shapes are solved."""
 
     def __init__(self, problem: str, key: str = "budgets") -> None:
         super().__init__(problem)
@@ -102,7 +101,7 @@ def _problem(error: ErrorDetails, root: type[BaseModel]) -> Problem:
 
 
 def _neighbour(value: object, known: Sequence[str]) -> str:
-    """The most similar value that the key may have, as a question; empty without one."""
+    """The most similar value that the key may have, as a question; empty if none is similar."""
     near = difflib.get_close_matches(str(value), known, n=1)
     return f"; did you mean `{near[0]}`?" if near else ""
 
@@ -200,8 +199,8 @@ def _undecided(where: str, value: object, field: FieldInfo) -> str:
 def _locate(
     location: tuple[int | str, ...], root: type[BaseModel]
 ) -> tuple[list[str], FieldInfo | None, Any]:
-    """The keys of a location, the field of the last key, and the type at that place; list positions
-    and tags of unions are left out."""
+    """The keys of a location, without list positions and tags of unions; the field of the last key;
+    and the type at that place."""
     keys: list[str] = []
     group: Any = root
     field = None

@@ -52,7 +52,7 @@ class Source:
             yield f"{self.name}{len(placed) - MOST_PROBLEMS} more mistakes"
 
     def _place(self, path: tuple[str | int, ...]) -> tuple[int, str]:
-        """Line of a path (0 if it is in no file) and its place as text."""
+        """Line of a path (0 if it is not in the file) and its place as text."""
         for override in reversed(self.overrides):
             if override.answers_for(path):
                 return 0, f"--set {override.text}: "
@@ -61,7 +61,7 @@ class Source:
 
 
 def read_source(path: Path, overrides: Sequence[str]) -> Source:
-    """The values of a study file with those of `--set` in their place.
+    """The values of a study file, some of them replaced by `--set`.
 
     Raises:
         ConfigError: when either is no plain YAML.

@@ -1,1 +1,1 @@
-"""The hardware of a plan: the machine, its speed, its GPUs, what fits its memory and its disk."""
+"""The hardware of a plan: the machine, its speed, its GPUs, its memory and its disk."""

@@ -22,11 +22,11 @@ from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
 from fathom.search.study.keys.model_group import ModelConfig
 
 USABLE_OF_GPU = 0.85
-"""Fraction of a GPU's memory that a trial plans with: CUDA's context, the workspaces of libraries,
-the data and fragments take the rest. An estimate, not yet measured."""
+"""Fraction of a GPU's memory that a trial is planned to use: CUDA's context, the workspaces of
+libraries, the data and fragmentation take the rest. An estimate, not yet measured."""
 BESIDE_TENSORS = 1_000_000_000
-"""Least bytes of CUDA's context and the libraries for each process on a GPU, an estimate: more than
-the rest above where several share a small one."""
+"""Least bytes of CUDA's context and the libraries for each process on a GPU, an estimate: where
+several share a small GPU, they need more than the fraction above leaves."""
 USABLE_OF_MACHINE = 0.7
 """Fraction of a machine's memory for all its trials: Ray's store of objects takes up to 0.3."""
 
@@ -34,7 +34,7 @@ USABLE_OF_MACHINE = 0.7
 def execution(
     train: TrainConfig, shape: Shape, *, ranks: int, bfloat16: bool, gpu: bool
 ) -> Execution:
-    """The settings of a step that its memory depends on."""
+    """The settings of a training step on which its memory depends."""
     return Execution(
         bfloat16=bfloat16,
         gpu=gpu,

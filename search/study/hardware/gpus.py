@@ -16,9 +16,11 @@ LAUNCH_SECONDS = 7e-6
 """Time to start a kernel on a fast host, an estimate. In recorded steps of an H100 a kernel of a
 small model took 4 to 6 us; its host, a slow one, took 40 to 55 us to start one."""
 EAGER_KERNELS, COMPILED_KERNELS = 70, 25
-"""Kernels that a layer starts in a training step; counted in the code, the latter an estimate."""
+"""Numbers of kernels that a layer starts in a training step: eager, counted in the code; compiled,
+an estimate."""
 REACHED_FLOPS, REACHED_BANDWIDTH = 0.6, 0.8
-"""Share of the data sheet's rates that large matrix products and elementwise kernels reach."""
+"""Shares of the data sheet's rates that are reached: FLOPs in large matrix products, bandwidth in
+elementwise kernels."""
 FUSED = 2.0
 """Factor by which compiling reduces the memory traffic: an estimate."""
 
@@ -37,7 +39,7 @@ class GpuType:
     """Bytes of memory of the GPU."""
 
     def speed(self, train: TrainConfig, share: float) -> Speed:
-        """The estimated speed of a trial that has `share` GPUs, which may be a part of one.
+        """The estimated speed of a trial on `share` GPUs, which may be a part of one GPU.
 
         With `compile: auto` it is the speed without compiling, a lower bound.
         """
@@ -78,7 +80,7 @@ GPUS = (
 """The types that a plan knows, from NVIDIA's data sheets; docs/clusters.md names them."""
 NAMES = ", ".join(gpu.name for gpu in GPUS)
 ASSUMED = next(gpu for gpu in GPUS if gpu.name == "A100-80GB")
-"""The type of a plan that knows of none."""
+"""The type that a plan assumes if it knows none."""
 
 INSTANCES = {
     # AWS
@@ -90,7 +92,8 @@ INSTANCES = {
 }  # fmt: skip
 """Family of machine types -> the GPU that its machines have."""
 CLUSTER_FILES = (Path("~/ray_bootstrap_config.yaml"), Path("cluster.yaml"))
-"""The file from which Ray started this cluster, on its head; the file of a checkout."""
+"""Cluster files: on a head, the one from which Ray started the cluster; and the one of a checkout.
+"""
 CARRY = "ray rsync-up cluster.yaml runs/data/ fathom/runs/data/"
 """The command that carries a user's data to the head of a cluster, where all nodes see them."""
 
@@ -106,7 +109,7 @@ class GpuChoice:
     here: int
     """Number of GPUs of this type on this machine."""
     source: str = ""
-    """How the plan knows the type, as text; empty if a person or a driver says so."""
+    """How the plan knows the type, as text; empty if a person or a driver named it."""
 
 
 def choose_gpu(name: str | None, here: Sequence[str]) -> GpuChoice:
@@ -154,8 +157,8 @@ def _words(name: str) -> set[str]:
 
 
 def gpu_of_cluster() -> tuple[GpuType, str] | None:
-    """Returns the type of GPU in a cluster file of this folder, and the machine type and file that
-    say so; None without such a file, or if its machines have several types."""
+    """Returns the type of GPU in a cluster file of this folder, with the machine type and the file
+    that name it; None without such a file, or if its machines have several types of GPU."""
     for file in CLUSTER_FILES:
         try:
             config = parse_yaml(read_text(file.expanduser()))

@@ -42,7 +42,7 @@ class Machine:
     """Training speed of one trial."""
     description: str
     device: str = "core"
-    """Kind of device that is paid for: `core` or `GPU`."""
+    """Kind of device whose hours count: `core` or `GPU`."""
     devices: float = 1.0
     """Number of devices per trial."""
     here: bool = True
@@ -54,7 +54,7 @@ class Machine:
     start_seconds: float = 0.0
     """Seconds of a search before its first trial and after its last."""
     notes: tuple[str, ...] = ()
-    """What a person should know before believing the time, a line each."""
+    """Notes that a person should read before believing the time, a line each."""
 
 
 def this_machine(resources: ResourcesConfig, train: TrainConfig, gpu: str | None = None) -> Machine:
@@ -95,11 +95,11 @@ def keep_speeds_of(
     records: Sequence[TrialRecord], resources: ResourcesConfig, since: float,
     report_seconds: float | None,
 ) -> None:  # fmt: skip
-    """Keeps the speeds of the trials that began at or after the Unix time `since`, for later plans.
-    They are of Fathom's own training of its own models, whose FLOPs are exact.
+    """Keeps, for later plans, the speeds of the trials that began at or after the Unix time
+    `since`. Fathom must have trained its own models in them, since only their FLOPs are exact.
 
     `report_seconds` is the time of the search after its last trial; None for a search on a cluster,
-    whose start does not tell this machine's.
+    whose start time says nothing about this machine.
     """
     started = start_seconds(records, since)
     if started is None or resources.processes_per_trial > 1:
@@ -169,7 +169,8 @@ def _with_gpus(
 
 
 def _slots(resources: ResourcesConfig, there: int, share: float) -> int:
-    """Number of trials at a time; for devices that are not here, as many as the study allows."""
+    """Number of trials at a time; if the devices are not on this machine, as many as the study
+    allows."""
     most = resources.max_concurrent_trials
     here = max(1, int(max(1, there) / share))  # at least the trials of one GPU
     if there >= share:

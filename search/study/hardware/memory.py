@@ -1,7 +1,7 @@
 """The memory that processes may take here: this machine's, or less where a cgroup limits it, as in
 a container, a job of Slurm or a service of systemd.
 
-`/proc/meminfo`, and with it psutil, tells of the whole machine.
+`/proc/meminfo`, which psutil reads, only shows the whole machine.
 """
 
 import os
@@ -13,7 +13,7 @@ from fathom.search.formatting import format_bytes
 
 BESIDE_TRIALS = 950_000_000
 """Bytes of a search on this machine beside its trials. Measured with PyTorch for CPUs, Ray 2.60 and
-MLflow 3: 340 MB of the driver, 350 of Ray's processes, 190 of the one that writes to MLflow."""
+MLflow 3: 340 MB in the driver, 350 in Ray's processes, 190 in the process that writes to MLflow."""
 WORKER = 300_000_000
 """Bytes of a worker beside its tensors, measured likewise."""
 LEAST_MEMORY = BESIDE_TRIALS + WORKER
@@ -25,9 +25,10 @@ OWN_GROUPS = Path("/proc/self/cgroup")
 MOUNTS = Path("/proc/self/mountinfo")
 """Linux's list of mounted file systems, those of cgroups among them."""
 MACHINE, COUNTS = Path("/proc/meminfo"), Path("/proc/vmstat")
-"""Linux's lists of the memory and of the events of the whole machine."""
+"""Linux's files with the memory and the event counts of the whole machine."""
 SHORT = 0.1
-"""Free share of the memory below which a lack of it is the machine's, and no trial's own."""
+"""Free share of the memory below which a lack of memory is ascribed to the machine, not to a trial.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,7 @@ def machine_memory() -> float:
 
 
 def trials_in_memory(processes: int) -> int:
-    """Number of trials, of so many processes each, for whose workers the memory here is enough; at
-    least one."""
+    """Number of trials, of so many processes each, that fit the memory here; at least one."""
     return max(1, int((machine_memory() - BESIDE_TRIALS) / WORKER / processes))
 
 
@@ -89,7 +89,8 @@ def lack_of_memory() -> str:
 
 
 def memory_words() -> str:
-    """Returns what limits the memory here, with the remedy: `the limit in FILE; raise it ...`."""
+    """Returns the limit of the memory here in words, with the remedy: `the limit in FILE; raise it
+    ...`."""
     limit = memory_limit()
     if limit is None:
         return "all that this machine has; use a machine with more"
@@ -97,7 +98,8 @@ def memory_words() -> str:
 
 
 def memory_limit() -> Limit | None:
-    """The least limit of a cgroup of this process or of the groups above it; None without any."""
+    """The least memory limit among the cgroups of this process and the groups above them; None
+    without any."""
     found = [
         Limit(float(text), folder / files.limit, _used(folder, files))
         for files, group, top in _groups()
@@ -155,13 +157,14 @@ def _used(folder: Path, files: Files) -> int:
 
 
 def _field(path: Path, name: str) -> int:
-    """A number from a file with lines of a name and a number; 0 if it is not there."""
+    """A named number from a file whose lines are a name and a number; 0 if it is not there."""
     found = (line.split() for line in _text(path).splitlines())
     return next((int(line[1]) for line in found if len(line) > 1 and line[0] == name), 0)
 
 
 def _text(path: Path) -> str:
-    """The text of a file; empty where it can't be read, as elsewhere than on Linux."""
+    """The text of a file; empty where it can't be read, for example because the system is not
+    Linux."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

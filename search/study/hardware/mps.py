@@ -19,7 +19,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 """Environment variable with the numbers of the GPUs that a process may use. A process that shares a
 GPU must number the GPUs of the MPS service from 0; Ray's workers do not."""
 USUAL_PIPES = "/tmp/nvidia-mps"
-"""That folder where the variable is not set."""
+"""The folder that is used if the variable `PIPES` is not set."""
 SECONDS = 20
 """Longest time in seconds for the service to start, or to end."""
 USE_GPU = """
@@ -35,12 +35,13 @@ for code in (
 """
 """A program in Python that begins to use the first GPU, as a trial does."""
 END = f'cat > /dev/null; echo quit -t 5 | {CONTROL}; rm -r "${PIPES}"'
-"""A command that waits until its input is closed, by whatever end of the process that holds it, and
-then ends the service. Without a limit that would wait for processes that may hang."""
+"""A command that waits until its input is closed, as happens however the process that holds it
+ends, and then ends the service, with a time limit, since processes that use the service may hang.
+"""
 
 
 class GpuSharing:
-    """The service for this process and its children; a context, with which the service ends."""
+    """The service for this process and its children: a context at whose end the service ends."""
 
     def __init__(self) -> None:
         self.pipes: Path | None = None
@@ -49,7 +50,8 @@ class GpuSharing:
         self._end: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:
-        """Starts the service unless it runs; returns why it can't, or nothing."""
+        """Starts the service unless it runs; returns the reason if it can't start, otherwise an
+        empty text."""
         if self._end or mps_listens():
             return ""
         if shutil.which(CONTROL) is None:
@@ -99,8 +101,8 @@ def mps_may_start() -> bool:
 
 
 def mps_listens() -> bool:
-    """True if a service that this user or root has started listens, in the folder of the
-    environment or the usual one."""
+    """True if a service of this user's or root's listens, in the folder that the environment names
+    or the usual one."""
     try:
         owner = Path(os.environ.get(PIPES, USUAL_PIPES), "control").stat().st_uid
     except OSError:
@@ -109,14 +111,14 @@ def mps_listens() -> bool:
 
 
 def _renumbers_gpus() -> bool:
-    """True if the service would number the GPUs differently from Ray, which takes this process's
+    """True if the service would number the GPUs differently from Ray, which uses this process's
     numbers."""
     visible = os.environ.get(VISIBLE, "0").split(",")
     return visible != [str(number) for number in range(len(visible))]
 
 
 def _trouble(*command: str, environment: dict[str, str]) -> str:
-    """Runs a command; returns why it failed, or nothing."""
+    """Runs a command; returns the reason if it failed, otherwise an empty text."""
     with tempfile.TemporaryFile("w+") as said:  # a daemon that it starts would keep a pipe open
         try:
             done = subprocess.run(

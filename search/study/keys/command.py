@@ -23,17 +23,17 @@ PLACEHOLDERS = {
     "folder": "a folder of this trial's own, for its checkpoints",
     "resume": "1 where that folder holds something, which an earlier start left, else 0",
 }
-"""Name -> what the command gets in its place."""
+"""Placeholder -> description of the value that replaces it."""
 NEEDED = ("depth", "d_model", "folder")
-"""Placeholders without which trials would be alike, or could not go on after a pause."""
+"""Required placeholders: without them trials would be alike, or could not go on after a pause."""
 OF_A_COMMAND = ("parser", "silence")
-"""Keys of `train` that only a command has."""
+"""Keys of `train` that go only with a command."""
 WITHOUT_EFFECT = (
     *("optimizer", "warmup", "weight_decay", "betas", "eps", "grad_clip", "patience"),
     "auto_sizing",
     *("diagnostics", "precision", "compile"),
 )
-"""Keys of `train` that a command settles by itself."""
+"""Keys of `train` that have no effect with a command."""
 NAME = re.compile(r"\{([A-Za-z_]+)\}")
 
 

@@ -1,6 +1,6 @@
 """A study as one frozen, validated value.
 
-Every key but `study`, `objective` and `budgets` has a default.
+All keys except `study`, `objective` and `budgets` have defaults.
 """
 
 from collections.abc import Mapping
@@ -89,14 +89,14 @@ class StudyConfig(Group):
     )
     train_flops: Flops | None = Field(None, exclude_if=not_, examples=["1e15"])
     """Floating-point operations that a training may spend, for every shape, in place of `tokens`.
-    Each shape takes the most whole steps that they pay for, so that cheaper shapes see more tokens;
-    trials compare at rungs after equal shares of them. Evaluations are not counted."""
+    Each shape takes as many whole steps as they pay for, so that cheaper shapes see more tokens; at
+    rungs, trials that have spent equal shares are compared. Evaluations are not counted."""
     train_seconds: Real | None = Field(
         None, ge=1.0, le=MOST_SECONDS, exclude_if=not_, examples=[600]
     )
     """Seconds of training steps of a trial on its device, for every shape, in place of `tokens`.
-    `fathom run` measures the steps of each depth before its first trial; tokens follow. Evaluations
-    and compiling are not counted."""
+    Before its first trial, `fathom run` times the steps of each depth; numbers of tokens follow.
+    Evaluations and compiling are not counted."""
     horizons: tuple[Horizon, ...] | None = Field(
         None, min_length=2, max_length=8, exclude_if=not_, examples=[[5, 20, 80]]
     )
@@ -106,16 +106,17 @@ class StudyConfig(Group):
     horizon_of: tuple[Horizon, ...] | None = Field(
         None, min_length=2, max_length=8, exclude_if=not_
     )
-    """Horizons of the study of which this one is a part, as Fathom writes them into it. Warm-up and
-    `batch_size: auto` are those of the shortest, so that trainings of all horizons begin alike."""
+    """All horizons of the study of which this study is a part; Fathom writes this key. Warm-up and
+    `batch_size: auto` are those of the shortest horizon, so that trainings of all horizons begin
+    alike."""
     space: SpaceConfig = SpaceConfig()
     trials: Positive = 9
     """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth
     instead."""
     trials_together: Positive = 16
-    """Virtual workers of each budget: results are used in the order in which so many workers of one
-    speed would bring them, whatever the real ones, so that any number of those gives the same
-    trials. More of them let more real workers explore a budget at once."""
+    """Virtual workers of each budget: results are used in the order in which so many workers of
+    equal speed would bring them, so that any number of real workers gives the same trials. More
+    virtual workers let more real ones explore a budget at once."""
     sampler: Sampler | SamplerClass = Field(
         Sampler.CURVE,
         description="Optuna sampler that draws the shapes of exploring trials: `curve` is "
@@ -149,13 +150,13 @@ class StudyConfig(Group):
 
     @property
     def length_key(self) -> str:
-        """The key that says how long a training is; `tokens` where none does."""
+        """The key that sets the length of a training; `tokens` where none does."""
         if self.count.frees_size:
             return "budgets"
         return next((key for key in AMOUNTS if getattr(self, key) is not None), "tokens")
 
     def shared_spend(self, budget: int) -> Spend | None:
-        """What every training of a budget may spend; None where it is tokens, which follow from the
+        """The spend of every training of a budget; None where it is tokens, which follow from the
         budget."""
         if coin := Coin.of_budgets(self.count):
             return Spend(float(budget), coin)
@@ -164,19 +165,19 @@ class StudyConfig(Group):
 
     @property
     def coin(self) -> Coin:
-        """What all trainings of a budget spend alike."""
+        """The coin of which all trainings of a budget spend the same amount."""
         spend = self.shared_spend(self.budgets[0])
         return spend.coin if spend else Coin.TOKENS
 
     @property
     def plain_rates(self) -> bool:
-        """True if no parametrization is known by which one learning rate carries over shapes."""
+        """True if no known parametrization carries a learning rate over shapes."""
         return self.model.plain_rates or self.train.command is not None
 
     @property
     def not_decoded(self) -> str:
-        """The key by which the study's models are something else than Fathom's own decoder, which
-        adds a token at a time; empty if none."""
+        """The key that makes the study's models something other than Fathom's own decoder, which
+        adds a token at a time; empty if none does."""
         keys = {
             "train.command": self.train.command,
             "model.build": self.model.build,
@@ -195,7 +196,7 @@ class StudyConfig(Group):
     @model_validator(mode="before")
     @classmethod
     def _read_durations(cls, values: Any) -> Any:
-        """The values with amounts of seconds, such as 5min, as numbers."""
+        """Returns the values with durations, such as 5min, as numbers of seconds."""
         budgets = values.get("budgets") if isinstance(values, Mapping) else None
         if not isinstance(budgets, list):
             return values
@@ -330,7 +331,8 @@ class StudyConfig(Group):
 
     @model_validator(mode="after")
     def _check_split(self) -> Self:
-        """Refuses a split without sources, the reverse, and options that no encoder has."""
+        """Refuses a split without sources, sources without a split, and options that no encoder
+        has."""
         space, is_users = self.space, isinstance(self.objective, UserObjectiveConfig)
         if space.split is None:
             if self.objective.has_sources:
@@ -427,7 +429,8 @@ class StudyConfig(Group):
 
     @model_validator(mode="after")
     def _check_decays(self) -> Self:
-        """Refuses decays that leave nothing of a weight, and multiples of no decay."""
+        """Refuses decays so large that they leave nothing of a weight, and multiples of a decay of
+        0."""
         train, confirm = self.train, self.confirm
         bracketed = (
             (train.weight_decay, train.learning_rate * max(confirm.rates)),

@@ -12,11 +12,13 @@ pause, so that their losses are forecasts."""
 FEWEST_WHOLE = 6
 """Fewest whole trainings that `confirm` must allow: as many as the surface has coefficients."""
 NARROWEST = 4
-"""Smallest factor between the ends of `space.params`: within it hardly any size is the best."""
+"""Smallest factor between the ends of `space.params`: a narrower range hardly holds the best size.
+"""
 
 
 def check_one_size(count: Count, command: str) -> None:
-    """Checks that the budgets of a study fix the size, for a `command` that compares depths of one.
+    """Checks that the budgets of a study fix the size, for a `command` that compares depths of one
+    size.
 
     Raises:
         ConfigError: if they do not.
@@ -33,8 +35,8 @@ def check_free_size(
     others: Mapping[str, bool],
 ) -> None:  # fmt: skip
     """Checks the settings of a study that searches size and depth together. `whole` is the most
-    whole trainings of a budget; `others` are settings that do not go with it, in words, and whether
-    the study has them.
+    whole trainings of a budget; `others` are settings that do not go with such a search, in words
+    -> True if the study has them.
 
     Raises:
         RuleError: for what can't be searched; the message is one line.

@@ -38,22 +38,22 @@ FEWEST_STEPS = 2000
 """Number of steps that `batch_size: auto` leaves to every budget; with fewer, larger steps small
 models learn too little."""
 SPLIT_PATTERN = r"^[1-9][0-9]{0,2}-[1-9][0-9]{0,2}$"
-"""Layers of the encoder to those of the decoder."""
+"""Pattern of `split`: layers of the encoder to layers of the decoder."""
 HEAD_DIMS = {16: 10_000_000, 32: 100_000_000}
 """Default width of a head -> the budget below which it is the default; small budgets then have more
 widths to choose from."""
 LARGEST_HEAD_DIM = 64
 """Default width of a head for larger budgets."""
 MULTIPLE = 8
-"""Default number of which widths are multiples: it suits hardware."""
+"""Default divisor of all widths, which suits hardware."""
 COARSE_FROM = 1_000_000
-"""Smallest budget for which `MULTIPLE` is not too coarse; below it, every width is tried."""
+"""Smallest budget at which `MULTIPLE` is not too coarse; for smaller ones every width is tried."""
 _MULTIPLES = f"{MULTIPLE} for budgets of {format_count(COARSE_FROM)} or more, 1 for smaller ones"
 
 
 def encoder_layers(split: str, depth: int) -> int:
-    """The number of encoder layers nearest to a split of so many layers; 0 if a stack would have
-    none, or if two numbers are equally near.
+    """The number of encoder layers, of `depth` layers, that comes nearest to a split; 0 if a stack
+    would have no layer, or if two numbers are equally near.
 
     >>> [encoder_layers("1-1", depth) for depth in (1, 2, 3, 4)]
     [0, 1, 0, 2]
@@ -75,7 +75,7 @@ def default_head_dim(smallest_budget: int) -> int:
 
 
 def default_multiple(budget: int) -> int:
-    """Default number of which the widths of a budget's shapes are multiples."""
+    """Default divisor of the widths of a budget's shapes."""
     return MULTIPLE if budget >= COARSE_FROM else 1
 
 
@@ -154,7 +154,7 @@ class SpaceConfig(Group):
         return self.n_heads is not None and self.head_dim is None
 
     def encoder_depth(self, depth: int) -> int:
-        """Number of layers that are the encoder's; 0 without one, or if the split has no such
+        """Number of encoder layers of a depth; 0 without an encoder, or if the split has no such
         depth."""
         return encoder_layers(self.split, depth) if self.split else 0
 
@@ -213,28 +213,27 @@ class StoppingConfig(Group):
     enabled: bool = True
     """Pause poor trials early."""
     rule: StoppingMethod = StoppingMethod.ASHA
-    """Rule that promotes paused trials: `asha`, as soon as a trial is among the best of those that
-    have come to its rung, or `synchronous`, once all have."""
+    """Rule that promotes paused trials: `asha`, as soon as a trial is among the best that have come
+    to its rung, or `synchronous`, once all trials have come."""
     first_rung: Real = Field(0.125, gt=0.0, lt=1.0)
     """Share of the training tokens at the first rung; no trial pauses earlier. By default it comes
     no later than the cool-down."""
     eta: Real = Field(2.5, ge=1.2, le=1000.0)
-    """One in `eta` of the trials that have come to a rung is promoted, and at last those too close
-    to the best to tell; each rung comes `eta` times later than the last."""
+    """One in `eta` of the trials that have come to a rung is promoted, and at the end also those
+    too close to the best to tell apart; each rung comes `eta` times later than the one before."""
     median_of: Few = MEDIAN_OF
     """Number of evaluations just before a rung whose median loss ranks the trials, which removes
     spikes."""
     always_finish: Share = 0.0625
-    """Share of trials, chosen at random, that are exempt from pruning, to audit the early
-    stopping."""
+    """Share of trials, chosen at random, that are never paused, to audit early stopping."""
 
 
 DECAYS = "[0.25, 1, 4]"
-"""A bracket of weight decays as a study may have it: the best differ by factors of four."""
+"""A usual bracket of weight decays for a study: the best ones differ by factors of four."""
 
 
 class ConfirmConfig(Group):
-    """Confirming stage: whole trainings, each where it tells most about the best depth, until the
+    """Confirming stage: whole trainings, chosen to tell most about the best depth, until its
     interval is narrow."""
 
     depths: Positive = 8
@@ -245,15 +244,15 @@ class ConfirmConfig(Group):
     seeds is known."""
     together: Positive = 1
     """Fewest new trainings of a budget that are decided together, from the same results, as long as
-    so many are worth it. More use many workers at once, and the last of them may tell little. The
-    workers do not change it."""
+    so many are worth it. A larger number keeps more workers busy, but the last trainings may tell
+    little. The number of real workers does not change the decisions."""
     rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
-    """Multiples of the learning rate tried at the outermost depths in question, and between them
-    if the best rates differ or nothing says that one carries over (a trainer of your own, or a
+    """Multiples of the learning rate tried at the outermost depths in question, and between these
+    if their best rates differ, or if no rate is known to carry over (a trainer of your own, or a
     model without roles); must contain 1."""
     decays: tuple[Multiple, ...] = (1.0,)
-    """Multiples of the weight decay tried as the rates are, for trainings that repeat their data:
-    there the best decay differs by shape. For example [0.25, 1, 4]; must contain 1."""
+    """Multiples of the weight decay, tried like `rates`, for trainings that repeat their data,
+    where the best decay differs by shape. For example [0.25, 1, 4]; must contain 1."""
 
     @model_validator(mode="after")
     def _contain_one(self) -> Self:
@@ -284,16 +283,16 @@ class AutoSizingConfig(Group):
     """Penalty of a group of weights: `l21`, the root of its sum of squares, or `linf1`, its largest
     magnitude."""
     strength: Real = Field(0.0, ge=0.0, le=10.0)
-    """What each step takes off a group, as a multiple of what it would add if every weight moved by
-    its learning rate, for example 0.1. 0 is no auto-sizing."""
+    """Amount that each step takes off a group, relative to the amount that it would add if every
+    weight moved by its learning rate, for example 0.1. 0 is no auto-sizing."""
     share: Real = Field(0.5, gt=0.0, le=1.0)
-    """Share of the training, from its start, that penalises. In the rest what is zero stays zero,
-    and what is left trains freely; 1 penalises to the end, as Murray et al. do."""
+    """Share of the training, from its start, with the penalty. After it, weights that are zero stay
+    zero, and the others train freely; 1 penalises to the end, as Murray et al. do."""
     parts: tuple[SizedPart, ...] = Field(
         (SizedPart.NEURONS, SizedPart.HEADS, SizedPart.BRANCHES), min_length=1
     )
-    """What may go: `neurons` of feed-forward branches, `attention_rows` (features of queries, keys
-    and values), whole `heads`, whole residual `branches`."""
+    """Parts that may be deleted: `neurons` of feed-forward branches, `attention_rows` (features of
+    queries, keys and values), whole `heads`, whole residual `branches`."""
 
     @property
     def penalty(self) -> GroupPenalty | None:
@@ -357,7 +356,7 @@ class TrainConfig(Group):
     """
     auto_sizing: AutoSizingConfig = AutoSizingConfig()
     """Deletes neurons, heads and branches as the model trains, so that its sizes are a result of
-    one training. Budgets are then sizes of models before it."""
+    one training. Budgets are then sizes of models before training."""
     diagnostics: bool = True
     """Measure the layers at some evaluations: attention, rank, gradients."""
     precision: Precision = Precision.AUTO
@@ -366,9 +365,9 @@ class TrainConfig(Group):
     """Compile training steps with torch.compile, which needs a C compiler and Python's headers on
     every worker.
 
-    `graph` compiles nothing: a GPU replays all launches of a step as one CUDA graph. `auto` does
-    that on a GPU for models so small that launches may take most of a step, and compiles, small
-    models as well, if the trial is long enough to save more time than compiling takes.
+    `graph` compiles nothing: a GPU replays all launches of a step as one CUDA graph. `auto` uses
+    such a graph on a GPU for models so small that launches may take most of a step; it compiles,
+    small models as well, if the trial is long enough to save more time than compiling takes.
     """
     deterministic: bool = False
     """Use only kernels that give the same bits every time, so that a trial can be repeated exactly
@@ -376,7 +375,7 @@ class TrainConfig(Group):
 
     @property
     def of_steps(self) -> dict[str, Any]:
-        """Settings of every step that are the same at all rates and lengths, by their names in
+        """Settings of a training that do not depend on its rates and its length, by their names in
         `TrainPlan`."""
         names = ("weight_decay", "betas", "eps", "optimizer", "grad_clip", "dropout")
         return {name: getattr(self, name) for name in (*names, "label_smoothing")}
@@ -413,13 +412,13 @@ class ResourcesConfig(Group):
 
     `auto` is 0 without a GPU in the cluster. With GPUs it is 1; 0 where the CPU cores would train
     the study's trials sooner; or, on this machine alone, a share where small trials can use one GPU
-    together by CUDA's MPS. A run that is resumed keeps what it began with.
+    together by CUDA's MPS. A resumed run keeps the choice with which it began.
 
     With 2 or more, each GPU trains its share of every batch, for shapes that are too slow on one.
     """
     max_concurrent_trials: Positive | Literal["auto"] = "auto"
-    """Largest number of trials that run at the same time; `auto` fills the cluster as it is at the
-    start, or the cores and the memory of this machine.
+    """Largest number of trials that run at the same time; `auto` fills the cluster that is there at
+    the start, or the cores and the memory of this machine.
 
     Set it if the cluster grows later.
     """
@@ -427,8 +426,8 @@ class ResourcesConfig(Group):
     """Environment variables with credentials that workers on this machine see, such as
     `WANDB_API_KEY`, for a command or code of your own.
 
-    Other variables that have a key, a token or a password by their names, or an address with one,
-    are hidden from them. On a cluster each node has its own.
+    Other variables whose names suggest a key, a token or a password, or whose values are addresses
+    with one, are hidden from workers. On a cluster each node has variables of its own.
     """
 
     @field_validator("gpus_per_trial")

@@ -6,7 +6,7 @@ from fathom.objectives.keys import TOKENS_FROM, RuleError
 from fathom.search.formatting import exact_count
 
 LONGEST_NAME = 64
-"""Most characters of a study's name, which that of a horizon's study must keep to."""
+"""Most characters of a study's name; the names of horizons' studies must keep to it too."""
 
 
 def horizon_label(horizon: float) -> str:

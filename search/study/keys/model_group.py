@@ -1,4 +1,4 @@
-"""The group `model` of a study file: what all of its shapes share."""
+"""The group `model` of a study file: options that all shapes share."""
 
 from functools import cached_property
 from operator import not_
@@ -45,8 +45,8 @@ class AttentionConfig(Group):
     """Options of attention."""
 
     queries_per_key: Positive = 1
-    """Number of heads that share one head of keys and values: grouped-query attention. Then the
-    number of heads is a multiple of it."""
+    """Number of heads that share one head of keys and values: grouped-query attention. The number
+    of heads is a multiple of it."""
     qk_norm: bool = False
     """RMS norms with gains on each head's queries and keys, as in Qwen3."""
 
@@ -86,8 +86,8 @@ class ExpertsConfig(Group):
 
 
 class StateSpaceConfig(Group):
-    """State-space layers (Mamba-2) among those with attention. One layer is one block, a mixer of
-    tokens and a feed-forward network, with either mixer: depth counts what it does in a dense
+    """State-space layers (Mamba-2) among those with attention. With either mixer, one layer is one
+    block, a mixer of tokens and a feed-forward network, so that depth counts the same as in a dense
     model. Heads of a state space are as wide as those of attention."""
 
     pattern: Annotated[str, Field(max_length=1000, examples=["MMMA", "M"])] = "MMMA"
@@ -96,7 +96,7 @@ class StateSpaceConfig(Group):
     state: Few = 64
     """Numbers in the state of each feature of a head."""
     expand: Few = 2
-    """Width of all heads together, divided by that of attention's."""
+    """Width of all heads together, divided by the width of all attention heads."""
     conv: Few = 4
     """Tokens that the convolution before the recurrence sees."""
 
@@ -177,8 +177,7 @@ class ModelConfig(Group):
 
     @property
     def layer_meaning(self) -> str:
-        """What one layer is, for people, if not all have the same mixer or it is not attention;
-        else empty."""
+        """Meaning of a layer in words, if the study has state-space layers; otherwise empty."""
         meaning = (
             "one block, a mixer of tokens and its feed-forward network, as in a dense model; the "
             "mixer of an M is a state space, that of an A attention"
@@ -187,8 +186,8 @@ class ModelConfig(Group):
 
     @property
     def plain_rates(self) -> bool:
-        """True if all weights have the study's learning rate at every shape, so that no rate is
-        known to suit all depths: a user's own model without roles."""
+        """True for a user's own model without roles: all its weights have the study's learning rate
+        at every shape, so that no rate is known to suit all depths."""
         return self.build is not None and self.roles is None
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The group `objective` of a study file: the keys of the objective that its `name` says."""
+"""The group `objective` of a study file: the keys of the objective with this `name`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Union

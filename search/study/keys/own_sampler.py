@@ -18,8 +18,8 @@ METHODS = ("infer_relative_search_space", "sample_relative", "sample_independent
 
 
 def has_seed(place: str | None) -> bool:
-    """True if the sampler of an import path has a seed, so that its study can be repeated; also for
-    the path None, Fathom's own.
+    """True if the sampler of an import path takes a seed, so that its study can be repeated; also
+    for None, which means Fathom's own sampler.
 
     Raises:
         PlanError: if there is no such sampler.

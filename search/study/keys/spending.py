@@ -7,7 +7,7 @@ from fathom.models.spend import OTHER_COINS, Coin
 from fathom.objectives.keys import RuleError
 
 AMOUNTS = ("tokens", "tokens_per_parameter", *(coin.key for coin in OTHER_COINS))
-"""Keys that say how long a training is, of which a study has one at most."""
+"""Keys that set the length of a training; a study has at most one of them."""
 
 
 def check_one_amount(amounts: Mapping[str, float | None]) -> None:
@@ -32,8 +32,8 @@ def check_coin(
     """Checks the settings of a study whose trainings spend another coin than tokens.
 
     Raises:
-        RuleError: if the cost of a step is not known with them, or the batch would depend on it;
-            the message is one line.
+        RuleError: if the settings leave the cost of a step unknown, or the batch would depend on
+            it; the message is one line.
     """
     if coin not in OTHER_COINS:
         return

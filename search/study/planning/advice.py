@@ -1,4 +1,4 @@
-"""The plan of a study's runs, with what a person should know of it. Imports no framework."""
+"""The plans of a study's runs, with notes for people. Imports no framework."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class RunPlan:
 
     @property
     def device_hours(self) -> float:
-        """Hours of all devices together, GPUs as wholes."""
+        """Hours of all devices together; shared GPUs count as whole ones."""
         return device_hours(self.budgets, self.machine)
 
     @property

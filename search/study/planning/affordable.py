@@ -1,7 +1,8 @@
 """Budgets that fit the hours and the text, for `fathom init` and `fathom ask`. Arithmetic only.
 
-Both commands try ascending options and take the last one before the first that costs too much. A
-search of a budget costs about its square, so the largest budget takes nearly all of the time.
+Both commands try ascending options and take the last one before the first that costs too much. The
+cost of a search grows with the square of its budget, so the largest budget takes nearly all of the
+time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +20,7 @@ TOKENS = int(TOKENS_PER_PARAMETER)
 """Training tokens per parameter: of the largest budget of `init`, of the asked size in `ask`."""
 FEWER_TOKENS = (5, 10)
 """Training tokens per parameter if budgets named by the user would take too long with `TOKENS`;
-with fewer, a model hardly learns."""
+with even fewer, a model hardly learns."""
 POWERS = range(4, 12)
 """Powers of ten of the smallest budget of `init`; below 10k a budget has hardly more than three
 depths."""
@@ -29,15 +30,15 @@ SMALLEST = 20_000
 """Smallest budget of `ask`; below it few depths have shapes, and models hardly learn the text's
 structure."""
 SHORTEST_HORIZON = 1_000_000
-"""Training tokens of the smallest budget of `ask`: with fewer, deep models have not learnt to copy
-yet, and seeds differ by more than depths do. The budgets of the quickstart have 600k."""
+"""Fewest training tokens of the smallest budget of `ask`: with fewer, deep models have not learnt
+to copy yet, and seeds differ by more than depths do. The budgets of the quickstart have 600k."""
 WIDE_STEP, NARROW_STEP = 3.0, 2.0
 """Ratio of neighbouring budgets of `ask`: of four budgets, and at least of three."""
 MANTISSAS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 """Largest budgets of `ask`, times powers of ten."""
 CHEAPER = 0.85
-"""Largest budget of `ask`, as a share of the asked size, whose search with the budgets below it
-costs less than a search of the asked size alone."""
+"""Largest budget of `ask`, as a share of the asked size: its search and those of smaller budgets
+together then cost less than a search of the asked size alone."""
 SHARE_OF_TIME = 0.85
 """Share of the hours that `ask` plans; the rest is a reserve for what no plan knows."""
 
@@ -55,18 +56,19 @@ class TooFewHoursError(ConfigError):
 def fewer_tokens(tokens: int, params: int, fits: Callable[[int], bool]) -> int | None:
     """The largest of some shares of the tokens of `ask` whose search fits; None if none does.
 
-    Fewer tokens make a search of small models cheaper only as long as their smallest budget may
-    stay as small, since that trains for `SHORTEST_HORIZON` tokens at least.
+    Fewer tokens make a search of small models cheaper only as long as the smallest budget need not
+    grow: it trains for at least `SHORTEST_HORIZON` tokens.
     """
     fewer = (_two_digits(share * tokens) for share in SHARES)
     return next((f for f in fewer if f >= FEWER_TOKENS[0] * params and fits(f)), None)
 
 
 def largest_affordable(options: Iterable[tuple[T, bool]]) -> tuple[T | None, T | None]:
-    """The last option before the first that is not affordable, and that first one; None for each
-    that does not exist.
+    """The last option before the first unaffordable one, and the first unaffordable one; each is
+    None if there is none.
 
-    Each option comes with True if it is affordable; none is computed after the first that is not.
+    Each option comes with True if it is affordable; no option is computed after the first
+    unaffordable one.
     """
     chosen = None
     for option, affordable in options:
@@ -102,8 +104,8 @@ def choose_budgets(
 ) -> tuple[int, ...]:
     """The budgets of `ask`: the asked size alone if its search fits the hours, else smaller ones.
 
-    The smaller ones have the largest top, at most `most`, that fits. The asked size is priced only
-    if all these cheaper searches fit, so that no size far too large is measured.
+    The largest of the smaller budgets is as large as fits, at most `most`. The asked size is priced
+    only if all cheaper searches fit, so that no far too large size is measured.
 
     Raises:
         TooFewHoursError: if the cheapest of these searches takes too long.

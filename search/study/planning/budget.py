@@ -1,4 +1,4 @@
-"""Budgets as values: size and spend; and the steps of rungs and evaluations."""
+"""Budgets as values, with size and spend, and the steps of their rungs and evaluations."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,12 @@ from fathom.search.study.timing.device_speed import TimeSource
 from fathom.search.study.timing.sized_times import NO_TIMES, Times
 
 LEAST_STEPS = 20
-"""Fewest steps that a spend other than of tokens must pay for."""
+"""Fewest steps that a spend of another coin than tokens must pay for."""
 LEAST_OF_ANY_SIZE = 100
-"""The same where sizes are free: at the first rung of fewer, a large model has hardly begun."""
+"""The same where sizes are free: with fewer steps, a large model has hardly begun at the first
+rung."""
 SHARED_STEPS = 1000
-"""Steps that stand for a whole training of any shape where sizes do not say its steps."""
+"""Nominal steps of a whole training of any shape, where its steps do not follow from its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +47,17 @@ class Budget:
     """Optimizer steps of a trial that trains to the end."""
     tokens_per_step: int
     shared_spend: Spend | None = None
-    """What a training may spend; None if every shape takes the same steps. `steps` are then those
-    of a usual shape, or `SHARED_STEPS` if sizes do not say them, and `of_shape` has those of a real
-    one."""
+    """Spend of a training; None if every shape takes the same steps. With a spend, `steps` are
+    those of a usual shape, or `SHARED_STEPS` if they do not follow from sizes; `of_shape` has those
+    of a real shape."""
     step_times: Times | None = None
-    """Seconds of a step by shape, from which steps follow where these have to be timed; None where
-    they are not known."""
+    """Seconds of a step by shape, from which numbers of steps follow where steps have to be timed;
+    None where they are not known."""
     sizes: tuple[int, int] | None = None
     """Parameters of the smallest and the largest model; None where `params` is the size of all."""
     shared_steps: int | None = None
-    """Of a budget of one shape, the steps of the budget that all shapes share: its rungs are named
-    by them. None where these are `steps`."""
+    """In the budget of one shape, the steps of the budget that all shapes share, by which rungs are
+    named; None where they equal `steps`."""
 
     @property
     def tokens(self) -> int:
@@ -80,8 +81,8 @@ class Budget:
         return replace(self, steps=max(1, self.steps_of(shape)), shared_steps=self.steps)
 
     def steps_of(self, shape: Shape) -> int:
-        """Steps of a shape that a training pays for: the most whole steps within its spend, or the
-        number that is nearest to it where steps are timed."""
+        """Steps of a training of a shape: the most whole steps within the spend or, where steps are
+        timed, the number nearest to it."""
         steps = self.spend.amount / self.step_cost(shape)
         return round(steps) if self.spend.coin.timed else int(steps)
 
@@ -93,7 +94,7 @@ class Budget:
         return self.step_times.seconds(shape)
 
     def length_of(self, shape: Shape) -> dict[str, Any]:
-        """Returns the fields of a trial's description that say how long its shape trains."""
+        """Returns the fields of a trial's description that set the length of its training."""
         own, spend = self.of_shape(shape), self.shared_spend
         shared = own.shared_tokens if spend else None
         return {"horizon_tokens": own.tokens, "shared_spend": spend, "shared_tokens": shared}
@@ -221,7 +222,8 @@ def constant_until(train: TrainConfig, budget: Budget) -> int:
 def auto_tokens_per_step(tokens: int) -> float:
     """Tokens per step that `batch_size: auto` aims at for a horizon.
 
-    The Step Law's, unless it leaves fewer than `FEWEST_STEPS` steps, as it does below 14M tokens.
+    They are the Step Law's, unless these leave fewer than `FEWEST_STEPS` steps, as below 14M
+    tokens.
     """
     return min(STEP_FACTOR * math.pow(tokens, STEP_EXPONENT), tokens / FEWEST_STEPS)
 
@@ -237,7 +239,8 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
 
 
 def rungs_by_step(config: StudyConfig, budget: Budget) -> dict[int, int]:
-    """Step of each rung, ascending -> the tokens by which all shapes of the budget name it."""
+    """Step of each rung, ascending -> the tokens by which the rung is named for all shapes of the
+    budget."""
     shared, tokens = budget.shared_steps or budget.steps, budget.tokens_per_step
     steps = _shared_rung_steps(config, replace(budget, steps=shared))
     return {max(1, step * budget.steps // shared): step * tokens for step in steps}
@@ -297,8 +300,9 @@ def evaluation_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     """Steps after which a trial is evaluated, ascending: an even grid, the end, and some before
     each rung.
 
-    Those just before a rung lie one percent of the horizon apart: it judges by their median. One
-    lies at a quarter of its tokens, from where the rung sees the slope of the loss.
+    Evaluations just before a rung lie one percent of the horizon apart: their median counts at the
+    rung. One evaluation lies at a quarter of the rung's tokens, from which the slope of the loss is
+    measured.
     """
     grid = {
         max(1, round(budget.steps * k / config.train.evaluations))

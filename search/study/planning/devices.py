@@ -1,4 +1,4 @@
-"""CPU cores compared with GPUs: which train a study sooner. Imports no framework."""
+"""Compares CPU cores with GPUs by the time that they take for a study. Imports no framework."""
 
 import math
 from bisect import bisect_left
@@ -22,7 +22,7 @@ from fathom.search.study.planning.sharing import (
 )
 
 MOST_CORES = 16
-"""Most cores for each GPU that a plan takes a machine to have, if it is not here."""
+"""Most cores per GPU that a plan assumes of a machine that is not this one."""
 
 SOONER = "CPU cores train this study sooner"
 TAKE_CORES = "set `resources.gpus_per_trial: 0`"
@@ -42,7 +42,7 @@ class DeviceTimes:
 
     @property
     def times(self) -> str:
-        """Both times, the devices, and how their speeds are known, as text."""
+        """Both times as text, with the devices and the sources of their speeds."""
         return ", ".join(
             f"{_time(on.hours)} on {on.machine.description} ({on.machine.speed.source})"
             for on in (self.cores, self.gpus)
@@ -62,8 +62,8 @@ def core_notes(
 ) -> tuple[str, ...]:
     """A line if CPU cores would train the study sooner than the GPUs of its plan; none otherwise.
 
-    For GPUs of this machine its own cores count. For others, whose machines may have any number of
-    cores, the line says how many are enough.
+    For GPUs of this machine its own cores count. Other machines may have any number of cores, and
+    the line says how many are enough.
     """
     if machine.device != "GPU" or not compares_by_time(config):
         return ()
@@ -105,13 +105,13 @@ def plans_of_auto(
 
 
 def _cores(resources: ResourcesConfig, train: TrainConfig) -> Machine:
-    """This machine, if trials had none of its GPUs."""
+    """This machine, as if trials used none of its GPUs."""
     return this_machine(resources.model_copy(update={"gpus_per_trial": 0}), train)
 
 
 def choice_text(found: DeviceTimes) -> str:
-    """Returns what `gpus_per_trial: auto` takes, with the times of both devices and the key that
-    takes the other."""
+    """Returns the choice of `gpus_per_trial: auto` as text, with the times of both devices and the
+    key for the other choice."""
     taken, other = ("CPU cores", 1) if found.cores_win else ("GPUs", 0)
     more = ""
     share = found.gpus.machine.devices

@@ -52,7 +52,7 @@ OBJECTIVE_COMMENTS = {
     "vocabulary": "number of token ids; if none was named, the largest seen plus one",
 }
 FROM_RUNS: Mapping[str, object] = {}
-"""Keys that runs leave open; none without `--from`."""
+"""Keys for the question that existing runs leave open; empty without `--from`."""
 LEFT_OPEN = "about what the runs leave open"
 CHEAPER = "to fit the hours; `fathom check` says if one rate suits all shapes"
 
@@ -70,13 +70,13 @@ class Seen:
     train_tokens: int
     vocab_size: int
     held_out: str = ""
-    """Names in the folder of the text that say what is held out; empty if none do."""
+    """Names in the folder of the text that mark held-out text; empty if none do."""
     left_out: str = ""
     """A line on files that are not read; empty if all are."""
 
     @property
     def summary(self) -> str:
-        """Size of the text in words, and what is held out by its name."""
+        """Size of the text, and the text held out by its name, in words."""
         held_out = f"; held out by name: {self.held_out}" if self.held_out else ""
         if not self.size_bytes:
             ids = f"{self.train_tokens:,} tokens to train on, of {self.vocab_size:,} ids"
@@ -103,7 +103,7 @@ class Draft:
     confirm: Mapping[str, object]
     """Keys of `confirm` that differ from the defaults, to fit the hours."""
     runs: Mapping[str, object]
-    """Keys that runs which exist leave open."""
+    """Keys for the question that existing runs leave open."""
     reason: str = ""
     """The reason why the study is not larger."""
 
@@ -179,8 +179,10 @@ def look(corpus: str, tokenizer: str) -> Seen:
 def objective_keys(place: str, tokenizer: str) -> dict[str, object]:
     """The keys of an objective on a text, or on tokens that are cut already.
 
-    For such tokens, `tokenizer` is a tokenizer's file or the number of ids; `bytes`, the option's
-    default, leaves it to the files of the tokens, and to the largest id if they do not say it."""
+    For such tokens, `tokenizer` is a tokenizer's file or the number of ids. With `bytes`, the
+    option's default, the number comes from the files of the tokens or, if these do not say it, from
+    the largest id.
+    """
     if not is_token_place(place):
         return {"name": "language", "corpus": place, "tokenizer": tokenizer}
     keys = {"name": "tokens", "train": place, **proposed_keys(place)}
@@ -197,7 +199,7 @@ def choose(
     runs: Mapping[str, object] = FROM_RUNS,
 ) -> Draft:  # fmt: skip
     """The largest study within the hours and `MOST_EPOCHS`; for named budgets, the longest. `runs`
-    are keys of a study of what existing runs leave open.
+    are the keys of a study of the question that existing runs leave open.
 
     Raises:
         ConfigError: when even the smallest is too large, or the budgets are no numbers.

@@ -1,4 +1,4 @@
-"""The interval at which a command evaluates, against the horizon, where a loss must come."""
+"""The interval of a command's evaluations, compared with the horizon, at which a loss is needed."""
 
 import math
 import re
@@ -9,7 +9,8 @@ from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
 
 NEAR = 0.01
-"""How far the last evaluation of a command may be from the horizon, as a share of its tokens."""
+"""Largest distance of a command's last evaluation from the horizon, as a share of the horizon's
+tokens."""
 INTERVAL = re.compile(
     r"-*(?:\w+[._-])*(?:eval|evaluation|val|valid|validation)[._-]?"
     r"(?:interval|every|freq|frequency|every_n_steps)(?:[._-]steps)?"
@@ -46,8 +47,8 @@ def interval_of(command: Sequence[str]) -> Interval | None:
 
 
 def falls_short(steps: float, interval: float) -> bool:
-    """True if the last multiple of an interval is not near enough to a horizon of so many steps,
-    and the next one is beyond it by too much."""
+    """True if neither the last multiple of an interval before a horizon of so many steps nor the
+    next one after it is near enough to it."""
     last = math.floor(steps / interval) * interval
     return last < (1 - NEAR) * steps and last + interval > (1 + NEAR) * steps
 

@@ -36,7 +36,7 @@ def horizon_words(config: StudyConfig) -> str:
 
 
 def parent_name(config: StudyConfig) -> str:
-    """Returns the name of the study of whose horizons a study is one."""
+    """Returns the name of the whole study to which the study of one horizon belongs."""
     return config.study.removesuffix(f"-{horizon_name(config)}")
 
 

@@ -55,9 +55,10 @@ TRIAL_SECONDS = 0.3
 HIGHEST_USUAL_RATE = 0.1
 """Learning rate above which AdamW hardly ever trains."""
 FILES_OF_A_TRIAL = 2
-"""Checkpoints of a trial that trains: the last, and while it is written the one before."""
+"""Number of checkpoints of a running trial: the last one and, while that is written, the one
+before."""
 SIMULATED = 500
-"""Exploring trials that are simulated for the expected numbers at rungs."""
+"""Number of exploring trials that are simulated for the expected numbers at rungs."""
 FORWARD = 1 / 3
 """Operations of an evaluation, as a fraction of those of training on the same tokens."""
 
@@ -71,7 +72,7 @@ class Rung:
     """A rung with its expected numbers of arriving and promoted exploring trials."""
 
     tokens: int
-    """Tokens by which all shapes of the budget know it."""
+    """Tokens by which the rung is named for all shapes of the budget."""
     arriving: float
     surviving: float
 
@@ -139,7 +140,7 @@ def vocab_size_of(objective: ObjectiveConfig) -> int:
 
 def carried(objective: ObjectiveConfig) -> str:
     """A remedy for data that are missing on the head of a cluster of `ray up`; empty elsewhere, and
-    where the data are there."""
+    if the data are not missing."""
     place = os.path.expanduser(objective.place)
     is_path = place != objective.name and (os.sep in place or os.path.splitext(place)[1])
     head = os.path.expanduser(CLUSTER_FILES[0])
@@ -234,7 +235,7 @@ def plan_budget(
 def _expected_ends(
     budget: Budget, rungs: Sequence[Rung], exploring: int, confirming: int
 ) -> tuple[tuple[float, int], ...]:
-    """Expected numbers of trials and the tokens at which they pause or end, ascending."""
+    """Expected numbers of trials, each with the tokens at which so many pause or end, ascending."""
     surviving = rungs[-1].surviving if rungs else exploring
     pausing = ((rung.arriving - rung.surviving, rung.tokens) for rung in rungs)
     return (*pausing, (surviving + confirming, budget.tokens))
@@ -282,7 +283,7 @@ def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
 
 
 def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
-    """Hours of all devices used, together: no more than have a trial, and GPUs as wholes."""
+    """Hours of all devices that have a trial, together; shared GPUs count as whole ones."""
     trials = min(machine.slots, max(plan.exploring + plan.confirming for plan in plans))
     devices = trials * machine.devices
     if machine.device == "GPU" and machine.devices < 1:
@@ -346,8 +347,8 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
 
 
 def _epochs_note(config: StudyConfig) -> str:
-    """A line where a training repeats its data too often; empty where none does, or it is not
-    known."""
+    """A line where a training repeats its data too often; empty where none does, or the size of the
+    data is not known."""
     if config.coin.timed:
         return ""  # tokens follow from step times
     tokens = max(budget.tokens for budget in expand_budgets(config))

@@ -1,4 +1,4 @@
-"""The plan of a budget with a change of its study, so that a remedy is tried before it is advised.
+"""Plans a budget with a change of its study, so that a remedy is tried before it is advised.
 
 Arithmetic only, in milliseconds: no data and no code of the user's own is read.
 """
@@ -71,9 +71,9 @@ def plan_change(
     """The plan of a budget of a study without and with `changes`: values by key, such as
     `space.depth`, that leave the budget as it is.
 
-    `like` is any shape of the study: it has the vocabulary, which only data could tell otherwise.
-    Returns None for a user's own model, whose shapes only the user's code can count, and for a
-    budget that is not of the study.
+    `like` is any shape of the study: it has the vocabulary, which would otherwise have to be read
+    from data. Returns None for a user's own model, whose shapes only the user's code can count, and
+    for a budget that is not of the study.
 
     >>> from fathom.search.study.file.study_file import parse
     >>> config = parse("{study: s, objective: language, budgets: [30k], space: {depth: [1, 4]}}")

@@ -71,10 +71,10 @@ class Sharing:
 
 
 def compares_by_time(config: StudyConfig) -> bool:
-    """True if the time of a study says which device is better for it.
+    """True if a study's device can be chosen by the time of its search.
 
-    It can be predicted for Fathom's own training of its own models. Where steps are timed a faster
-    device trains more in the same time.
+    The time can only be predicted for Fathom's own training of its own models. Where steps are
+    timed, a faster device trains more in the same time instead.
     """
     own = not config.train.command and not config.model.build
     return own and not config.coin.timed
@@ -99,9 +99,9 @@ def sharing_notes(
     """A line if several trials on each GPU would take much less time than one, or will, as
     `gpus_per_trial: auto` shares the GPUs of this machine; none otherwise.
 
-    A small model's step takes the time of its launches, in which the GPU waits. As many trials can
-    share it as fill that time with work, fit its memory in one piece, and have cores. `gpu` is the
-    type that the plan was asked for.
+    A small model's step takes the time of its launches, during which the GPU waits. As many trials
+    can share a GPU as fill this time with work, fit its memory without micro-batches, and have
+    cores. `gpu` is the type that the plan was asked for.
     """
     if machine.device != "GPU" or machine.devices != 1:
         return ()
@@ -126,8 +126,8 @@ def _best(
     *,
     at_a_time: int | str = "auto",
 ) -> Sharing | None:
-    """The number of trials on each GPU with which a search is fastest; None if one is nearly as
-    fast. `at_a_time` is the number of GPUs in use, where the study limits it."""
+    """The number of trials on each GPU with which a search is fastest; None if one trial each is
+    nearly as fast. `at_a_time` is the number of GPUs in use, where the study limits it."""
     if not compares_by_time(config):
         return None
     hours: dict[int, float] = {}

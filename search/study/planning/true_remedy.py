@@ -37,11 +37,11 @@ NEAR_RATIO = 1.25
 def with_true_remedy(
     verdict: Verdict, config: StudyConfig, records: Sequence[TrialRecord]
 ) -> Verdict:
-    """The verdict on a budget of a study, whose trials are `records`, with a remedy that changes
-    its plan for the better, or that says why none does.
+    """The verdict on a budget of a study, with a remedy that improves its plan, or that says why
+    none does; `records` are the budget's trials.
 
-    The remedy is as the analysis has it where a plan of every depth has too many shapes. A user's
-    own model is not built for it: only what needs no count of its shapes is tried.
+    Where a plan of every depth would have too many shapes, the analysis's own remedy is kept. A
+    user's own model is not built: only remedies without counts of its shapes are tried.
     """
     match verdict.remedy:
         case None:
@@ -88,7 +88,7 @@ def _finished_depths(records: Sequence[TrialRecord]) -> tuple[int, ...]:
 
 
 def more_seeds(confirm: ConfirmConfig, number: int) -> v.Seeds:
-    """So many seeds, and in any case more than the study has."""
+    """The remedy of so many seeds, and in any case of more than the study has."""
     return v.Seeds(max(number, confirm.seeds + 1))
 
 
@@ -126,8 +126,8 @@ class _TriedPlan:
         return plan_change(self._config, self._budget, self._like, changes)
 
     def _beyond(self, end: int, *, deeper: bool) -> Remedy:
-        """Depths beyond the tested ones: some that the study has and did not try, or a range that
-        has more of them."""
+        """The remedy of depths beyond the tested ones: untried depths of the study, or a wider
+        range."""
 
         def beyond(depths: Sequence[int]) -> list[int]:
             side = [d for d in depths if d > end] if deeper else [d for d in depths if d < end]
@@ -160,8 +160,8 @@ class _TriedPlan:
         return TheseDepths(tuple(sorted(depths)), self._finished)
 
     def _these(self, depths: Sequence[int], cause: v.Cause) -> Remedy:
-        """Training those depths that have a shape; if none has, others between the same tested
-        ones."""
+        """The remedy to train those of the depths that have a shape; if none has, other depths
+        between the same tested ones."""
         possible = set(self._meetable) - set(self._finished)
         if isinstance(cause, v.BetweenTested) and not possible.intersection(depths):
             between = [d for d in sorted(possible) if cause.below < d < cause.above]

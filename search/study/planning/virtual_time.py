@@ -2,10 +2,10 @@
 et al. 2020).
 
 A paused trial is promoted as soon as it is among the best 1/eta that have come to its rung. Which
-have come depends on who is fast, so results are not taken as workers bring them: they are taken in
-the order in which some virtual workers of one speed would have brought them. So any number of real
-workers gives the same trials. This module knows no records, files or workers: the scheduler, the
-plan of a study and the replays of learning curves drive it.
+trials have come depends on the speed of workers, so results are not taken as workers bring them,
+but in the order in which virtual workers of equal speed would have brought them. So any number of
+real workers gives the same trials. This module knows no records, files or workers: the scheduler,
+the plan of a study and the replays of learning curves drive it.
 """
 
 import random
@@ -79,7 +79,8 @@ class VirtualTime:
     horizon: int
     eta: float
     at_once: int = 0
-    """Number of trials that are drawn at once; the others know them at their first rung."""
+    """Number of trials that are drawn at once; later draws know the results of these at their first
+    rung."""
     waits: bool = False
     """True if a rung promotes nobody before it is closed: synchronous halving."""
     now: Fraction = Fraction(0)
@@ -91,7 +92,8 @@ class VirtualTime:
     places: dict[str, int] = field(default_factory=dict)
     """Trial -> tokens at which it was last taken; 0 before its first rung."""
     standing: dict[int, dict[str, None]] = field(init=False)
-    """Rung -> trials that were taken there, but for those that ended badly; the values are None."""
+    """Rung -> trials that were taken there and did not end badly; a dict for its order, with None
+    as values."""
     over: set[str] = field(default_factory=set)
     """Trials that have ended."""
     closed: set[int] = field(default_factory=set)
@@ -127,7 +129,8 @@ class VirtualTime:
         return Closing(rung, tuple(trial for trial in kept if self._waits(trial, rung)))
 
     def job(self, trial: str, *, to: int | None = None) -> VirtualJob:
-        """The job of a trial that starts now and goes to its next rung, if not elsewhere."""
+        """The job of a trial that starts now and goes to `to` or, if that is not given, to its next
+        rung."""
         place = self.places.get(trial, 0)
         to = to or next((rung for rung in self.rungs if rung > place), self.horizon)
         return VirtualJob(self.now + Fraction(to - place, self.horizon), self.assigned, trial, to)

@@ -147,9 +147,8 @@ def keep_speeds(
 ) -> None:  # fmt: skip
     """Adds measurements of a device to the file of speeds, if that can be written.
 
-    What was measured while the machine was busy with others than the `own` processes that train
-    tells how busy it was: it replaces no better speed, and a start is not kept from it unless it is
-    the shortest.
+    A speed measured while the machine was busy with other programs than the `own` processes that
+    train replaces no better speed, and a start measured then is only kept if it is the shortest.
     """
     with suppress(OSError, RuntimeError):  # the latter without a home
         everything, known = _read(), known_speeds(device)
@@ -203,8 +202,8 @@ def start_seconds(records: Iterable[TrialRecord], since: float) -> float | None:
 
 
 def _began_since(since: float, record: TrialRecord) -> bool:
-    """True for a trial that began between a Unix time and now; others are of a clock that was set
-    back."""
+    """True for a trial that began between a Unix time and now; a later beginning is from before a
+    clock was set back."""
     return since <= record.started <= time.time()
 
 

@@ -15,8 +15,8 @@ LEAST_SHARE, MOST_SHARE = 0.45, 1.2
 """Least and most work of a budget, as shares of the planned work: 45 of 48 simulated budgets took
 0.5 to 1.2 of it, one with two minima 1.7."""
 STILL_OPEN = 0.3
-"""Most work of a budget that has taken all of that and is still not settled, as a share of what it
-has taken."""
+"""Most work left of a budget that has done its most and is still not settled, as a share of the
+work done."""
 PACE_ERROR, FIRST_PACE_ERROR = 0.1, 0.5
 """Relative error of the pace after many evaluations, and what is added to it after a single one."""
 SLOWNESS = 0.2
@@ -46,9 +46,9 @@ def work_left(
 ) -> WorkLeft:
     """Returns the training that a budget still takes.
 
-    At least what runs, the `waiting` confirming trials of the present batch, and as many whole
-    trainings as a curve needs; the plan gives a rough number of further ones. Once the budget is
-    `settled`, only the trials that run are left. While it is not `explored`, any number of its
+    At least the running trials, the `waiting` confirming trials of the present batch, and as many
+    whole trainings as a curve needs; the plan gives a rough number of further ones. Once the budget
+    is `settled`, only the trials that run are left. While it is not `explored`, any number of its
     trials run at a time; afterwards those of a batch do, `together` or more.
     """
     length = _length(plan, records)

@@ -27,8 +27,8 @@ ALIKE = 1.2
 class SizedTimes:
     """Seconds of a training step of shapes of any size, fitted to timed ones.
 
-    A step takes some time, and so does each layer, each parameter and each feature of a layer: the
-    times, at least 0, with the least relative errors.
+    The time of a step is a sum: a constant, and times for each layer, each parameter and each
+    feature of a layer. They are at least 0, and fitted by least relative errors.
     """
 
     timed: tuple[tuple[int, tuple[TimedShape, ...]], ...]
@@ -57,12 +57,13 @@ class SizedTimes:
 
 
 def _terms(size: int, depth: int) -> Any:
-    """What a step's time grows with; the width of a layer goes with the root of its parameters."""
+    """The terms with which a step's time grows; the width of a layer is taken from the root of its
+    parameters."""
     return _numpy().array([1.0, depth, size, math.sqrt(size * depth)])
 
 
 def _numpy() -> Any:
-    """NumPy, which plans of fixed sizes do without."""
+    """Imports NumPy, which plans of fixed sizes do without."""
     return importlib.import_module("numpy")
 
 

@@ -1,6 +1,6 @@
 """Seconds of a training step by shape: measured before a search, and frozen in its run folder.
 
-A study with `train_seconds` derives the steps of each training from them, so that they must not
+A study with `train_seconds` derives the steps of each training from these times, so they must not
 change within a run.
 """
 
@@ -121,7 +121,7 @@ class MeasuredSteps:
     device: str
     """The device of a trial with its threads or its share, by which speeds are kept."""
     at_once: int
-    """Number of workers that measured at the same time, as so many trials train."""
+    """Number of workers that measured at the same time: as many as trials train at once."""
     budgets: dict[int, tuple[TimedShape, ...]]
     """Budget, or size where sizes are free -> its timed shapes, by depth and ratio, ascending."""
 

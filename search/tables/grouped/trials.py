@@ -1,6 +1,6 @@
-"""Runs of about one size become the trials of a budget at a horizon, as a search would have them.
+"""Turns runs of about one size into trials of a budget at a horizon, as of a search.
 
-Each is a confirmation trial: it was trained whole, and not chosen for having come out low.
+Each is a confirmation trial: it was trained to the end, and not selected for a low loss.
 """
 
 from collections import Counter, defaultdict

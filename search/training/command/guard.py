@@ -2,11 +2,11 @@
 
 python -I -S guard.py STATUS GRACE COMMAND...
 
-Standard input is a pipe that the asking process holds. If that process writes to it and closes it,
-it asks for an end: the group gets SIGTERM, and SIGKILL GRACE seconds later. If the pipe closes
-without a word, that process was killed, and SIGKILL follows after `ORPHAN_SECONDS`. At the end the
-guard writes the command's exit status to the file descriptor STATUS. It leaves the process tree of
-the worker first, since Ray kills a worker's children with it.
+Standard input is a pipe that the asking process holds. If that process writes to the pipe and
+closes it, it asks for an end: the group gets SIGTERM, and SIGKILL GRACE seconds later. If the pipe
+closes without a word, that process was killed, and SIGKILL follows after `ORPHAN_SECONDS`. At the
+end the guard writes the command's exit status to the file descriptor STATUS. The guard first leaves
+the process tree of the worker, since Ray kills a worker's children with it.
 """
 
 import os
@@ -17,12 +17,12 @@ import threading
 from contextlib import suppress
 
 ORPHAN_SECONDS = 2.0
-"""Time from SIGTERM to SIGKILL where the asking process was killed: nobody waits for the command,
-and another may be about to begin in its place."""
+"""Time from SIGTERM to SIGKILL if the asking process was killed: nobody waits for the command any
+more, and another may soon begin in its place."""
 
 
 def main() -> None:
-    """Starts the command and stays until it has ended."""
+    """Starts the command and waits until it has ended."""
     status, grace, command = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
     if os.fork():
         os._exit(0)

@@ -14,11 +14,11 @@ from fathom.search.study.keys.command import own_parser
 Parser = Callable[[str], Mapping[str, Any] | None]
 """A function from a line to its values by name; None for a line without values."""
 OWN = ("tokens", "step", "parameters", "loss", "train_loss")
-"""Names of values with a meaning of their own; every other number of a line is a metric."""
+"""Names of values with a fixed meaning; every other number of a line is a metric."""
 
 
 class LineError(ValueError):
-    """A line with values that can't be right."""
+    """A line has values that can't be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The evaluation and the number of parameters in a line; None for what it does not have."""
+    """The evaluation and the number of parameters in a line; each is None if it is not there."""
 
     evaluation: Evaluation | None = None
     parameters: int | None = None
@@ -53,8 +53,7 @@ def json_values(text: str) -> Mapping[str, Any] | None:
 
 
 def load_parser(place: str | None) -> Parser:
-    """The function at a place, whose errors become `LineError`; the JSON parser if no place is
-    named.
+    """The parser at a place, with errors as `LineError`; the JSON parser if no place is named.
 
     Raises:
         PlanError: if there is no such function.

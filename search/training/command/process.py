@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 LONGEST_LINE = 2**20
-"""Bytes of a line; what is longer comes in pieces."""
+"""Largest number of bytes of a line; longer lines come in pieces."""
 LONGER_SECONDS = 10.0
-"""Time beyond its grace for which an earlier command on the same log is waited for."""
+"""Time to wait for an earlier command on the same log, beyond its grace."""
 LOOK_SECONDS = 0.1
 """Time between two looks at the log."""
 KEPT_BYTES = 2**22
-"""Bytes that are kept of each end of a log whose command has ended."""
+"""Number of bytes that are kept at each end of a log once its command has ended."""
 GUARD = Path(__file__).with_name("guard.py")
 
 
@@ -66,8 +66,8 @@ class CommandProcess:
         self._lines.seek(begin)
 
     def lines(self, poll_seconds: float) -> Iterator[bytes]:
-        """Yields each line; an empty one where none has come for `poll_seconds`; ends with the
-        command."""
+        """Yields each line of the log, or an empty one if none has come for `poll_seconds`; ends
+        with the command."""
         rest, heard = b"", time.monotonic()
         while True:
             ended = self._has_ended()  # before the last look, so that no line is missed
@@ -112,7 +112,7 @@ class CommandProcess:
 
 
 def _shorten(log: Path) -> None:
-    """Leaves the two ends of a long log, and a line on what was between them."""
+    """Replaces the middle of a long log by a line that says so."""
     with suppress(FileNotFoundError), log.open("r+b") as file:
         left = file.seek(0, os.SEEK_END) - 2 * KEPT_BYTES
         if left > 0:
@@ -126,7 +126,8 @@ def _shorten(log: Path) -> None:
 def _wait_for_lock(log: BinaryIO, seconds: float) -> None:
     """Waits for an earlier command of the trial, which saves after its reader was killed.
 
-    The lock belongs to the open file that a command inherits, and is free once all of it has ended.
+    The lock belongs to the open file that a command inherits, and is free once all of its processes
+    have ended.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:

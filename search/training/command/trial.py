@@ -34,14 +34,15 @@ from fathom.search.training.saving.trial_log import (
 from fathom.search.training.trial import HorizonError, MachineMemoryError, WorkerLostError
 
 SAVE_SECONDS = 120.0
-"""Time from SIGTERM to SIGKILL, in which the command saves."""
+"""Time from SIGTERM to SIGKILL, for the command to save."""
 OFF_BUDGET = 0.1
-"""How far the number of parameters that a command reports may be from the budget, as a share."""
+"""Largest relative difference from the budget of the number of parameters that a command reports.
+"""
 MEMORY = (
     *("out of memory", "outofmemory", "cannot allocate memory", "resource_exhausted"),
     *("memoryerror", "bad_alloc", "can't allocate memory"),
 )
-"""Parts of the last line of a command whose memory ran out, in small letters."""
+"""Texts, in lower case, in the last line of a command whose memory ran out."""
 KILLED_INSIDE = 128 + signal.SIGKILL
 """Exit status with which a shell tells that its command was killed, mostly for lack of memory."""
 LAST_LINE = 300
@@ -81,8 +82,8 @@ class CommandTrial:
     def reports(self) -> Iterator[Report]:
         """Starts the command; reports at rungs, every few seconds between them, and at the end.
 
-        An interrupt of the search ends the command, which saves, and is reported; closing this
-        iterator, which is how a trial is paused, ends it too.
+        An interrupt of the search ends the command, which saves, and is reported. Closing this
+        iterator ends the command too: trials are paused in this way.
         """
         try:
             yield from self._trained()
@@ -97,8 +98,8 @@ class CommandTrial:
         return arguments_of(self._assignment, self._folder, resume=resume)
 
     def _earlier(self) -> list[CurvePoint]:
-        """The evaluations of earlier starts, with those that a command printed after the worker
-        that read them was gone."""
+        """The evaluations of earlier starts, including those that a command printed after its
+        worker was gone."""
         kept = _kept_points(self._kept)
         seconds = kept[-1].train_seconds if kept else 0.0
         lines = self._log.read_bytes().splitlines() if self._log.exists() else []
@@ -196,8 +197,8 @@ class CommandTrial:
                 )
 
     def _heard(self, raw: bytes) -> Evaluation | None:
-        """The evaluation of a line, if it has one; the number of parameters is compared with the
-        budget."""
+        """The evaluation of a line, if it has one; a number of parameters in it is compared with
+        the budget."""
         text = raw.decode(errors="replace").strip()
         self._last_text = printable(text) or self._last_text
         line = read_line(text, self._parser, tokens_per_step=self._budget.tokens_per_step)
@@ -264,12 +265,12 @@ class CommandTrial:
 
     @property
     def _is_whole(self) -> bool:
-        """True once the training has come to the horizon."""
+        """True once the training has reached the horizon."""
         return self._tokens >= (1 - NEAR) * self._budget.tokens
 
     @property
     def _most_tokens(self) -> float:
-        """Tokens beyond which an evaluation is not of the horizon."""
+        """Largest number of tokens at which an evaluation counts as that at the horizon."""
         return (1 + NEAR) * self._budget.tokens
 
     @property
@@ -278,7 +279,7 @@ class CommandTrial:
         return self._points[-1].tokens if self._points else 0
 
     def _keep(self, evaluation: Evaluation, seconds: float) -> CurvePoint:
-        """The evaluation as a point of the curve, which is in the trial's file from here on."""
+        """The evaluation as a point of the curve; also adds it to the trial's file."""
         point = CurvePoint(
             step=max(1, round(evaluation.tokens / self._budget.tokens_per_step)),
             tokens=evaluation.tokens,
@@ -309,8 +310,8 @@ class CommandTrial:
 
 
 def _at(rung: int, before: Sequence[CurvePoint], after: CurvePoint) -> CurvePoint:
-    """The curve at the tokens of a rung, on a line in ln tokens between the evaluations around it,
-    so that trials compare at the same tokens wherever their command evaluates."""
+    """The curve at the tokens of a rung, interpolated linearly in ln tokens between evaluations, so
+    that trials compare at the same tokens wherever their command evaluates."""
     if after.tokens == rung:
         return after
     loss = after.loss

@@ -1,5 +1,5 @@
 """Data-parallel training in several processes, each with a GPU: every rank has a part of each
-batch, and the whole model or a part of it. Torch only.
+batch, and either the whole model or a part of the model. Torch only.
 
 The result differs from that of one process in the order of additions alone.
 """
@@ -51,9 +51,11 @@ class Ranks:
             )
 
     def accumulating(self, network: Model, *, last: bool) -> AbstractContextManager[None]:
-        """Context of a micro-batch: ranks with the whole model average gradients in the last one.
+        """Context of a micro-batch: ranks with the whole model only average gradients in the last
+        micro-batch.
 
-        Ranks with a part of it do so in each: whole gradients would not fit until the last.
+        Ranks with a part of the model average in each: whole gradients would not fit in memory
+        until the last.
         """
         if last or not isinstance(network, nn.parallel.DistributedDataParallel):
             return nullcontext()

@@ -1,6 +1,5 @@
-"""An evaluation by all ranks of a trial: the leader runs it, and each rank computes some rows of
-every batch. Torch only.
-"""
+"""An evaluation by all ranks of a trial: the leader runs the evaluation, and each rank computes
+some rows of every batch. Torch only."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -15,12 +14,12 @@ from fathom.search.training.ranks.data_parallel import Ranks
 
 Value = TypeVar("Value")
 OfRows = Callable[[Model, Batch], Tensor]
-"""What is computed of a batch: a tensor whose first dimension has the same number of entries for
-each row. It is sent to other processes, so it is a function of a module, or a `partial` of one."""
+"""Function from a batch to a tensor whose first dimension has the same number of entries for each
+row. It is sent to other processes, so it is a function of a module, or a `partial` of one."""
 
 
 class _Work(NamedTuple):
-    """A batch that the leader hands out, in the memory of the machine."""
+    """A batch that the leader hands out, in CPU memory."""
 
     compute: OfRows
     batch: Batch
@@ -71,7 +70,7 @@ def _help(ranks: Ranks, model: Transformer) -> None:
 
 
 def _nothing() -> _Work | None:
-    """No work: what a broadcast is given on a rank that receives it."""
+    """Returns no work: the argument of a broadcast on ranks that only receive."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""Checkpoint files: the state of a training on disk, to be resumed. Torch only."""
+"""Checkpoint files: the state of a training on disk, from which it resumes. Torch only."""
 
 import errno
 import os
@@ -39,8 +39,8 @@ class GivenUpError(Exception):
 class BackgroundSaver:
     """Writes states to a checkpoint file, one at a time, while the training goes on.
 
-    The state of a training on several GPUs is written by the leader alone. A sharded training has a
-    saver of its own and a `load`; `TrialLog` makes the one and calls the other.
+    The state of a training on several GPUs is written by the leader alone. A sharded training has
+    its own saver, which `TrialLog` makes, and its own `load`, which it calls.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,7 +78,8 @@ class BackgroundSaver:
         return self._written is not None
 
     def finish(self) -> None:
-        """Waits until the last state is written; without it the file keeps the one before.
+        """Waits until the last state is written; without this call, the file may keep the state
+        before.
 
         Raises:
             DiskFullError: when there was no room for it.
@@ -115,8 +116,8 @@ class _Stoppable:
 def save(state: dict[str, Any], path: Path, stop: threading.Event | None = None) -> None:
     """Replaces the file; a kill or a power cut at any moment leaves the old one or the new one.
 
-    So do two processes that write at once: a worker that was cut off trains for a while beside the
-    one that replaced it.
+    The same holds for two processes that write at once: a worker that was cut off trains for a
+    while beside the one that replaced it.
 
     Raises:
         OSError: when the disk is full; the old file is still there.
@@ -137,15 +138,14 @@ def save(state: dict[str, Any], path: Path, stop: threading.Event | None = None)
 
 
 def forget_unfinished(path: Path) -> None:
-    """Deletes the halves of a checkpoint file that killed workers have left."""
+    """Deletes unfinished checkpoint files that killed workers have left."""
     for half in path.parent.glob(f"{path.stem}.*{UNFINISHED}"):
         half.unlink(missing_ok=True)
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """The state in the file, on the device; None without a file, or with a damaged one, whose
-    trial trains again from the beginning, to the same end.
-    """
+    """The state in the file, on the device; None without a file, or with a damaged one: its trial
+    then trains again from the beginning, with the same result."""
     if not os.path.lexists(path):
         return None
     try:

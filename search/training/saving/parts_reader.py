@@ -1,8 +1,8 @@
-"""Reads the parts of a sharded training without running what their metadata names. Takes a second
-to import.
+"""Reads the parts of a sharded training without running code that their metadata names. Takes a
+second to import.
 
-PyTorch unpickles the metadata of a distributed checkpoint with whatever it names; its tensors it
-loads as weights only.
+PyTorch unpickles the metadata of a distributed checkpoint, and runs any code that they name;
+tensors it loads as weights only.
 """
 
 import os
@@ -32,11 +32,11 @@ NAMES = {
     "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
     PosixPath.__module__: {"PosixPath"},
 }
-"""Names by their modules that the metadata of tensors consist of."""
+"""Module -> the names in it that the metadata of tensors consist of."""
 
 
 class PartsReader(FileSystemReader):
-    """Reads a folder of parts, whose metadata may name nothing but what tensors need."""
+    """Reads a folder of parts, whose metadata may only name classes that tensors need."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -57,7 +57,7 @@ class PartsReader(FileSystemReader):
 class _RegularFiles(FileSystem):
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[IOBase]:
-        """Opens a file to be read; a pipe in its place would never end."""
+        """Opens a file for reading, but no pipe, whose reading would never end."""
         assert mode == "rb"
         with open_regular(Path(path)) as file:
             yield cast(IOBase, file)
@@ -65,7 +65,7 @@ class _RegularFiles(FileSystem):
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Returns what a pickle names, if it is in `NAMES`."""
+        """Returns the class or function that a pickle names, if it is in `NAMES`."""
         if (module, name) == ("builtins", "getattr"):
             return _member
         if name not in NAMES.get(module, ()):

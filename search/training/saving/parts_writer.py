@@ -13,7 +13,7 @@ class PartsWriter(FileSystemWriter):
         """Writes the parts of this process.
 
         Raises:
-            OSError: what the disk said, which the error of PyTorch's archive hides.
+            OSError: the disk's own error, which the error of PyTorch's archive hides.
         """
         try:
             return super().write_data(*given, **options)

@@ -1,8 +1,8 @@
 """The state of a sharded training on disk: PyTorch's distributed checkpoint, to which every rank
 writes its parts. Torch only.
 
-The checkpoint file has everything else, and names the folder of the parts. So replacing that file
-replaces both, and any number of processes may resume from them.
+The checkpoint file has everything else, and names the folder of the parts. So replacing this file
+replaces the parts as well, and any number of processes may resume from both.
 """
 
 import importlib
@@ -26,7 +26,8 @@ from fathom.search.training.saving import checkpoint
 from fathom.search.training.saving.state_copy import mapped
 
 FOLDER, PART = "folder of parts", "in parts"
-"""Key of the name of the folder in a state, and the value that replaces each tensor in parts."""
+"""Key in a state of the name of the folder, and value in a state that stands for a tensor in parts.
+"""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 """File with a random name of the last start of this machine."""
 State = dict[str, Any]
@@ -47,7 +48,7 @@ class ShardedSaver(checkpoint.BackgroundSaver):
         self._beside = _group_beside(ranks)
 
     def start(self, state: State) -> None:
-        """Begins to save a state; where that fails, the state before is still there.
+        """Begins to save a state; where saving fails, the state before is still there.
 
         Raises:
             DiskFullError: when there was no room for it or for the state before.
@@ -93,7 +94,8 @@ def _copy_of_parts() -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
 
 
 def _thread_on_this_device() -> ThreadPoolExecutor:
-    """Returns a thread with the GPU of this one: PyTorch looks at it even to write a copy."""
+    """Returns a thread that uses this thread's GPU: PyTorch asks for a thread's GPU even to write a
+    copy."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return ThreadPoolExecutor(1)
     device = torch.cuda.current_device()
@@ -101,17 +103,17 @@ def _thread_on_this_device() -> ThreadPoolExecutor:
 
 
 def _group_beside(ranks: Ranks) -> Any:
-    """A group of the same ranks for threads that save while the ranks train, by gloo; None on
-    several machines: where the name of a machine leads to its loopback address, as on Debian, gloo
-    does not reach the others."""
+    """A gloo group of the same ranks, for threads that save while the ranks train. None on several
+    machines: gloo does not reach other machines if the name of a machine resolves to its loopback
+    address, as on Debian."""
     machines: list[Any] = [None] * ranks.size
     torch.distributed.all_gather_object(machines, (socket.gethostname(), _start_of_machine()))
     return torch.distributed.new_group(backend="gloo") if len({*machines}) == 1 else None
 
 
 def _start_of_machine() -> str:
-    """The random name of this machine's last start, by which machines of the same name differ;
-    empty where the system does not tell it."""
+    """The random id of this machine's last start, which tells machines of the same name apart;
+    empty where the system does not have it."""
     try:
         return BOOT.read_text()
     except OSError:
@@ -119,8 +121,8 @@ def _start_of_machine() -> str:
 
 
 def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
-    """A state that was read from a file, with its sharded tensors read into those of a similar
-    state; all ranks call this.
+    """A state that was read from a file, whose sharded tensors are read into the tensors of a
+    similar state; all ranks call this.
 
     Raises:
         Exception: when parts are missing or damaged.
@@ -151,7 +153,7 @@ def _library() -> Any:
 
 
 def _with_own_error(work: Callable[[], object]) -> None:
-    """Saves or loads parts, on all ranks; raises on each the error of the first rank that
+    """Saves or loads parts, on all ranks; raises on every rank the error of the first rank that
     failed."""
     try:
         work()

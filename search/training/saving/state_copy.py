@@ -1,5 +1,5 @@
-"""A copy of a training's state in the memory of the machine, in buffers that are kept for the next
-copy. Torch only."""
+"""A copy of a training's state in CPU memory, in buffers that are kept for the next copy. Torch
+only."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 class StateCopy:
-    """Buffers that hold one copy of a state at a time, from which it is written.
+    """Buffers that hold one copy of a state at a time, from which the state is written to disk.
 
-    Those of tensors on a GPU are pinned, so that the GPU fills them by itself while this process
-    goes on; PyTorch rounds each of them up to a power of two.
+    Buffers of tensors on a GPU are pinned, so that the GPU fills them by itself while this process
+    goes on; PyTorch rounds the size of each up to a power of two.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class StateCopy:
 
     def take(self, state: Any) -> Any:
         """Begins to copy a state, which may change afterwards; returns the copy, which is whole
-        once `wait` returns and is overwritten by the next."""
+        once `wait` returns and is overwritten by the next copy."""
         used: dict[str, Tensor] = {}
 
         def copied(name: str, leaf: Any) -> Any:
@@ -44,7 +44,7 @@ class StateCopy:
             self._copied.synchronize()
 
     def _buffer(self, tensor: Tensor, name: str) -> Tensor:
-        """The buffer of this name if it has the size of a tensor, else a new one."""
+        """The buffer of this name if it has the tensor's size, otherwise a new one."""
         kept = self._buffers.get(name)
         if kept is not None and (kept.shape, kept.dtype) == (tensor.shape, tensor.dtype):
             return kept

@@ -28,17 +28,18 @@ from fathom.search.training.saving.sharded_checkpoint import ShardedSaver, with_
 from fathom.search.training.state import Measurement
 
 REPORT_SECONDS = 5.0
-"""Least time between two reports of a trial between rungs: each costs the driver milliseconds."""
+"""Least time between two reports of a trial between rungs: a report costs the driver milliseconds.
+"""
 CHECKPOINT_SECONDS = 300.0
 """Time after which a trial is saved, at whatever step it is."""
 INTERRUPT_POLL_SECONDS = 0.5
 """Time between two looks for an interrupt of the search."""
 LEAVING = threading.Event()
-"""Set once the machine of this process is about to be taken away: its trial saves, as at an
-interrupt, and another worker resumes it."""
+"""Event that is set once the machine of this process is about to be taken away: the process's trial
+saves, as at an interrupt, and another worker resumes it."""
 AGREE_SECONDS = 2.0
-"""Seconds between two steps at which the ranks agree whether to save or report, for which they wait
-for each other."""
+"""Seconds between two steps at which the ranks, waiting for each other, agree whether to save or
+report."""
 
 
 class TrialLog:
@@ -47,7 +48,7 @@ class TrialLog:
     def __init__(
         self, assignment: Assignment, device: torch.device, sharded: Ranks | None = None
     ) -> None:
-        """`sharded` are the ranks of a sharded training, who all save and restore."""
+        """`sharded` are the ranks of a sharded training, which all save and restore."""
         config, budget, self._spec = assignment.config, assignment.budget, assignment.spec
         self._path, self._device = Path(assignment.checkpoint), device
         self._tokens_per_step = budget.tokens_per_step
@@ -82,7 +83,7 @@ class TrialLog:
         *,
         saved: bool = False,
     ) -> Report:
-        """Every measurement so far, with the value of the rung if `step` is one.
+        """A report with every measurement so far, and with the rung's value if `step` is a rung.
 
         `saved` is true if the state of the training is on disk.
         """
@@ -109,7 +110,7 @@ class TrialLog:
         """Begins to save the state of the training and its curve in the trial's checkpoint file.
 
         Raises:
-            DiskFullError: when there was no room for the state before.
+            DiskFullError: when there was no room for the state saved before.
         """
         self._saver.start(
             {
@@ -136,7 +137,7 @@ class TrialLog:
     def restore(self, like: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
         """The saved state of the training, whose curve this log continues; None without one.
 
-        `like` returns a state whose tensors take those that were saved in parts.
+        `like` returns a state into whose tensors those saved in parts are read.
         """
         checkpoint.forget_unfinished(self._path)
         state = checkpoint.load(self._path, self._device)
@@ -154,7 +155,7 @@ class TrialLog:
         self._layers = {}
 
     def _identity(self) -> dict[str, Any]:
-        """Fields in which the checkpoint of another training differs."""
+        """Fields that identify a training: a checkpoint of another one differs in them."""
         spec = self._spec
         return {"name": spec.trial, "shape": str(spec.shape), "horizon": spec.horizon_tokens}
 
@@ -185,10 +186,11 @@ class ReportSchedule:
         self._looked: tuple[int, float] | None = None
 
     def due(self, step: int | None) -> tuple[bool, bool]:
-        """Returns whether the trial must save its state and wait for an answer, and whether a
-        report is due.
+        """Returns two flags: True if the trial must save its state and wait for an answer, and True
+        if a report is due.
 
-        It waits at rungs and at an interrupt; `step` is None at an interrupt between evaluations.
+        A trial waits at rungs and at an interrupt; `step` is None at an interrupt between
+        evaluations.
         """
         now = time.monotonic()
         waits = step is None or step in self._rungs or self.interrupted()
@@ -207,7 +209,7 @@ class ReportSchedule:
         return DueActions(save, self.interrupted(), self._next_look(step, now))
 
     def _next_look(self, step: int, now: float) -> int:
-        """The next step, or with several ranks one that is some seconds away."""
+        """The next step or, with several ranks, a step some seconds later."""
         before, self._looked = self._looked, (step, now)
         if self._ranks == 1 or before is None:
             return step + 1
@@ -215,9 +217,8 @@ class ReportSchedule:
         return step + max(1, int(AGREE_SECONDS / max(pace, 1e-6)))
 
     def interrupted(self) -> bool:
-        """True while the search is being interrupted, or this machine is taken away; the file that
-        says so is looked for rarely, since it may be on another machine.
-        """
+        """True while the search is being interrupted, or this machine is taken away. The file that
+        signals an interrupt is looked for rarely, since it may be on another machine."""
         now = time.monotonic()
         if now - self._polled < INTERRUPT_POLL_SECONDS:
             return False
@@ -226,7 +227,7 @@ class ReportSchedule:
 
 
 def name_of(device: torch.device) -> str:
-    """The type of a GPU or of this machine's processor, by which speeds are kept."""
+    """The name of a GPU's type, or of this machine's processor, under which speeds are kept."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
 
 

@@ -32,7 +32,8 @@ class Note:
 
 
 def claim(out: Path, note: Note) -> None:
-    """Writes the note of a training into its folder; a checkpoint of another would not fit.
+    """Writes the note of a training into its folder, where a checkpoint of another training would
+    not fit.
 
     Raises:
         ConfigError: when the folder holds another training.
@@ -61,7 +62,7 @@ def claim(out: Path, note: Note) -> None:
 
 
 def read_note(source: Path) -> Note:
-    """The note of a folder; `source` may also be the weights in it.
+    """The note of a folder; `source` is the folder or the weights file in it.
 
     Raises:
         ConfigError: when `source` is no folder of `fathom train`.

@@ -1,4 +1,4 @@
-"""A user's own model in a study: finding its function, and counting its shapes by a few of them.
+"""A user's own model in a study: finds its function, and counts all its shapes by building a few.
 
 The parameters must be affine in the depth, and a layer's in the feed-forward width. Three models of
 a width give the counts of all its shapes, and a fourth verifies them. They are built on torch's
@@ -71,8 +71,8 @@ def recipe_of(model: ModelConfig) -> Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _WidthCounts:
-    """Counts of the shapes of a width: of its smallest shape, of each further layer there, and of
-    each further unit of d_ff in a layer."""
+    """Counts for all shapes of a width: of its smallest shape, of each further layer of this d_ff,
+    and of each further unit of d_ff in a layer."""
 
     corner: Shape
     first: tuple[int, ...]
@@ -101,8 +101,8 @@ class OwnCounter:
         """Widths whose counts were verified."""
 
     def counted(self, shape: Shape, d_ffs: range) -> Shape:
-        """The shape with its counts, as they follow from a few of its width; `d_ffs` are the
-        feed-forward widths that the study allows there, perhaps none."""
+        """The shape with its counts, which follow from a few shapes of the same width; `d_ffs` are
+        the feed-forward widths that the study allows there, perhaps none."""
         width = _width_of(shape)
         if width not in self._lines:
             self._lines[width] = self._line(shape, d_ffs)
@@ -202,7 +202,7 @@ def _width_of(shape: Shape) -> Shape:
 
 
 def _parts(more: tuple[int, ...], less: tuple[int, ...], count: int) -> tuple[tuple[int, ...], int]:
-    """The differences divided by `count`; the summed remainder of the first two."""
+    """The differences divided by `count`, and the sum of the first two's remainders."""
     differences = [a - b for a, b in zip(more, less, strict=True)]
     return tuple(d // count for d in differences), sum(d % count for d in differences[:2])
 

@@ -29,7 +29,7 @@ class ShapeLimits:
     budgets: tuple[int, ...]
     """The smallest one decides the default width of heads."""
     budget: int
-    """The budget that these shapes are to meet; it decides of what widths are multiples."""
+    """The budget that these shapes are to meet; it decides the divisor of all widths."""
     context: int
     vocab_size: int
     source_vocab_size: int
@@ -96,8 +96,8 @@ class ShapeLimits:
         )
 
     def widths(self) -> Iterator[int]:
-        """Values of d_model to try, ascending: the study's own, or every multiple of the step; for
-        a user's own model, of which each width takes several to be counted, those at least an
+        """Values of d_model to try, ascending: the study's own, or every multiple of the step. For
+        a user's own model, where counting a width takes several models, only widths at least an
         eighth apart.
 
         Raises:
@@ -129,7 +129,7 @@ class ShapeLimits:
 
     @property
     def heads_step(self) -> int:
-        """The number that the heads make all widths multiples of."""
+        """The number of which all widths are multiples because of the heads."""
         if self.limits.n_heads and self.limits.head_dim:
             return 1
         if self.limits.n_heads:

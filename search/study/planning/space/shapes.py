@@ -30,8 +30,8 @@ MOST_LAYERS = 64
 LOWEST_RATIO, HIGHEST_RATIO = 0.5, 16.0
 """Ratios of d_ff to d_model that a remedy names, twice as wide as the default."""
 SIZE_STEP = 1.4
-"""Factor between neighbouring sizes where the size is free: what lies between two of them differs
-from the nearer one by less than seeds do."""
+"""Factor between neighbouring sizes where the size is free: losses of sizes between two of these
+differ from the nearer one's by less than seeds do."""
 MOST_TOLERANCE = 0.05
 """The largest tolerance that a study may have."""
 
@@ -60,8 +60,8 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
 @dataclass(frozen=True, slots=True)
 class _Width:
     """One value of d_model; its shapes have `outside + blocks * (block + per_d_ff * d_ff)`
-    parameters, `cross` for each layer of a decoder that has an encoder, and what layers of other
-    `kinds` have beside those of a dense one."""
+    parameters, plus `cross` for each decoder layer if there is an encoder, plus the further
+    parameters of layers of other `kinds`."""
 
     outside: int
     block: int
@@ -283,7 +283,8 @@ def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> s
 
 
 def _remedies(space: ShapeLimits, budget: Budget) -> Iterator[str]:
-    """Yields what gives a budget enough depths, each tried on the shapes that it then has."""
+    """Yields remedies that give a budget enough depths, each tried on the shapes that the budget
+    then has."""
     if not space.counter:  # a user's own model would be built for each
         for keys, limits, tolerance in _changes(space, budget):
             changed = replace(space, limits=limits)
