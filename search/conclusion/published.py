@@ -77,7 +77,7 @@ def find_papers(records: Sequence[TrialRecord], *, seed: int) -> PaperFindings:
 
 @cache
 def papers_form() -> type:
-    """The findings of all analyses, and the metrics by depth, as the class that replies have."""
+    """The findings of all analyses, and the metrics by depth, in the class that replies use."""
     forms = {name: _load(name, "find").FORM for name in ANALYSES}
     forms["depth_metrics"] = tuple[DepthMetric, ...]
     fields = [

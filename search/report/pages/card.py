@@ -240,7 +240,7 @@ def study_yaml(config: StudyConfig) -> str:
 
 
 def _picture(conclusion: Conclusion) -> AnswerPicture:
-    """Returns the values of a card's picture: the largest sizes, and where they are from."""
+    """Returns the values of a card's picture: the largest sizes, and their source."""
     drawn = [
         (optimum, chart)
         for optimum, chart in zip(conclusion.optima, strip_charts(conclusion), strict=True)

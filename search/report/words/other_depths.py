@@ -17,8 +17,8 @@ TWO_DECIMALS = 10.0
 def cost_cells(
     found: Findings, optimum: Optimum, depths: Iterable[int]
 ) -> dict[int, dict[str, str]]:
-    """Returns depth -> heading -> text of what it costs, empty for the best depth and where it is
-    not known; the heading of compute is left out where no depth has a text."""
+    """Returns depth -> heading -> text of its cost, empty for the best depth and for unknown costs;
+    the heading of compute is left out where no depth has a text."""
     costs = {cost.depth: cost for cost in optimum.costs}
     unit = optimum.unit
     nats = {depth: cost_text(costs[depth], unit) if depth in costs else "" for depth in depths}

@@ -95,8 +95,8 @@ def advice(optimum: Optimum) -> str:
 
 
 def _model(optimum: Optimum) -> str:
-    """The best depth, with the size of its shape where the budget leaves it free, as text; with the
-    verdict on the size where a better one may lie beyond those tried, or is not known."""
+    """The best depth as text; where the budget leaves the size free, with the size of its shape,
+    and with the verdict on it where a better size may lie beyond those tried or is not known."""
     size, best = "", optimum.best_size
     if best and optimum.shape:
         size = f" of {format_count(optimum.shape.params_total)} parameters"
@@ -122,8 +122,8 @@ def count_text(count: Count) -> str:
 
 
 def size_text(optimum: Optimum) -> str:
-    """Returns the size and the horizon of an answer: `40k parameters, 600k tokens`; of one whose
-    size is free, what a training spends."""
+    """Returns the size and the horizon of an answer: `40k parameters, 600k tokens`; where the size
+    is free, what a training spends."""
     size, spend = f"{format_count(optimum.budget)} {optimum.count.unit}", spend_text(optimum.spend)
     return f"{size}, {spend}" if spend and not optimum.count.frees_size else size
 
@@ -274,7 +274,7 @@ def next_steps(conclusion: Findings, source: str, horizon: str | None = None) ->
     """Returns the commands that use the answers, from a run folder or its best.yaml; `horizon` if
     it has several.
 
-    They name the largest budget whose depth is settled; none if no budget's is.
+    They name the largest budget whose depth is settled; none where no depth is settled.
     """
     chosen = to_train(conclusion)
     if chosen is None:
