@@ -377,7 +377,7 @@ def provenance(conclusion: Conclusion) -> dict[str, str]:
 
 
 def _sampler(conclusion: Conclusion) -> dict[str, str]:
-    """The sampler, if it draws other shapes in another search of the same study."""
+    """Heading -> a sampler that draws other shapes when the same study is searched again."""
     known = conclusion.fingerprint
     if known is None or known.reproducible:
         return {}

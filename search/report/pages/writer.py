@@ -144,6 +144,6 @@ def _publish(draft: Path, folder: Path) -> None:
 
 
 def _card_moves(draft: Path, folder: Path) -> list[tuple[Path, Path]]:
-    """Returns from where to where the files of the card move; none without a card."""
+    """Returns source and destination of each file of the card; none without a card."""
     made = [draft / name for name in (CARD, PICTURE)]
     return [(file, folder / file.name) for file in made if file.exists()]

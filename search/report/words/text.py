@@ -56,8 +56,8 @@ def finding(optimum: Optimum) -> str:
 
 
 def summary(optima: Sequence[Optimum]) -> str:
-    """Returns what to train at all budgets as one sentence, and one for budgets that are alike not
-    settled: `Train depth 1 at 10k and depth 2 at 20k and 40k parameters.`"""
+    """Returns a sentence on what to train at all settled budgets, and one on open budgets that are
+    alike: `Train depth 1 at 10k and depth 2 at 20k and 40k parameters.`"""
     settled = [optimum for optimum in optima if optimum.kind.settled]
     sentences = []
     if settled:
@@ -232,8 +232,8 @@ def too_low_text(conclusion: Findings) -> str:
 
 
 def seconds_text(conclusion: Findings) -> str:
-    """Returns where trials spent the seconds that a study gives, and how far they were off; empty
-    for another study."""
+    """Returns the devices on which trials spent a study's seconds, and how far off they were; empty
+    for a study without seconds."""
     measured = [
         (budget_text(optimum.budget, optimum.count), found)
         for optimum in conclusion.optima

@@ -61,7 +61,7 @@ def decide(
     table's own; `shaped` are columns that are settings only where they go with depth.
 
     Raises:
-        TableError: when what is unsaid is not decided by the table either.
+        TableError: when neither the question nor the table decides on a setting.
     """
     ours = {columns[name]: name for name in (RATE, TOKENS) if name in columns}
     told = {*said, *(ours[name] for name in said if name in ours)}
@@ -214,7 +214,7 @@ def depths_by_value(runs: Sequence[Run], name: str) -> dict[str, tuple[int, ...]
 def refusal(
     label: str, size: int, runs: Sequence[Run], names: Sequence[str], columns: Mapping[str, str]
 ) -> TableError:
-    """The error of settings that are left unsaid and not decided by the table, at one size."""
+    """The error for settings, at one size, that neither the question nor the table decides on."""
     name = next((name for name in names if goes_with_depth(runs, name)), names[0])
     values, theirs = depths_by_value(runs, name), columns.get(name, name)
     apart = name == TOKENS or goes_with_depth(runs, name)

@@ -1,4 +1,4 @@
-"""Serves MLflow's web page of the store that the runs used, to who opens the printed address."""
+"""Serves MLflow's web page of the runs' store to whoever opens the printed address."""
 
 import asyncio
 import os
