@@ -87,7 +87,7 @@ class ComparedPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """The ratio of two studies' best depths over several budgets, if it is the same at all."""
+    """The ratio of two studies' best depths, assumed equal at several budgets."""
 
     one: str
     other: str

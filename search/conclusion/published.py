@@ -1,4 +1,4 @@
-"""Analyses of published papers by name; each is loaded when findings are asked for it."""
+"""Analyses of published papers by name; each is loaded when its findings are needed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass

@@ -38,7 +38,7 @@ class DepthPicture:
 
 
 def side_by_side(width: int) -> int:
-    """Returns the number of pictures beside each other in so many columns."""
+    """Returns how many pictures fit side by side in so many columns."""
     return max(1, width // PICTURE_WIDTHS[0])
 
 

@@ -35,7 +35,7 @@ def cost_cells(
 
 
 def cost_note(optimum: Optimum) -> str:
-    """Returns what the columns of mean and loss of a depth mean; empty where no cost is known."""
+    """Returns a note on the columns of a depth's mean and loss; empty where no cost is known."""
     if not optimum.costs:
         return ""
     return (
@@ -45,7 +45,7 @@ def cost_note(optimum: Optimum) -> str:
 
 
 def compute_note(found: Findings, optimum: Optimum) -> str:
-    """Returns what multiples of compute mean for a budget; empty where there are none."""
+    """Returns a note on a budget's multiples of compute; empty where there are none."""
     law = found.compute_law
     if law is None or not any(law.multiple(optimum, cost) for cost in optimum.costs):
         return ""

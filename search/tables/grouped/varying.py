@@ -114,7 +114,7 @@ def _stands(runs: Sequence[Run], name: str) -> bool:
 
 
 def _bracketed(runs: Sequence[Run], name: str) -> bool:
-    """True if the best number of each shape lies between others that it had."""
+    """True if each shape's best number lies between other numbers tried with it."""
     shapes: dict[object, dict[float, float]] = defaultdict(dict)
     for run in runs:
         number = Texts.number(value_of(run, name))
@@ -197,7 +197,7 @@ def goes_with_depth(runs: Sequence[Run], name: str) -> bool:
 
 
 def _splits_depths(runs: Sequence[Run], name: str) -> bool:
-    """True if a column goes with depth and is no other name of it: depths share values."""
+    """True if a column goes with depth but does not merely name it: depths share values."""
     return goes_with_depth(runs, name) and any(
         len(depths) > 1 for depths in depths_by_value(runs, name).values()
     )
