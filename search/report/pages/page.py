@@ -232,8 +232,8 @@ def _render(
 def drawn_sounding(
     sounded: SoundingValues, data: FigureData, *, horizon: str = "", study: str = ""
 ) -> dict[str, Any]:
-    """Returns a sounding as the templates take it; the `horizon` in words or the name of its
-    `study` tells several apart."""
+    """Returns a sounding as the templates take it; several are told apart by the `horizon` in words
+    or by the name of the `study`."""
     figure = page_figure(sounded.chart, data)
     return {"said": sounded, "figure": figure, "horizon": horizon, "study": study}
 

@@ -66,7 +66,7 @@ class Warp(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of the model: which columns a row of settings has."""
+    """The terms of the model: the columns of a row of settings."""
 
     categories: Sequence[int]
     """Number of the values of each setting; 0 for a setting of numbers, the first of which is
