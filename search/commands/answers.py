@@ -190,9 +190,9 @@ def predict(
 ) -> None:
     """Say how deep a model of some size should be, by a published law or a run's own.
 
-    Of CONFIGS, it says which model is too shallow or too deep for its size, how far that bends a
-    line through their losses, and the same ladder at the law's depths. Without these and a size,
-    the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
+    With CONFIGS: which models are too shallow or too deep for their size, how far that bends a line
+    through their losses, and the same ladder at the law's depths. Without CONFIGS and a size: a
+    table, the sizes of GPT-3 by levine2020 or a run's budgets by its own law.
     """
     from fathom.search.commands import predict as predictions
     from fathom.search.contract.reply import Reply

@@ -69,8 +69,8 @@ def latency(
 ) -> None:
     """Time how long the best shape of each depth takes to answer, beside its loss.
 
-    Names the best depth and the fastest one that is as good, and writes RUN/latency.json, in which
-    budgets that are not asked for keep what they have.
+    Names the best depth and the fastest one that is as good, and writes RUN/latency.json, where
+    other budgets keep their times.
     """
     from fathom.search.analysis.spending.serving_choice import Limits
     from fathom.search.laboratory.latency import output
@@ -236,8 +236,8 @@ def _ask_compute(
 
 
 def _refuse_beside(question: str, options: Mapping[str, object]) -> None:
-    """Raises `ConfigError` if any of `options` is given, and so is not None, beside the option of
-    another question."""
+    """Raises `ConfigError` if any of `options` is given (not None) beside the option of another
+    question."""
     from fathom.search.study.file.errors import ConfigError
 
     for option, value in options.items():

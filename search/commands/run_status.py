@@ -55,7 +55,7 @@ class RunStatus:
 
     @property
     def state(self) -> Literal["running", "done", "unfinished", "not begun"]:
-        """`running`, `done`, `unfinished`, or `not begun` of a horizon whose turn comes later."""
+        """`running`, `done`, `unfinished`, or `not begun` for a horizon whose turn comes later."""
         if self.running:
             return "running"
         if not self.folder.config.exists():

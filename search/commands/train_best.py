@@ -93,7 +93,7 @@ def train_best(
 
 
 def _train_by_command(assignment: Assignment, say: Callable[[str], None]) -> Path:
-    """Runs the study's own command for a shape, which keeps its checkpoints in a folder."""
+    """Runs the study's own command for a shape; the command keeps its checkpoints in a folder."""
     config, folder = assignment.config, folder_of(Path(assignment.checkpoint))
     trial = CommandTrial(
         assignment, gpus=int(config.resources.gpus_per_trial != 0), chance_loss=math.inf

@@ -1,4 +1,4 @@
-"""Several studies beside each other: do their best depths differ, and their best losses?"""
+"""Comparison of several studies: differences of their best depths and of their best losses."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ class ComparedPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """The ratio of two studies' best depths over several budgets, if it is the same at all."""
+    """The ratio of two studies' best depths, assumed equal at several budgets."""
 
     one: str
     other: str
@@ -175,7 +175,7 @@ def _study(run: StudyRun, confidence: float) -> ComparedStudy:
 
 
 def _named(studies: Sequence[ComparedStudy], paths: Sequence[Path]) -> list[ComparedStudy]:
-    """The studies under distinct names: those that share one are called by their folders."""
+    """The studies under distinct names: studies that share one are called by their folders."""
     names = [study.name for study in studies]
     shared = {name for name in names if names.count(name) > 1}
     return [

@@ -122,8 +122,8 @@ def conclude(
 def conclude_run(
     folder: RunFolder, config: StudyConfig, past: Past, noise: float | None = None
 ) -> Conclusion:
-    """Returns the conclusion from what a search has come to, with the budgets whose search has not
-    ended; `noise` is measured unless stated."""
+    """Returns the conclusion of a search so far, with the budgets whose search has not ended;
+    `noise` is measured unless stated."""
     return conclude(
         past.ended,
         config,

@@ -52,7 +52,7 @@ SIZE_ROW = ("best_size", "size_interval", "size_plateau", "size_verdict")
 class Findings(ABC):
     """Findings from the trials of several budgets; the same trials give the same findings.
 
-    What only a report shows is computed when it is first read.
+    Values that only a report shows are computed when first read.
     """
 
     records: tuple[TrialRecord, ...] = ()
@@ -137,8 +137,8 @@ class Findings(ABC):
 
     @cached_property
     def amount_law(self) -> AmountLaw | None:
-        """The law of the best size and depth over what trainings spend; None where it is not free,
-        or fewer than three amounts are settled."""
+        """The law of the best size and depth over what trainings spend; None where the size is not
+        free, or fewer than three amounts are settled."""
         return fit_amount_law(self.optima)
 
     @cached_property
@@ -216,7 +216,7 @@ def why_no_law(optima: Sequence[Optimum]) -> str:
 
 
 def shape_row(shape: Shape | None) -> dict[str, Any]:
-    """The sizes of a shape by name, exact; None for each of them without a shape."""
+    """The exact sizes of a shape by name; each is None without a shape."""
     row = {name: getattr(shape, name) if shape else None for name in SIZES}
     return row | (shape.counts if shape else {})
 

@@ -1,4 +1,4 @@
-"""A law with its name and what it was fitted to, whoever names it."""
+"""A law with its name and its fit, read from a file or a run folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

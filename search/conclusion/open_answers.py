@@ -1,4 +1,4 @@
-"""The next step for an answer that is open although its search has ended, or that has none."""
+"""The next step for an open answer whose search has ended, or that has no search."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Analyses of published papers by name; each is loaded when findings are asked for it."""
+"""Analyses of published papers by name; each is loaded when its findings are needed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
@@ -77,7 +77,7 @@ def find_papers(records: Sequence[TrialRecord], *, seed: int) -> PaperFindings:
 
 @cache
 def papers_form() -> type:
-    """The findings of all analyses, and the metrics by depth, as the class that replies have."""
+    """The findings of all analyses, and the metrics by depth, in the class that replies use."""
     forms = {name: _load(name, "find").FORM for name in ANALYSES}
     forms["depth_metrics"] = tuple[DepthMetric, ...]
     fields = [

@@ -19,7 +19,8 @@ from fathom.search.tables.analysis import Analysis
 
 
 def table_reply(analysis: Analysis, again: str) -> Reply:
-    """The reply to a table; `again` is the command that reads it once more runs are in it."""
+    """The reply to a table; `again` is the command that reads the table again after runs were
+    added."""
     answers, background = list[StatedAnswer](), list[Background]()
     for found in analysis.findings:
         answers += _answers(found, analysis, again)

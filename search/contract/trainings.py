@@ -30,8 +30,7 @@ def _training(offer: Offer, optimum: Optimum) -> NextTraining:
 
 
 def _sizes(shape: Shape) -> Sizes:
-    """The sizes of a shape; only depth and width of a table's shape, which need not have the
-    others."""
+    """The sizes of a shape; of a table's shape only depth and width, as it may lack the others."""
     if isinstance(shape, SizedShape):
         return Sizes(depth=shape.depth, d_model=shape.d_model)
     return Sizes.model_validate(shape)

@@ -104,10 +104,10 @@ def best_file(source: Path) -> Path:
 def write_selected(
     path: Path, budget: str | None, horizon: str | None, out: Path, depth: int | None = None
 ) -> None:
-    """Writes the text that `select` returns to a file that is new, or was written so before.
+    """Writes the text that `select` returns to a new file, or over one that it wrote before.
 
     Raises:
-        ConfigError: as `select`, and for a file of something else.
+        ConfigError: as `select`, and if the file holds something else.
     """
     text = select(path, budget, horizon, depth)
     if out.exists():
@@ -136,8 +136,8 @@ def select(
 def read_best(
     path: Path, budget: str | None, horizon: str | None = None, depth: int | None = None
 ) -> BestShape:
-    """Returns the shape of a budget and a horizon from best.yaml; each may be None if there is one.
-    `depth` chooses another depth than the answer.
+    """Returns the shape of a budget and a horizon from best.yaml; each may be None if the file has
+    only one. `depth` chooses another depth than the answer.
 
     Raises:
         ConfigError: if the file is not a best.yaml, the budget or the horizon is missing or
@@ -188,7 +188,7 @@ def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) 
 
 
 def of_one_size(config: StudyConfig, shape: Shape, tokens: int) -> BestShape:
-    """A best shape with the study of its size and these tokens, from one whose size is free."""
+    """A best shape and a study of its size and these tokens, from a study whose size is free."""
     size = shape.params_total
     changes = {"count": Count.TOTAL, "budgets": [size], "space.params": None, "tokens": tokens}
     return BestShape(changed(config, changes), size, shape)

@@ -32,7 +32,7 @@ def best_text(content: Mapping[str, Any]) -> str:
 
 
 def _with_rows(entry: Any) -> Any:
-    """The entry with its other depths as rows; whatever else a file has, as it is."""
+    """The entry with its other depths as rows; other content stays as it is."""
     rows = entry.get(OTHERS) if isinstance(entry, dict) else None
     if not isinstance(rows, list):
         return entry

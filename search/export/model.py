@@ -66,8 +66,9 @@ def fit(
 ) -> ExportedModel:
     """Returns the shape in the first architecture that can have it; `name` is the format's.
 
-    If only bias-free layer norm is missing, RMSNorm takes its place: with weights, exactly, if
-    embedding and unembedding are two matrices; without, as another model if `nearest` asks for it.
+    If only bias-free layer norm is missing, RMSNorm takes its place: exactly, with weights, if
+    embedding and unembedding are two matrices; otherwise without weights, as another model, if
+    `nearest` asks for it.
 
     Raises:
         ConfigError: if there is none; the message names the obstacles.

@@ -94,9 +94,9 @@ def folded(
     """Returns a trained `state_dict` for a model whose only scale is head_dim**-0.5.
 
     Names are plain: `0.q.weight` belongs to a layer, `embedding.weight` to the model. Features of
-    queries and keys are ordered for rotary positions that turn feature i with i + head_dim / 2.
-    The state and the shape of an encoder are those of its stack alone; no logits follow its norm.
-    With `centred`, nothing adds a mean to the residual stream, which layer norm would remove.
+    queries and keys are ordered for rotary positions that turn feature i with i + head_dim / 2. The
+    state and the shape of an encoder are those of its stack alone; no logits follow its norm. With
+    `centred`, nothing adds to the residual stream a mean, which layer norm would remove.
     """
     scales = forward_scales(parametrization, shape)
     if of_encoder:

@@ -1,9 +1,9 @@
-"""Estimated times on a GPU from its data sheet, where it is not there to be measured.
+"""Estimated times on a GPU that is not here, from its data sheet.
 
-A small step waits for the launches of its layers, whatever their width. The time of these is taken
-from a publication: hbfreed/inference-pareto decodes one prompt on one large GPU by transformers,
-without compiling, with 12 shapes of 0.32 to 0.49B parameters. Of these, the 8 layers in 6.32 ms and
-the 100 layers in 67.49 ms give both constants; the others say how far off they are.
+A small step waits for the launches of its layers, whatever their width. Launch times are taken from
+a publication: hbfreed/inference-pareto decodes one prompt on one large GPU by transformers, without
+compiling, with 12 shapes of 0.32 to 0.49B parameters. Of these, the 8 layers in 6.32 ms and the 100
+layers in 67.49 ms give both constants; the other shapes show their error.
 """
 
 from fathom.models.inference import head_products, prefill_flops, weight_bytes

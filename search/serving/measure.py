@@ -1,7 +1,7 @@
 """Measures how long shapes take to read a prompt and to add a token, on the device of this process.
 
-Shapes take turns, round after round, so that what else the machine does falls on all of them alike.
-The time of a token at its position is the shortest of the rounds: other work only ever adds to it.
+Shapes take turns, round after round, so that other load on the machine slows all of them alike. The
+time of a token at its position is the shortest of the rounds: other work only ever adds to it.
 """
 
 import time

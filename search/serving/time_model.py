@@ -1,7 +1,7 @@
 """Times of shapes of a budget that were not measured, interpolated between those that were.
 
-They follow from the depth as those of training steps do, linear in the logarithms of both. Standard
-errors are those of the interpolation.
+As for training steps, interpolation is linear in the logarithms of time and depth. Standard errors
+are those of the interpolation.
 """
 
 from collections.abc import Sequence

@@ -82,7 +82,7 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
     """The answers of a table; `told` maps names of its columns to ours.
 
     Raises:
-        TableError: when the table does not have what it takes, or what is asked.
+        TableError: when the table lacks what every analysis needs, or what is asked.
     """
     columns = choose_columns(table.names, told, table.label, table.lacking)
     loss, said = columns.taken["loss"], "loss" in told.values()
@@ -185,7 +185,7 @@ def _left_note(names: Sequence[str]) -> Iterator[str]:
 
 
 def _column_notes(columns: Columns, count: Count) -> Iterator[str]:
-    """Yields what the columns leave to be assumed."""
+    """Yields notes on what is assumed because columns do not say it."""
     taken = columns.taken
     for ours, others in columns.passed_over.items():
         yield f"{ours} might also be {listed(others)}; --map says which"

@@ -100,8 +100,8 @@ def answers_of(asked: AskedRuns) -> _Answers:
     """Answers of the runs, part by part.
 
     Raises:
-        TableError: when the table has nothing of what is asked, or leaves open what a setting that
-            varies is for.
+        TableError: when the table has nothing of what is asked, or does not decide how to treat a
+            setting that varies.
     """
     question = asked.question
     if parting := [name for name in question.by if name not in asked.part]:
@@ -162,8 +162,8 @@ def _answers_at(coin: Coin, asked: AskedRuns) -> _Answers:
 
 
 def _outside(asked: AskedRuns, classes: Mapping[int, Sequence[Run]]) -> Iterator[str]:
-    """Yields how many runs are of none of the sizes that have an answer, and the width that would
-    give one three depths."""
+    """Yields notes: how many runs belong to no answered size, and the width at which three depths
+    would share a size."""
     runs = len(asked.runs.runs)
     inside = len({id(run) for near in classes.values() for run in near})
     if asked.question.budgets:
@@ -185,14 +185,15 @@ def _outside(asked: AskedRuns, classes: Mapping[int, Sequence[Run]]) -> Iterator
 
 
 def _case_notes(asked: AskedRuns, cases: Sequence[_Case]) -> Iterator[str]:
-    """Yields which runs count for the answers, and what depths of one size differ by besides."""
+    """Yields notes: which runs count for the answers, and where depths of one size have unequal
+    layers."""
     for case in cases:
         yield from case.counted.note
         yield from layers_note(case.near, asked.count, case.size, asked.columns)
 
 
 def _check_horizons(asked: AskedRuns) -> None:
-    """Raises `NothingAsked` for horizons that the runs do not count."""
+    """Raises `NothingAsked` for horizons in a quantity that the runs do not count."""
     coin, remedy = asked.runs.coin, "name them with --map COLUMN=tokens, or drop it"
     for horizon in asked.question.horizons:
         if not coin:
@@ -233,7 +234,7 @@ def _part_by(name: str, asked: AskedRuns) -> _Answers:
 def _cases(
     asked: AskedRuns, classes: Mapping[int, Sequence[Run]], horizon: Horizon | None
 ) -> Iterator[tuple[_Case, Decision]]:
-    """Yields the runs of each size that a horizon has, with what is decided of their settings."""
+    """Yields the runs of each size at a horizon, with the decision on their settings."""
     said = asked.question.columns
     for size, near in classes.items():
         tokens = horizon.tokens(size) if horizon else full_horizon(near)
@@ -253,7 +254,7 @@ def _cases(
 
 
 def _classes(asked: AskedRuns) -> dict[int, Sequence[Run]]:
-    """Budget -> the runs about its size, by budget."""
+    """Budget -> the runs about its size."""
     runs, question, count, label = asked.runs.runs, asked.question, asked.count, asked.label
     sizes = [run.params(count) for run in runs]
     found: dict[int, Sequence[Run]] = {}
@@ -342,7 +343,7 @@ def _optimum(
 
 
 def _remedy(cause: Confounded | FewRuns | UnknownSettings, counted: CountedRuns) -> Remedy:
-    """The remedy of what a table lacks."""
+    """The remedy for what a table lacks."""
     match cause:
         case Confounded(setting):
             return OneValue(setting)

@@ -1,4 +1,4 @@
-"""A table as names and rows of values, however its file has it."""
+"""A table as names and rows of values, whatever the form of its file."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -75,7 +75,7 @@ def rows_of(label: str, rows: Sequence[dict[str, Any]]) -> OpenTable:
 
 
 def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:
-    """The row with values of objects in it by names such as `config.depth`."""
+    """The row with the values of its objects under names such as `config.depth`."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
         flat |= (

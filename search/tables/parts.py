@@ -1,4 +1,4 @@
-"""The test if best depths differ between parts of a table: corpora, families or recipes."""
+"""Test of differences in best depth between parts of a table: corpora, families or recipes."""
 
 from collections.abc import Sequence
 from itertools import combinations

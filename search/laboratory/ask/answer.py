@@ -71,8 +71,8 @@ class Answer:
 
 
 def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answer | None:
-    """Returns the answer by the laws; None if there is none, or if they give a model of the asked
-    size less than one layer."""
+    """Returns the answer by the laws; None if there are no laws, or they predict less than one
+    layer at the asked size."""
     laws = conclusion.weighed_laws
     if laws is None:
         return None
@@ -168,9 +168,9 @@ def print_answer(
 ) -> forms.StatedAnswer:
     """Prints the answer of each budget, then the answer to the question or why there is none.
 
-    Returns that answer in the form that programs read; where the asked size was searched, that of
-    its search, also if it leaves the depth open. A shape by a law is also written to
-    answer.yaml in the run folder, in the form of best.yaml.
+    Returns the answer in the form that programs read: if the asked size was searched, that of its
+    search, even if the depth is open. A shape by a law is also written to answer.yaml in the run
+    folder, in the form of best.yaml.
     """
     conclusion, file = result.conclusion, result.folder.path / "answer.yaml"
     print_answers(conclusion, console)

@@ -61,9 +61,8 @@ def measure_here(
 def measured_machines(
     question: Question, objective: NextToken, machine: Machine, measure: Measure = measure_here
 ) -> Callable[[int], Machine]:
-    """A function of a budget's parameters: the machine with the speed that is measured for models
-    of such a size, once for each half power of ten; `machine` itself where its devices are not
-    here.
+    """Returns a function: a budget's parameters -> the machine with its speed for models of that
+    size, measured once for each half power of ten; `machine` itself where its devices are not here.
 
     A device's FLOPs per second vary a thousandfold over the sizes of a ladder, because a small
     model does not fill a GPU.
@@ -71,7 +70,7 @@ def measured_machines(
 
     @cache
     def measured(params: int) -> Machine:
-        """The machine of the shape of middle depth."""
+        """The machine with the speed of the shape of middle depth."""
         config = question.study([params])
         (budget,) = expand_budgets(config)
         shape = middle_shape(feasible_shapes(config, budget, objective.vocab_size))
@@ -190,8 +189,8 @@ def _written(question: Question, file: Path) -> StudyConfig:
 def _choice(
     question: Question, plans: Sequence[BudgetPlan], machine: Machine, tokens: int
 ) -> tuple[str, str]:
-    """Returns a sentence on what the budgets answer, and one on the time that they take and the
-    epochs of a text of so many training `tokens`."""
+    """Returns a sentence on what the budgets answer, and one on their time and on the epochs of a
+    text of so many training `tokens`."""
     budgets = [plan.budget.params for plan in plans]
     answered = (
         "The size that is asked for, searched itself."

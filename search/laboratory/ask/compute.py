@@ -97,8 +97,8 @@ def _number(option: str, text: str, example: str) -> float:
 
 def ask_compute(law: str, compute: Compute, option: str, maps: Sequence[str] = ()) -> SizeAtCompute:
     """The best size, tokens and depth for an amount of compute, by the laws in a run folder or in
-    the JSON of an analysis; by the losses of a table of runs, whose columns `maps` name, the best
-    size and tokens alone.
+    the JSON of an analysis; size and tokens alone by the losses of a table, whose columns `maps`
+    name.
 
     Raises:
         ConfigError: when it has no law over parameters and tokens.

@@ -1,4 +1,4 @@
-"""The lowest losses of a table of runs by size and tokens, for which it needs no depth."""
+"""The lowest losses of a table of runs by size and tokens; depths are not needed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def is_table(source: str) -> bool:
 
 def read_losses(source: str, maps: Sequence[str] = ()) -> TableLosses:
     """The lowest loss of each size at each number of tokens, which count as equal to two digits;
-    of a run with several rows, the last one's. `maps` are the arguments of `--map`.
+    only the last row of a run counts. `maps` are the arguments of `--map`.
 
     Raises:
         TableError: when it has no losses in a known unit, sizes and tokens.
@@ -95,8 +95,8 @@ def _is_of_curves(cells: Cells) -> bool:
 
 
 def _lowest(runs: Runs, count: Count, *, curves: bool) -> tuple[LowestLoss, ...]:
-    """The lowest losses; of `curves` the last ones alone, since those before them are of a
-    learning rate that had not decayed."""
+    """The lowest losses; of `curves` only the last ones, since before them the learning rate had
+    not decayed."""
     found: dict[tuple[int, str], LowestLoss] = {}
     for run in runs.runs:
         ends = slice(-1 if curves else 0, None)

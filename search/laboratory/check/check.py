@@ -61,8 +61,8 @@ class SizeAxis(StrEnum):
     def sizes(
         self, depths: Sequence[int], widenings: Sequence[int], *, two_stacks: bool
     ) -> list[ProbeSize]:
-        """Sizes along this axis, beginning with that of the base shape; all other sizes are those
-        of the base shape."""
+        """Sizes along this axis, beginning with that of the base shape; everything else is as in
+        the base shape."""
         near = depths[0]
         encoder = near if two_stacks else 0
         match self:

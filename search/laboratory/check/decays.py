@@ -20,7 +20,7 @@ CERTAIN = 2
 
 
 def decays_to_compare(own: float) -> tuple[float, ...]:
-    """The weight decays to compare for a study with its `own`, ascending."""
+    """The weight decays to compare for a study whose decay is `own`, ascending."""
     return tuple(own * multiple for multiple in MULTIPLES) if own else BESIDE_NONE
 
 
@@ -111,7 +111,7 @@ class DecayCheck:
 
     @property
     def error(self) -> float:
-        """Standard error of a difference between two decays, from the seeds, nats; 0 for one."""
+        """Standard error of a difference of two decays, from the seeds, nats; 0 for one seed."""
         seeds = len(self.shallow.points[0].losses)
         if seeds < 2:
             return 0.0

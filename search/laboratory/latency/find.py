@@ -63,7 +63,7 @@ def check_decodes(config: StudyConfig) -> None:
 
 
 def request_of(context: int, batch: int, prompt: int | None, tokens: int | None) -> Request:
-    """Returns the request; what is not said fills the context of the study, half and half.
+    """Returns the request; lengths that are not given fill the study's context, half and half.
 
     Raises:
         ConfigError: if prompt and answer do not fit the context.

@@ -63,11 +63,11 @@ class Axis:
     """How its values are written in hover texts and tables."""
 
     def place(self, value: float) -> float:
-        """Returns where a value lies between the ends, as a share of the axis."""
+        """Returns a value's position between the ends, as a share of the axis."""
         return self.places((value,))[0]
 
     def places(self, values: Sequence[float]) -> list[float]:
-        """Returns where each value lies between the ends."""
+        """Returns the position of each value between the ends."""
         if self.log:
             whole = math.log(self.high / self.low)
             return [math.log(value / self.low) / whole for value in values]

@@ -2,7 +2,7 @@
 
 Places are shares of the axes, so one drawing fits a phone, a screen and a sheet of paper: points
 and texts keep their size, and curves are stretched while their lines keep their width. The drawing
-needs no script; what is said of a point and the tables of values do.
+needs no script; descriptions of points and the tables of values do.
 """
 
 import gzip
@@ -156,7 +156,7 @@ def _look(line: Line) -> tuple[str, str, float]:
 
 
 def _lines(lines: Sequence[Line], chart: Chart, series: dict[str, int]) -> str:
-    """Returns lines of one look, which stands once: there are hundreds."""
+    """Returns lines of one look, written once, as there may be hundreds of lines."""
     name, classes, width = _look(lines[0])
     drawn = "".join(f'<path class="line" d="{_path(line.x, line.y, chart)}"/>' for line in lines)
     return f'<g class="{classes}" data-s="{series[name]}" stroke-width="{width:g}">{drawn}</g>'

@@ -170,12 +170,12 @@ def _set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
 
 
 def _look(mark: Mark) -> object:
-    """A key that is equal for lines that are drawn as one, since there may be thousands."""
+    """Key shared by lines that are drawn together, since there may be thousands."""
     return (mark.name, mark.hue, mark.dash, mark.width) if isinstance(mark, Line) else id(mark)
 
 
 def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int) -> None:
-    """Draws a mark, or lines of one look; those of a higher order lie above."""
+    """Draws a mark, or lines of one look; marks of a higher order lie above."""
     match mark := alike[0]:
         case Band():
             axes.fill_between(

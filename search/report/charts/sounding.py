@@ -58,7 +58,7 @@ def sounding_chart(
 
 
 def _line(law: WeighedLaws, low: float, high: float) -> list[Prediction]:
-    """Values of the law between two sizes; the ends of those it was fitted to are among them."""
+    """Values of the law between two sizes, the smallest and largest fitted sizes included."""
     ends = [float(end) for end in law.params_range]
     return list(predictions(law, sorted({*chart.log_grid(low, high, STEPS), *ends})))
 
@@ -70,8 +70,8 @@ def _budgets(known: Sequence[Optimum]) -> set[int]:
 def _deepest(
     known: Sequence[Optimum], trials: Sequence[TrialRecord], line: Sequence[Prediction]
 ) -> float:
-    """The depth at the top: above every trial and the law, and as much of its interval as leaves
-    room for them."""
+    """The depth at the top of the chart: above every trial, the law, and as much of the law's
+    interval as leaves them room."""
     tried = max(
         *(float(optimum.optimal_depth or 1) for optimum in known),
         *(float(record.spec.shape.depth) for record in trials),
@@ -110,7 +110,7 @@ def _law(
 
 
 def _trials(trials: Sequence[TrialRecord]) -> Iterator[chart.Points]:
-    """Yields a point for each depth of a budget that finished, and that only ended early."""
+    """Yields a point for each depth of a budget, finished or only stopped early."""
     for finished in (True, False):
         ended = Counter(
             (record.spec.budget, record.spec.shape.depth)

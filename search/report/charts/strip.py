@@ -113,9 +113,9 @@ def _means(
 def _prices(
     standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis, unit: Unit
 ) -> chart.Labels:
-    """Returns what the depths that are ruled out cost.
+    """Returns the costs of the ruled-out depths as labels.
 
-    Of depths whose texts would touch, those nearest to the others have theirs.
+    Where labels would touch, the depth nearest to those not ruled out keeps its label.
     """
 
     def middle(depth: int) -> float:

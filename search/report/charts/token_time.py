@@ -44,7 +44,7 @@ def loss_against_token_time(each: BudgetLatency) -> chart.Chart | None:
 
 
 def _points(name: str, known: Sequence[Timed], y: chart.Axis, *, measured: bool) -> chart.Points:
-    """The depths whose times are measured, or the others; those off the scale lie at its edge."""
+    """Points of depths with measured times, or of the others; at the edge if off the scale."""
     shown = [(times, loss) for times, loss in known if times.measured is measured]
     return chart.Points(
         name=name,

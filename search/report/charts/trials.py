@@ -187,8 +187,8 @@ def trial_points(
     """Returns one point for each trial in the colour of its depth, described when a person points
     at it.
 
-    `values` are the trials' values on the x axis, where they are not drawn there; the losses that
-    are shown are those of the records.
+    `values` are the trials' true values on the x axis if they are drawn elsewhere; the losses shown
+    are those of the records.
     """
     losses = [last_loss(record) for record in records]
     hues = tuple(colours.depth_hue(record.spec.shape.depth) for record in records)
@@ -209,7 +209,7 @@ def trial_points(
 
 
 def interval_band(name: str, optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
-    """Returns the 95 % interval of the best depth over the whole height, if it is known."""
+    """Returns the band of the best depth's 95 % interval, if it is known."""
     if not isinstance(optimum, Located):
         return []
     # Half a layer on each side: the interval is in whole depths.
@@ -299,7 +299,7 @@ class LineEnd:
 
 
 def end_labels(ends: Mapping[str, LineEnd], x: Axis, y: Axis) -> Labels:
-    """Returns the names at the right, each as near to the end of its line as others let it.
+    """Returns the names at the right, each as near to its line's end as the other names allow.
 
     A line that ends before the edge has its name where it ends.
     """
@@ -321,7 +321,7 @@ def end_labels(ends: Mapping[str, LineEnd], x: Axis, y: Axis) -> Labels:
 
 
 def apart(places: Sequence[float], gap: float) -> list[float]:
-    """Returns ascending places from 0 to 1, moved as little as keeps them a gap apart."""
+    """Returns ascending places from 0 to 1, moved as little as needed to be a gap apart."""
     moved: list[float] = []
     for place in places:
         moved.append(max(min(1.0, max(0.0, place)), moved[-1] + gap if moved else 0.0))

@@ -167,7 +167,7 @@ def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
 
 
 def _another(optimum: Located) -> str:
-    """A depth outside those among which the answer says that the best one lies, in words."""
+    """A depth outside the answer's interval and its depths not ruled out, in words."""
     low, high = optimum.interval
     if text.is_open_above(optimum):
         return f"a depth below {low}"
@@ -240,7 +240,7 @@ def study_yaml(config: StudyConfig) -> str:
 
 
 def _picture(conclusion: Conclusion) -> AnswerPicture:
-    """Returns the values of a card's picture: the largest sizes, and where they are from."""
+    """Returns the values of a card's picture: the largest sizes, and their source."""
     drawn = [
         (optimum, chart)
         for optimum, chart in zip(conclusion.optima, strip_charts(conclusion), strict=True)

@@ -144,7 +144,7 @@ def columns(source: object, names: str) -> Row:
 
 @cache
 def _getters(names: str) -> tuple[tuple[str, Callable[[object], Any]], ...]:
-    """Each column that `names` lists, with what gets its value."""
+    """Each column that `names` lists, with the function that gets its value."""
     pairs = (name.partition("=") for name in names.split())
     return tuple((column, attrgetter(path or column)) for column, _, path in pairs)
 

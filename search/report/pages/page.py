@@ -232,8 +232,8 @@ def _render(
 def drawn_sounding(
     sounded: SoundingValues, data: FigureData, *, horizon: str = "", study: str = ""
 ) -> dict[str, Any]:
-    """Returns a sounding as the templates take it; the `horizon` in words or the name of its
-    `study` tells several apart."""
+    """Returns a sounding as the templates take it; several are told apart by the `horizon` in words
+    or by the name of the `study`."""
     figure = page_figure(sounded.chart, data)
     return {"said": sounded, "figure": figure, "horizon": horizon, "study": study}
 
@@ -377,7 +377,7 @@ def provenance(conclusion: Conclusion) -> dict[str, str]:
 
 
 def _sampler(conclusion: Conclusion) -> dict[str, str]:
-    """The sampler, if it draws other shapes in another search of the same study."""
+    """Heading -> a sampler that draws other shapes when the same study is searched again."""
     known = conclusion.fingerprint
     if known is None or known.reproducible:
         return {}

@@ -1,7 +1,7 @@
 """The sounding: at any size the best depth, and what another depth costs.
 
-At a budget it has the numbers of the report's tables. At other sizes the best depth is the laws',
-and a cost rises with the square of ln(depth / best): as steeply as at the budgets beside it.
+At a budget it has the numbers of the report's tables. At other sizes the laws give the best depth,
+and costs rise with the square of ln(depth / best), as steeply as at the nearest budgets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,7 +75,7 @@ class SoundingValues:
 
     @property
     def as_json(self) -> list[list[Any]]:
-        """The stops, as short as the page's script reads them."""
+        """The stops in the short form that the page's script reads."""
         return [
             [
                 *(stop.size, round(stop.place, 4), stop.best, stop.basis, stop.best_index),
@@ -255,7 +255,7 @@ class _Sounded:
 
 
 class _OverSizes:
-    """A value over sizes, read on log scales; beyond the known sizes it stays, or grows on."""
+    """A value over sizes, read on log scales; beyond the known sizes it stays or keeps growing."""
 
     def __init__(self, sizes: Sequence[float], values: Sequence[float], *, grows: bool) -> None:
         self._sizes, self._values = np.log(sizes), np.log(values)
@@ -276,8 +276,8 @@ def _over_sizes(known: Sequence[tuple[float, float]], *, grows: bool) -> _OverSi
 
 
 def _between(budgets: Sequence[int], largest: float) -> list[float]:
-    """Round sizes from the smallest budget to the largest size, without those that are written like
-    a budget; the largest size is among them."""
+    """Round sizes from the smallest budget to the largest size, which is included; sizes that are
+    written like a budget are left out."""
     smallest, taken = min(budgets), {rounded_count(size) for size in (*budgets, largest)}
     powers = range(floor(log10(smallest)), ceil(log10(largest)))
     rounded = [digits * 10.0**power for power in powers for digits in ROUND]
@@ -293,8 +293,8 @@ def _spread(best: int) -> list[int]:
 
 
 def _thinned(depths: Sequence[int], best: int) -> list[int]:
-    """The depths themselves if there are at most `MOST_DEPTHS`; else the ends, the best, and those
-    nearest to as many spread evenly, on a log scale, around it."""
+    """All depths if there are at most `MOST_DEPTHS`; else the ends, the best, and about as many
+    depths around it, evenly spread on a log scale."""
     if len(depths) <= MOST_DEPTHS:
         return list(depths)
     wanted = [*_spread(best), depths[0], depths[-1]]

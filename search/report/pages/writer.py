@@ -85,8 +85,8 @@ def _save_answer(found: Findings, folder: Path) -> None:
 
 @contextmanager
 def drafted(folder: Path, text: str) -> Iterator[Path]:
-    """Context whose folder takes the figures and tables of a report; at its end they are moved to
-    `folder` with the page, whose text is given."""
+    """Context with a draft folder for a report's figures and tables; at its end they are moved to
+    `folder`, with a page of the given text."""
     with TemporaryDirectory(dir=folder, prefix=".report-") as aside:
         draft = Path(aside)
         for part in PARTS:
@@ -128,7 +128,7 @@ def make_charts(
 
 
 def _publish(draft: Path, folder: Path) -> None:
-    """Moves new files over old ones, the page last, then removes those that only an earlier report
+    """Moves new files over old ones, the page last, then removes files that only an earlier report
     had."""
     moves = []
     for part in PARTS:
@@ -144,6 +144,6 @@ def _publish(draft: Path, folder: Path) -> None:
 
 
 def _card_moves(draft: Path, folder: Path) -> list[tuple[Path, Path]]:
-    """Returns from where to where the files of the card move; none without a card."""
+    """Returns source and destination of each file of the card; none without a card."""
     made = [draft / name for name in (CARD, PICTURE)]
     return [(file, folder / file.name) for file in made if file.exists()]

@@ -38,7 +38,7 @@ class DepthPicture:
 
 
 def side_by_side(width: int) -> int:
-    """Returns the number of pictures beside each other in so many columns."""
+    """Returns how many pictures fit side by side in so many columns."""
     return max(1, width // PICTURE_WIDTHS[0])
 
 
@@ -93,7 +93,8 @@ def draw(picture: DepthPicture, width: int, height: int) -> Text:
 
 
 def sparkline(losses: Sequence[float], width: int) -> str:
-    """Returns the last losses of a trial as bars, a column each, the highest as a full one."""
+    """Returns the last losses of a trial as bars, one column each; the highest loss fills its
+    column."""
     shown = [loss for loss in losses if math.isfinite(loss)][-width:]
     if len(shown) < 2:
         return ""

@@ -14,7 +14,7 @@ FRAMES_PER_SECOND = 4
 
 
 class Screen:
-    """Plain lines, for a file or a dumb terminal; others show a table as well."""
+    """Plain lines, for a file or a dumb terminal; other screens show a table as well."""
 
     refresh_seconds = 0.0
     """Least time between two drawings of the table."""
@@ -24,7 +24,7 @@ class Screen:
         self._console = console
 
     def draw(self, table: RenderableType) -> None:
-        """Replaces the table; plain lines can't be overwritten, and have none."""
+        """Replaces the table; does nothing here, as plain lines can't be overwritten."""
 
     def print_line(self, text: str) -> None:
         """Prints a line that stays."""

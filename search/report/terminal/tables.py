@@ -30,10 +30,10 @@ def terminal(*, stderr: bool = False) -> Console:
 
 
 class RoomyTable(Table):
-    """A table that leaves out columns where it is wider than the terminal, and becomes a list, a
-    line for each cell, where that is not enough.
+    """A table that drops columns to fit the terminal or, where that is not enough, becomes a list
+    with a line for each cell.
 
-    A table of rich would cut numbers short there: `2.9…`.
+    A table of rich would cut numbers short: `2.9…`.
     """
 
     least: Sequence[str] = ()
@@ -84,7 +84,7 @@ class RoomyTable(Table):
 
 def empty_table(title: str, headings: tuple[str, ...], least: Sequence[str] = ()) -> RoomyTable:
     """Returns a table without rows, with text aligned to the left and numbers to the right; the
-    columns `least` go first where a terminal is narrow."""
+    columns `least` are dropped first on a narrow terminal."""
     table = RoomyTable(title=title, title_style="bold", box=None, padding=(0, 1))
     table.title_justify, table.least = "left", least
     for heading in headings:
@@ -100,8 +100,7 @@ def print_whole(line: str, console: Console) -> None:
 
 
 def print_text(text: str, console: Console) -> None:
-    """Prints sentences, which are broken between words where a terminal is narrower, and are whole
-    in a file."""
+    """Prints sentences, wrapped between words on a terminal and unbroken in a file."""
     whole = not console.is_terminal
     console.print(visible(text), highlight=False, markup=False, soft_wrap=whole)
 

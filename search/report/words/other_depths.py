@@ -17,8 +17,8 @@ TWO_DECIMALS = 10.0
 def cost_cells(
     found: Findings, optimum: Optimum, depths: Iterable[int]
 ) -> dict[int, dict[str, str]]:
-    """Returns depth -> heading -> text of what it costs, empty for the best depth and where it is
-    not known; the heading of compute is left out where no depth has a text."""
+    """Returns depth -> heading -> text of its cost, empty for the best depth and for unknown costs;
+    the heading of compute is left out where no depth has a text."""
     costs = {cost.depth: cost for cost in optimum.costs}
     unit = optimum.unit
     nats = {depth: cost_text(costs[depth], unit) if depth in costs else "" for depth in depths}
@@ -35,7 +35,7 @@ def cost_cells(
 
 
 def cost_note(optimum: Optimum) -> str:
-    """Returns what the columns of mean and loss of a depth mean; empty where no cost is known."""
+    """Returns a note on the columns of a depth's mean and loss; empty where no cost is known."""
     if not optimum.costs:
         return ""
     return (
@@ -45,7 +45,7 @@ def cost_note(optimum: Optimum) -> str:
 
 
 def compute_note(found: Findings, optimum: Optimum) -> str:
-    """Returns what multiples of compute mean for a budget; empty where there are none."""
+    """Returns a note on a budget's multiples of compute; empty where there are none."""
     law = found.compute_law
     if law is None or not any(law.multiple(optimum, cost) for cost in optimum.costs):
         return ""

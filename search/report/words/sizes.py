@@ -11,7 +11,7 @@ from fathom.search.words import plateau_width
 
 
 def size_lines(found: BestSize, part: str = "") -> Iterator[str]:
-    """Yields the best size at an amount, of a part of a table, and what others cost."""
+    """Yields the best size at an amount, for a part of a table, and what other sizes cost."""
     where = f"{part}, {spend_text(found.spend)}" if part else spend_text(found.spend)
     yield f"{where}: best size {size_text(found)}; {size_reason(found)}"
     if found.size and found.verdict.kind.decided and found.costs:
@@ -30,7 +30,7 @@ def size_text(found: BestSize) -> str:
 
 
 def size_reason(found: BestSize) -> str:
-    """Returns why the best size is as certain as it is, and what to add where it is not."""
+    """Returns the reason for the best size's verdict, and what to add where it is uncertain."""
     low, high = map(rounded_count, found.sizes)
     match found.verdict.cause:
         case v.NarrowInterval():

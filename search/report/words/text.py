@@ -56,8 +56,8 @@ def finding(optimum: Optimum) -> str:
 
 
 def summary(optima: Sequence[Optimum]) -> str:
-    """Returns what to train at all budgets as one sentence, and one for budgets that are alike not
-    settled: `Train depth 1 at 10k and depth 2 at 20k and 40k parameters.`"""
+    """Returns a sentence on what to train at all settled budgets, and one on open budgets that are
+    alike: `Train depth 1 at 10k and depth 2 at 20k and 40k parameters.`"""
     settled = [optimum for optimum in optima if optimum.kind.settled]
     sentences = []
     if settled:
@@ -95,8 +95,8 @@ def advice(optimum: Optimum) -> str:
 
 
 def _model(optimum: Optimum) -> str:
-    """The best depth, with the size of its shape where the budget leaves it free, as text; with the
-    verdict on the size where a better one may lie beyond those tried, or is not known."""
+    """The best depth as text; where the budget leaves the size free, with the size of its shape,
+    and with the verdict on it where a better size may lie beyond those tried or is not known."""
     size, best = "", optimum.best_size
     if best and optimum.shape:
         size = f" of {format_count(optimum.shape.params_total)} parameters"
@@ -122,8 +122,8 @@ def count_text(count: Count) -> str:
 
 
 def size_text(optimum: Optimum) -> str:
-    """Returns the size and the horizon of an answer: `40k parameters, 600k tokens`; of one whose
-    size is free, what a training spends."""
+    """Returns the size and the horizon of an answer: `40k parameters, 600k tokens`; where the size
+    is free, what a training spends."""
     size, spend = f"{format_count(optimum.budget)} {optimum.count.unit}", spend_text(optimum.spend)
     return f"{size}, {spend}" if spend and not optimum.count.frees_size else size
 
@@ -232,8 +232,8 @@ def too_low_text(conclusion: Findings) -> str:
 
 
 def seconds_text(conclusion: Findings) -> str:
-    """Returns where trials spent the seconds that a study gives, and how far they were off; empty
-    for another study."""
+    """Returns the devices on which trials spent a study's seconds, and how far off they were; empty
+    for a study without seconds."""
     measured = [
         (budget_text(optimum.budget, optimum.count), found)
         for optimum in conclusion.optima
@@ -274,7 +274,7 @@ def next_steps(conclusion: Findings, source: str, horizon: str | None = None) ->
     """Returns the commands that use the answers, from a run folder or its best.yaml; `horizon` if
     it has several.
 
-    They name the largest budget whose depth is settled; none if no budget's is.
+    They name the largest budget whose depth is settled; none where no depth is settled.
     """
     chosen = to_train(conclusion)
     if chosen is None:

@@ -96,8 +96,8 @@ class Cells:
 def read_cells(
     table: OpenTable, columns: Columns, others: Sequence[str] = (), largest: float = EXPLODED
 ) -> Cells:
-    """Reads every row of the columns that are used, and of `others` as texts; a loss from `largest`
-    on is none.
+    """Reads every row of the columns that are used, and of `others` as texts; a loss of `largest`
+    or more counts as none.
 
     Raises:
         TableError: at a value that is not what its column needs.

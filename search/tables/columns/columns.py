@@ -311,8 +311,8 @@ def _unit(plain: str) -> str:
 
 
 def listed(names: Sequence[str], letters: float = inf) -> str:
-    """The names of columns for a message: the first ones, and after the first only as many as fit
-    `letters` letters in all."""
+    """The names of columns for a message: the first, and as many more as fit `letters` letters in
+    all."""
     shown = [printable(str(name)) or "''" for name in names[:MOST_NAMES]]
     while len(shown) > 1 and len(", ".join(shown)) > letters:
         shown.pop()

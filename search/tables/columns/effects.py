@@ -1,4 +1,4 @@
-"""Columns that keep the books, such as the machine of a run, and yet go with its loss."""
+"""Bookkeeping columns, such as the machine of a run, that nevertheless go with its loss."""
 
 from collections.abc import Iterable
 
@@ -18,8 +18,8 @@ AMOUNTS = ("loss", "seed", "run", "tokens", "step", "flops", "seconds", "seconds
 
 
 def moves_loss(name: str, cells: Cells, settings: Iterable[str]) -> bool:
-    """True if the last losses of runs that differ in the seed and in this column of texts alone go
-    with it, by an analysis of variance."""
+    """True if, among runs that differ in the seed and in this column of texts alone, the last
+    losses go with the column, by an analysis of variance."""
     texts, values = cells.texts[name], cells.values
     is_named = any(value and texts.number(value) is None for value in texts.values)
     if not is_named or len(texts.values) > MOST_NAMES:

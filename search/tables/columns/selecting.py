@@ -112,8 +112,8 @@ def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
 def ended_rows(cells: Cells) -> tuple[Cells, str]:
     """The rows of runs that ended, by columns with their state, and a note on those left out.
 
-    Rows of other runs stay if, by their tokens, they came less far than runs of their size, whose
-    tokens may be what they were meant to have.
+    Rows of other runs stay if they have fewer tokens than ended runs of their size: then these are
+    the tokens of the loss, not those planned.
     """
     kept, states = np.ones(len(cells.values["depth"]), dtype=np.bool_), list[str]()
     for name, texts in cells.texts.items():

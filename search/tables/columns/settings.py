@@ -1,7 +1,7 @@
 """Columns of a user's table that are settings of a training, by their names and their values.
 
-A setting moves the loss beside depth. What follows from a shape, what a training gave, and what
-only keeps the books does not; a table of some tool has dozens of such columns.
+A setting moves the loss beside depth. Columns that follow from a shape, results of a training and
+bookkeeping do not; a table of some tool has dozens of these.
 """
 
 import re
@@ -140,7 +140,7 @@ def is_head(name: str) -> bool:
 
 
 def is_regime(name: str) -> bool:
-    """True for a column whose values make other questions: data, contexts, families."""
+    """True for a column whose values pose different questions: data, contexts, families."""
     return bool(set(_words(name)) & REGIMES)
 
 
@@ -222,7 +222,7 @@ def with_whole_batches(cells: Cells, asked: Iterable[str]) -> Cells:
 
 
 def _numbers(texts: Texts) -> list[float] | None:
-    """The values as numbers; None if some are none."""
+    """The values as numbers; None if some are not numbers."""
     found = [texts.number(value) for value in texts.values]
     numbers = [number for number in found if number is not None]
     return numbers if len(numbers) == len(found) else None

@@ -51,7 +51,7 @@ class _EventFiles:
 
 
 def read_events(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
-    """The runs of event files: those of a folder are one run.
+    """The runs of event files; the files of one folder are one run.
 
     Raises:
         TableError: when none has a scalar of a known name.
@@ -84,7 +84,8 @@ def read_events(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
 
 
 def _read(path: Path, head: str, keep: Keep, written: _EventFiles) -> None:
-    """Adds what an event file has, its tags after `head`; one that is torn is read up to there."""
+    """Adds the content of an event file, with `head` before its tags; a torn file is read up to the
+    tear."""
     plugins: dict[str, str] = {}
     for event in LegacyEventFileLoader(str(path)).Load():
         for value in event.summary.value:

@@ -69,7 +69,7 @@ def common_pairs(line: str) -> Pairs:
 
 
 def pattern_pairs(patterns: Sequence[str]) -> ReadLine:
-    """Returns how a line is read by a person's patterns: their named groups.
+    """Returns a function that reads the named groups of a person's patterns from a line.
 
     Raises:
         TableError: when one is no regular expression, or names nothing.

@@ -106,7 +106,7 @@ def keeper(told: Mapping[str, str], asked: Sequence[str]) -> Keep:
 
 
 def table_of(logged: Logged, told: Mapping[str, str]) -> OpenTable:
-    """The runs as rows, one for each value of the loss; `told` has a name of theirs -> ours.
+    """The runs as rows, one for each value of the loss; `told` maps their names to ours.
 
     Raises:
         TableError: when a column that is needed is not there.
@@ -163,8 +163,8 @@ def _without_doubles(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list
 
 
 def _with_one_name(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list[LoggedRun]:
-    """The runs with what their names say among their settings, in the column that other runs have
-    for it, if any."""
+    """The runs with the settings in their names added, each in the column that other runs have for
+    it, if any."""
     known: dict[str, str] = {}
     for name in chain.from_iterable((*run.settings, *run.series) for run in runs):
         if name not in told and (ours := meaning(name)):
@@ -181,11 +181,11 @@ def _with_one_name(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list[L
 def _rows(
     run: LoggedRun, names: Sequence[str], loss: str, times: Sequence[str], apart: Set[str]
 ) -> Iterator[list[object]]:
-    """Yields a row for each loss of a run, with what was last measured of the rest until there.
+    """Yields a row for each loss of a run, with the last earlier value of every other quantity.
 
     Where a time comes again, the run was restarted and the later rows hold. Without times only the
-    last loss counts. Both hold separately for each value of a quantity measured `apart`, such as
-    several runs in one log, and of a text in a person's pattern, such as the data of a loss.
+    last loss counts. Both rules apply separately to each value of a quantity measured `apart`, such
+    as several runs in one log, and of a text in a person's pattern, such as the data of a loss.
     """
     plain = [run.name if name == RUN else run.settings.get(name) for name in names]
     losses = run.series.get(loss)

@@ -39,8 +39,8 @@ class SettingsFiles:
     _unread: list[str] = field(default_factory=list)
 
     def of(self, folder: Path, stem: str = "") -> dict[str, Any]:
-        """The settings of a run in a folder: of files there, or named as its log, before those of
-        the folders above it."""
+        """The settings of a run in a folder: files there, or named like its log, take precedence
+        over those of the folders above."""
         found: dict[str, Any] = {}
         for name in (f"{stem}.json", f"{stem}.yaml") if stem else ():
             found = self._settings(folder / name) | found

@@ -1,7 +1,7 @@
 """Runs at the best values of their settings, shape by shape, with the price of choosing.
 
-The lowest of several noisy losses is lower than the loss of any of them, by as much as chance
-gives: the more values a shape had and the closer they came out, the more.
+The lowest of several noisy losses is too low by chance: the more so, the more values a shape had
+and the closer their losses are.
 """
 
 from collections import defaultdict
@@ -93,7 +93,7 @@ def swept_notes(runs: Iterable[Run]) -> Iterator[str]:
 
 
 def noise_of(ended: Sequence[EndedRun]) -> float:
-    """The noise between seeds, nats, by runs that differ in the seed alone and what is usual."""
+    """The noise between seeds, nats: of runs that differ in the seed alone, and the usual one."""
     return _repeats(ended).likely_noise
 
 

@@ -1,4 +1,4 @@
-"""Runs that an answer rests on, why others do not count, and if they differ by seeds alone."""
+"""Runs that an answer rests on, why others do not count, and a check that repeats are seeds."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,8 +108,8 @@ def check_repeats(runs: Sequence[Run], label: str) -> None:
 def unknown_settings(
     runs: Sequence[Run], tokens: float, count: Count, size: int
 ) -> UnknownSettings | None:
-    """The cause of a verdict that, in a table without seeds, runs of one depth differ by more than
-    seeds usually do and about as much as depths do; None if they don't.
+    """The cause of a verdict on a table without seeds: runs of one depth differ by more than seeds
+    usually do, and about as much as depths do. None if they don't.
 
     Of a shape with several learning rates or values of settings, the best one's runs are compared.
     """

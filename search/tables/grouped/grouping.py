@@ -92,8 +92,8 @@ def group_runs(
 
 
 def _of_whole_sizes(runs: Sequence[Run]) -> list[Run]:
-    """The runs; those that are a hair larger than the smallest of their shape get its size: whether
-    norms have weights is a setting, and makes no other shape."""
+    """The runs; one that is a hair larger than the smallest run of its shape gets that run's size,
+    as weights of norms are a setting and make no other shape."""
     least: dict[object, Run] = {}
     for run in sorted(runs, key=lambda run: run.params_total):
         least.setdefault(run.shape, run)
@@ -141,7 +141,7 @@ def _without_blank_seeds(cells: Cells) -> Cells:
 def _time(values: Mapping[str, Array]) -> str:
     """The column that says how far a run has trained; nothing where only final losses are known.
 
-    Tokens, unless they are one number for a whole run, whose steps are counted.
+    Tokens or, where a whole run has one number of tokens, its steps.
     """
     keys = [values[name] for name in (*IDENTITY, "run") if name in values]
     there = [name for name in ("tokens", "step") if name in values and (values[name] > 0).any()]
@@ -160,7 +160,7 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
     """Tells the runs apart, in the order of the table.
 
     A setting, or a learning rate, tells runs apart where they would have the same tokens twice
-    without it; what else changes along a run is a schedule, or what the run gave. Where rows that
+    without it; any other column that changes along a run is a schedule or a result. Where rows that
     nothing else tells apart make no curves, their tokens and every setting tell them apart.
     """
     values = cells.values
@@ -308,7 +308,8 @@ def _run(values: Mapping[str, Array], rows: NDArray[np.int64], tokens: Array, lo
 
 
 def _sizes(first: Mapping[str, float]) -> tuple[int, int]:
-    """Parameters in total and without the embedding; each stands for the other where it lacks.
+    """Parameters in total and without the embedding; each stands for the other where that is
+    missing.
 
     12 depth d_model**2, or with d_ff its own matrices, where neither is known.
     """

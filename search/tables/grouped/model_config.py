@@ -323,7 +323,7 @@ def _flag(values: Mapping[str, Any], part: bool | str) -> int:
 
 
 def _norms(values: Mapping[str, Any], family: Family) -> int:
-    """Norms in a layer; those of Falcon follow from how its branches lie."""
+    """Norms in a layer; those of Falcon depend on whether its branches are parallel."""
     if values.get("model_type") != "falcon":
         return family.norms
     if values.get("new_decoder_architecture"):

@@ -66,8 +66,8 @@ def loss_at(run: Run, tokens: float) -> float | None:
 
 
 def full_horizon(runs: Sequence[Run]) -> float:
-    """The latest tokens that most of the depths reach, and half as many runs as any others; with
-    fewer than three depths, those that most do.
+    """The latest tokens that most depths reach, by at least half as many runs as reach any other
+    number; with fewer than three depths, the tokens that all depths reach.
 
     Nothing before half of the longest run counts. Where only final losses are known, most runs must
     also end near it; if there is no such horizon, it is the one near which most runs end.
@@ -143,7 +143,7 @@ def _ended(runs: Sequence[Run], tokens: float) -> list[EndedRun]:
 
 
 def _without_copies(ended: Sequence[EndedRun]) -> list[EndedRun]:
-    """The runs by depth and seed, but for seeds that end as another does to the last digit.
+    """The runs by depth and seed, without seeds whose last loss equals another's to the last digit.
 
     They were copied, or rounded until they look alike, and say nothing of the noise.
     """

@@ -61,7 +61,7 @@ def decide(
     table's own; `shaped` are columns that are settings only where they go with depth.
 
     Raises:
-        TableError: when what is unsaid is not decided by the table either.
+        TableError: when neither the question nor the table decides on a setting.
     """
     ours = {columns[name]: name for name in (RATE, TOKENS) if name in columns}
     told = {*said, *(ours[name] for name in said if name in ours)}
@@ -114,7 +114,7 @@ def _stands(runs: Sequence[Run], name: str) -> bool:
 
 
 def _bracketed(runs: Sequence[Run], name: str) -> bool:
-    """True if the best number of each shape lies between others that it had."""
+    """True if each shape's best number lies between other numbers tried with it."""
     shapes: dict[object, dict[float, float]] = defaultdict(dict)
     for run in runs:
         number = Texts.number(value_of(run, name))
@@ -197,7 +197,7 @@ def goes_with_depth(runs: Sequence[Run], name: str) -> bool:
 
 
 def _splits_depths(runs: Sequence[Run], name: str) -> bool:
-    """True if a column goes with depth and is no other name of it: depths share values."""
+    """True if a column goes with depth but does not merely name it: depths share values."""
     return goes_with_depth(runs, name) and any(
         len(depths) > 1 for depths in depths_by_value(runs, name).values()
     )
@@ -214,7 +214,7 @@ def depths_by_value(runs: Sequence[Run], name: str) -> dict[str, tuple[int, ...]
 def refusal(
     label: str, size: int, runs: Sequence[Run], names: Sequence[str], columns: Mapping[str, str]
 ) -> TableError:
-    """The error of settings that are left unsaid and not decided by the table, at one size."""
+    """The error for settings, at one size, that neither the question nor the table decides on."""
     name = next((name for name in names if goes_with_depth(runs, name)), names[0])
     values, theirs = depths_by_value(runs, name), columns.get(name, name)
     apart = name == TOKENS or goes_with_depth(runs, name)

@@ -187,13 +187,13 @@ def _answer(
 def _without(
     runs: Sequence[Run], kept: Sequence[int], other: Sequence[int]
 ) -> tuple[list[Sequence[Run]], float]:
-    """The runs at the losses that they would have at the best value of `other` for what is `kept`:
-    a size may have been trained at unsuitable depths alone. First by the likeliest parabola, then
-    by `PARABOLAS` draws of what else it may be. With the standard deviation by which these losses
-    miss the parabola, nats, beyond the noise.
+    """The runs at the losses that they would have at the best `other` for their `kept`, as a size
+    may have been trained at unsuitable depths alone: first by the likeliest parabola, then by
+    `PARABOLAS` draws of other parabolas. Also the standard deviation, nats, by which losses miss
+    the parabola beyond the noise.
 
-    By a parabola in the logarithms of both, to which good losses count most; the runs as they are
-    where they are too few for one, or where it has no lowest point.
+    The parabola is in the logarithms of both and weighs good losses most. The runs stay as they are
+    where they are too few for it, or where it has no lowest point.
     """
     x, y = np.log(kept), np.log(other)
     losses = np.array([float(run.losses[-1]) for run in runs])

@@ -1,1 +1,1 @@
-"""Tables that a search of settings left: the best depth by a model of the loss over all of them."""
+"""Tables left by a search of settings: the best depth by a model of the loss over all settings."""

@@ -59,7 +59,7 @@ def answer_search(
     drawn: Drawn, *, count: Count, coin: Coin, label: str, width: float, size: int | None = None,
 ) -> SearchAnswer:  # fmt: skip
     """The best depth with all other settings at their best, at `size` parameters or, without one,
-    at the best size: where the loss falls with size to the end, at the middle one."""
+    at the best size; where the loss falls up to the largest size, at the middle one."""
     tuned, how = _at_size(drawn, width, size)
     generator = np.random.default_rng(SEED)
     losses = tuned.losses(generator)

@@ -1,10 +1,10 @@
 """A model of the loss over depth and all other settings of a table, with its uncertainty.
 
 Every setting has a smooth effect, every two settings may interact, and each depth may lie off the
-smooth effect of depth. How large each of these is is learned from the rows, so that what does
-nothing is left out (automatic relevance determination). Rows far above the best say little about
-the best: what settings do not explain grows with the height above it, as far as the rows show, and
-the scale of the losses is in nats near the lowest and logarithmic far above.
+smooth effect of depth. The size of each effect is learned from the rows, so that useless ones are
+left out (automatic relevance determination). Rows far above the best say little about it: the part
+that settings do not explain grows with the height above it, as far as the rows show, and the scale
+of losses is in nats near the lowest and logarithmic far above.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ class Warp(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of the model, which are the columns for each row of settings."""
+    """The terms of the model: the columns of a row of settings."""
 
     categories: Sequence[int]
     """Number of the values of each setting; 0 for a setting of numbers, the first of which is

@@ -21,7 +21,7 @@ def open_parquet(path: Path) -> OpenTable:
     from the file as they are asked for.
 
     Raises:
-        TableError: when the file is none, or has too many rows.
+        TableError: when the file is no parquet file, or has too many rows.
     """
     label = printable(str(path))
     with readable(label):

@@ -62,7 +62,7 @@ def open_text(path: Path) -> Iterator[OpenTable]:
 
 
 def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
-    """The stream as text; names may have letters of another encoding, numbers have none."""
+    """The stream as text; names may have letters of another encoding, numbers do not."""
     buffered = io.BufferedReader(stream, FIRST_BYTES)
     first = buffered.peek(FIRST_BYTES)[:FIRST_BYTES]
     if not first.strip():

@@ -1,7 +1,7 @@
 """Finds out if an SQLite store of MLflow was made here and keeps a study's artifacts beside itself.
 
-A store that lies in a runs folder may be another person's, or a copy, and its addresses lead
-wherever they led there. Read with Python's own SQLite, since MLflow takes seconds to import.
+A store in a runs folder may be another person's, or a copy whose addresses still lead to the
+original's folders. Read with Python's own SQLite, since MLflow takes seconds to import.
 """
 
 import os
@@ -26,9 +26,9 @@ ADDRESSES = (
 
 
 def strange_artifacts(uri: str, study: str, address: str = "") -> str:
-    """Returns why a study is not to be written to an SQLite store, as a sentence: the store was not
-    made here, or its artifacts, those at `address` too, would go elsewhere. Empty if it may be, for
-    a new store, and for any other kind of store."""
+    """Returns a sentence on why a study must not be written to an SQLite store: it was not made
+    here, or its artifacts, also those at `address`, would go elsewhere. Empty if writing is
+    allowed, and for a new store or another kind of store."""
     path = sqlite_path(uri)
     if path is None:
         return ""
@@ -45,7 +45,7 @@ def strange_artifacts(uri: str, study: str, address: str = "") -> str:
 
 
 def strange_store(uri: str) -> str:
-    """Returns why an SQLite store is not even to be opened: it was not made here; empty if it was,
+    """Returns why an SQLite store must not even be opened if it was not made here; empty if it was,
     and for any other kind of store."""
     path = sqlite_path(uri)
     return _refusal(strangeness(path), path) if path else ""
@@ -110,8 +110,8 @@ def _place(address: str) -> Path | None:
 
 
 def _shared_files(folder: Path) -> Iterator[Path]:
-    """Yields the links and pipes in a folder, and the files that have a second name: written
-    through, they change a file elsewhere or never end."""
+    """Yields the links and pipes in a folder, and the files that have a second name: writing to one
+    changes a file elsewhere or never ends."""
     for inner, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(inner, name)

@@ -1,8 +1,8 @@
-"""The key of a page that is served: each start has another, and only who knows it is let in.
+"""The key of a served page: each start makes a new one, and only requests with it are answered.
 
 MLflow's server has no logins: on a machine that others use too, any of them could delete runs, and
 run commands as the user who serves the page, through MLflow's assistant. The key is the beginning
-of every address, and no cookie: a browser shows a cookie to the pages of all ports of a host.
+of every address. It is no cookie, as a browser sends a cookie to all ports of a host.
 """
 
 import hmac

@@ -44,8 +44,8 @@ def note_store(draft: Path, path: Path) -> None:
 
 
 def strangeness(path: Path) -> str:
-    """Returns why a store, or what lies beside it, is not as it was made here; empty if it is, and
-    where nothing is there."""
+    """Returns how a store, or a file beside it, differs from what was made here; empty if nothing
+    differs, and if no store is there."""
     beside = [path.with_name(path.name + end) for end in JOURNALS]
     for file in filter(os.path.lexists, (path, *beside)):
         if not is_plain(file):
@@ -97,7 +97,7 @@ def _stamp(database: sqlite3.Connection) -> int:
 
 
 def _note(path: Path, mark: bytes) -> Path:
-    """The file that notes a store: another for each path, and for each store made there."""
+    """The file that notes a store: one for each path and each store made there."""
     states = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     place = os.path.join(os.path.realpath(path.absolute().parent), path.name)
     return Path(states, "fathom", "stores", digest_of((place, mark))).expanduser()

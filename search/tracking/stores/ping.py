@@ -15,10 +15,10 @@ from fathom.search.tracking.stores.artifacts import strange_store
 
 
 def ask(uri: str, *, trusted: bool) -> dict[str, str]:
-    """Returns `refusal`, why the address can never be used, `silence`, why it does not answer, or
-    `strange`, why it is not written to.
+    """Returns what is wrong, with the reason: `refusal` if the address can never be used, `silence`
+    if it does not answer, `strange` if it must not be written to.
 
-    None has a value if the store answers.
+    Empty if the store answers.
     """
     if not trusted and (problem := strange_store(uri)):
         return {"strange": problem}

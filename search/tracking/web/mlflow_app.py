@@ -20,7 +20,7 @@ def create_app() -> App:
 
 
 def behind(key: Key, app: App) -> App:
-    """Returns an ASGI application that lets through to `app` only what shows the key, and hides the
+    """Returns an ASGI application that passes only requests with the key to `app`, and hides the
     key from it."""
 
     async def keyed(scope: Message, receive: Receive, send: Send) -> None:

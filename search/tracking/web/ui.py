@@ -1,4 +1,4 @@
-"""Serves MLflow's web page of the store that the runs used, to who opens the printed address."""
+"""Serves MLflow's web page of the runs' store to whoever opens the printed address."""
 
 import asyncio
 import os
@@ -50,8 +50,8 @@ SERVER_SETTINGS = {
 
 
 def open_ui(uri: str, *, key: Key, port: int = 5000, say: Callable[[str], None] = print) -> None:
-    """Serves the page on this machine until Ctrl-C, SIGTERM or SIGHUP, saying where studies are; a
-    tracking server serves its page itself.
+    """Serves the page on this machine until Ctrl-C, SIGTERM or SIGHUP, and prints the addresses of
+    the studies; a tracking server serves its page itself.
 
     Raises:
         TrackingError: when the address cannot be used, there is no store yet, the port is taken, or

@@ -16,8 +16,8 @@ from fathom.search.tracking.stores.messages import DataSet
 
 
 def data_set(objective: Objective, keys: ObjectiveConfig, data_digest: str) -> DataSet:
-    """Returns the description of an objective's data, which a place names or, where a rule draws
-    them, the objective's settings."""
+    """Returns the description of an objective's data: their place or, if a rule draws them, the
+    objective's settings."""
     place = keys.place
     kind, source = _source(place, keys.name)
     sizes = {f"{key}_tokens": length for key, length in _lengths(objective)}

@@ -31,7 +31,7 @@ STEP, RUN = "step", "run_id"
 def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenTable:
     """The runs of an experiment, by name or id, as rows: one for each value of the loss.
 
-    Their columns are MLflow's params and metrics; `told` has the name of one -> ours.
+    Their columns are MLflow's params and metrics; `told` maps names of these to ours.
 
     Raises:
         TrackingError: when the store or the experiment is not there.
@@ -89,8 +89,8 @@ def _unwritten(uri: str) -> Iterator[str]:
 
 @contextmanager
 def _folders_allowed() -> Iterator[None]:
-    """Context in which MLflow reads a store that is a folder, as its older versions made them; it
-    refuses these otherwise."""
+    """Context in which MLflow reads a store of its older versions, a folder, which it refuses
+    otherwise."""
     before = os.environ.get(store_uri.FOLDERS)
     os.environ.setdefault(store_uri.FOLDERS, "true")
     try:

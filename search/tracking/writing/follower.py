@@ -2,9 +2,9 @@
 
 It is a process of its own, since MLflow takes seconds to import and milliseconds of Python for
 every write, which would hold up the thread that starts and stops trials. `records.jsonl` stays the
-source of truth: a store that is slow, down or refuses costs the search nothing. What is not written
-yet waits here, and what was never written is written when the study is next run or reported,
-because every write may be repeated without repeating anything.
+source of truth: a store that is slow, down or refuses costs the search nothing. Unwritten items
+wait here; those never written are written when the study is next run or reported, since repeating a
+write changes nothing.
 """
 
 import os
@@ -209,8 +209,8 @@ class Follower:
             self._closing.wait(pause)
 
     def _is_gone(self) -> bool:
-        """True once the run folder was deleted, so that nothing is written there again, and once
-        the store is no longer the one that was checked."""
+        """True once the run folder was deleted, and once the store is no longer the one that was
+        checked: nothing may be written there."""
         return self._is_strange or (self._was_there and not self._study.folder.is_dir())
 
     def _round(self, *, last: bool) -> bool:

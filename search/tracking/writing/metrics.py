@@ -86,7 +86,7 @@ def _flat(settings: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, s
 
 
 def trial_params(spec: TrialSpec) -> dict[str, str]:
-    """Returns the settings of a trial, which never change, as MLflow's parameters may not."""
+    """Returns the settings of a trial; they never change, as MLflow's parameters must not."""
     params = shape_row(spec.shape) | {
         "ff_ratio": f"{spec.shape.ff_ratio:.4g}",
         "stage": spec.stage,

@@ -1,5 +1,5 @@
-"""Publishes what a run has come to, at its end or again from its records: best.yaml, the report and
-MLflow's pages."""
+"""Publishes the conclusion of a run, at its end or again from its records: best.yaml, the report
+and MLflow's pages."""
 
 import fcntl
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class RunResult:
 
     @property
     def horizon(self) -> str | None:
-        """Short name of its horizon among several of a study; None with one."""
+        """Short name of the run's horizon; None if the study has only one."""
         return horizon_name(self.conclusion.config)
 
 
@@ -85,8 +85,8 @@ class StudyResult:
         return next(filter(None, steps), [])
 
     def page(self, link: str = "{}/report.html") -> str:
-        """Returns the page of all horizons; `link` is the address of a horizon's report, with the
-        name of its study for the braces."""
+        """Returns the page of all horizons; `link` is the address of a horizon's report, with
+        braces in place of the name of its study."""
         return horizons_page(self.config, self.conclusions, self.token_law, link=link)
 
 
@@ -111,8 +111,8 @@ def report_study(path: Path, *, trust: bool = False) -> StudyResult:
     """Concludes again from the records of a run folder, even while a search writes them, and
     rewrites its reports.
 
-    MLflow is written too, but only with `trust` a store that a `config.yaml` of the folder names,
-    and artifacts outside the folder of a store.
+    MLflow is written too. Only with `trust` does this include a store that a `config.yaml` of the
+    folder names, and artifacts outside a store's folder.
 
     Raises:
         RunFolderError: if the folder is not a run folder.
@@ -125,8 +125,8 @@ def report_study(path: Path, *, trust: bool = False) -> StudyResult:
 
 
 def publish_study(result: StudyResult) -> None:
-    """Writes best.yaml, the law and the page of all horizons into the folder of a study of several;
-    a study of one has its own from its run."""
+    """Writes best.yaml, the law and the page of all horizons into the folder of a study of several
+    horizons; for one horizon, the run has written its files."""
     if not result.config.horizons:
         return
     entries = [

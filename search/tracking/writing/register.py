@@ -28,7 +28,7 @@ def register_model(
 ) -> str:
     """Logs the model under a run of its own in the study's experiment; returns its address.
 
-    It is pickled and its code goes along, so that `mlflow.pytorch.load_model` needs torch and
+    The model is pickled together with its code, so that `mlflow.pytorch.load_model` needs torch and
     nothing of ours. A traced graph would take sequences of one length only.
 
     Raises:

@@ -1,7 +1,7 @@
 """A study in MLflow: a run for the study, a child for each budget, a grandchild for each trial.
 
-Every run carries a key, by which it is found again after a restart, so writing anything twice
-leaves what writing it once does.
+Every run carries a key, by which it is found again after a restart, so repeating a write changes
+nothing.
 """
 
 import re
@@ -65,7 +65,7 @@ class StudyRuns:
 
     @property
     def machine_run(self) -> TrackedRun:
-        """The run of the machine's load, open: on the study's run it would hide the answers."""
+        """The open run of the machine's load, which on the study's run would hide the answers."""
         run = self._known.get(MACHINE_NODE)
         run = run or self._create(MACHINE_NODE, MACHINE_NAME, self.study_run)
         run.reopen()

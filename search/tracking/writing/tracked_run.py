@@ -1,4 +1,4 @@
-"""One run of MLflow and what is known to be there, so that only what differs is written."""
+"""One run of MLflow and its known content, so that only differences are written."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence

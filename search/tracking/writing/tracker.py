@@ -1,8 +1,8 @@
 """Starts the process that mirrors a run folder into MLflow, and hands it the answers.
 
-`follower.py` is the other end. It reads what the search writes to its run folder anyway, so a
-search pays nothing for it; whatever becomes of that process, the search goes on, and what was not
-written is written when the study is next run or reported.
+`follower.py` is the other end. It reads the files that the search writes anyway, so it costs the
+search nothing. Whatever becomes of that process, the search goes on, and missing entries are
+written when the study is next run or reported.
 """
 
 import logging
@@ -102,7 +102,7 @@ class Tracker:
     def confirm(self) -> None:
         """Waits until MLflow confirms that it can use the address.
 
-        A file that is new, or that this MLflow has used before, is not asked about.
+        A new file, or one that this MLflow has used before, needs no answer.
 
         Raises:
             TrackingError: when MLflow cannot use it.
@@ -199,8 +199,8 @@ class Tracker:
 def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
     """Starts the follower's process, which alone holds its end of the link from then on.
 
-    A session of its own, so that Ctrl-C ends the search first and lets it write what it found; nor
-    does it hear a SIGTERM or SIGHUP to all processes of the job.
+    The process has a session of its own, so that neither Ctrl-C nor a SIGTERM or SIGHUP to the
+    whole job ends it before the search has handed over its findings.
     """
     with link, endings_blocked():
         return subprocess.Popen(

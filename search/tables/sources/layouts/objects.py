@@ -9,8 +9,8 @@ RUN = "run"
 
 
 def rows_in(found: object) -> list[dict[str, Any]]:
-    """The rows in an array of objects, or in an object of runs by name, of columns, or with one
-    array of objects, whose rows have the rest of it as well; any other object is one row.
+    """The rows in an array of objects, or in an object: of runs by name, of columns, or with one
+    array of objects, whose rows also get its other keys. Any other object is one row.
 
     Raises:
         ValueError: when it is none of these.
