@@ -21,7 +21,7 @@ from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.drill]
 STUDY = "simulated"
-SHOWN = ("optimal_depth", "interval", "verdict", "loss", "identified")
+SHOWN = ("best_depth", "interval", "verdict", "loss", "identified")
 OWN_ERRORS = (
     # MLflow asks for the user at every page, and a server without logins has none.
     "/ajax-api/2.0/mlflow/users/current",
