@@ -76,25 +76,28 @@ def parse_line(line: bytes) -> dict[str, Any]:
         values = json.loads(line.decode())  # four times as slow, but it tells what is wrong
     if not isinstance(values, dict):
         raise TypeError("it is no JSON object")
-    _check_numbers(values.values())
+    _check_numbers(values.values(), b"Infinity" in line)
     if b"\\" in line or not line.isascii():
         _check_texts(values)
     return values
 
 
-def _check_numbers(values: Iterable[object]) -> None:
-    """Refuses numbers that no record has, in values and in the lists and objects among them."""
+def _check_numbers(values: Iterable[object], infinite: bool) -> None:
+    """Refuses numbers that no record has, in values and in the lists and objects among them.
+
+    Infinity is one of them unless the line says it: 1e999 reads as infinity too.
+    """
     for value in values:
         if isinstance(value, float):
-            if LARGEST_REAL < abs(value) < math.inf:
+            if abs(value) > LARGEST_REAL and not (infinite and math.isinf(value)):
                 raise ValueError(f"{value:g} is larger than any number of a training")
         elif isinstance(value, int):
             if not -LARGEST < value < LARGEST:
                 raise ValueError(f"{str(value)[:20]}... is larger than any count")
         elif isinstance(value, dict):
-            _check_numbers(value.values())
+            _check_numbers(value.values(), infinite)
         elif isinstance(value, list):
-            _check_numbers(value)
+            _check_numbers(value, infinite)
 
 
 def _check_texts(value: object) -> None:
