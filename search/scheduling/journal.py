@@ -1,6 +1,5 @@
 """The state that an earlier run left in its folder: trials ended, trials under way, the journal."""
 
-import gc
 import itertools
 from collections import Counter
 from collections.abc import Iterable
@@ -264,7 +263,6 @@ def _past_of(folder: RunFolder, check: Check, *, at_rest: bool) -> Past:
         past.running.end(record.spec.trial)
     for _ in read_as(folder.journal, past.take):
         pass
-    gc.freeze()  # millions of evaluations stay, and need not be looked through again and again
     return past
 
 
