@@ -86,7 +86,7 @@ def convolved(x_BTR: Tensor, conv: nn.Conv1d) -> Tensor:
 
 
 def scan(x_BTHP: Tensor, decay_BTH: Tensor, write_BTS: Tensor, read_BTS: Tensor) -> Tensor:
-    """What tokens read of the states, (B, T, H, P).
+    """Outputs of the recurrence, (B, T, H, P): the states as each token reads them.
 
     At each token a head's state, which begins as 0, is multiplied by exp(decay), then gets the
     outer product of `x` and `write`; `read` multiplies it. A last chunk that is not full is padded

@@ -72,7 +72,7 @@ class NearSampler(ShapeSampler):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOutcome:
-    """What one search came to; tokens are shares of the exhaustive ladder's."""
+    """Result of one search; tokens are shares of those of the exhaustive ladder."""
 
     settled: bool
     wrong: bool

@@ -164,7 +164,7 @@ class RatioHidesDepth:
 
 @dataclass(frozen=True, slots=True)
 class NoEffectShown:
-    """In a search that drew settings, nearly all depths differ by next to nothing."""
+    """Nearly all depths of a search that drew settings have about the same loss."""
 
     plateau: tuple[int, int]
     """The outermost depths that differ so little."""

@@ -39,7 +39,7 @@ class DepthMetric:
 
 
 def find_depth_metrics(records: Sequence[TrialRecord]) -> tuple[DepthMetric, ...]:
-    """By budget and name, the metrics that every trial of the budget measured."""
+    """Returns the metrics that every trial of a budget measured, by budget and name."""
     found: list[DepthMetric] = []
     for budget, of_budget in by_budget(records).items():
         trials = metric_trials(of_budget)

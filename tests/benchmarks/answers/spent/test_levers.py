@@ -1,4 +1,4 @@
-"""What other first depths would save: `benchmarks/answers/spent/levers.py`."""
+"""Tokens that other first depths would save: `benchmarks/answers/spent/levers.py`."""
 
 import math
 from dataclasses import replace
