@@ -61,14 +61,14 @@ def _outcome(number: int, seeds: int, lower: float) -> Iterator[int]:
 
 
 def ladder(planted: Planted, seeds: int, generator: np.random.Generator) -> list[TrialRecord]:
-    """The trials of every depth, with losses of four decimals."""
-    world = planted.world
-    specs = [world.spec(world.shape(depth), seed=s) for depth in DEPTHS for s in range(seeds)]
-    noise = world.noise * generator.standard_normal(len(specs))
-    return [
-        finished(spec, round(world.expected_loss(spec.shape) + off, 4))
-        for spec, off in zip(specs, noise.tolist(), strict=True)
-    ]
+    """The trials of every depth, with the world's noise and losses of at most four decimals."""
+    world, records = planted.world, []
+    for depth in DEPTHS:
+        for seed in range(seeds):
+            spec = world.spec(world.shape(depth), seed=seed)
+            loss = world.expected_loss(spec.shape) + world.seed_noise(depth, generator)
+            records.append(finished(spec, round(loss, min(4, world.decimals))))
+    return records
 
 
 def is_wrong(planted: Planted, optimum: Optimum) -> bool:
