@@ -6,6 +6,9 @@ is.
 
 from fathom.models.shape import Count, Shape
 
+FLOAT32 = 4
+"""Bytes of a number of a state."""
+
 
 def weight_bytes(shape: Shape, number: int) -> int:
     """Bytes of all weights; `number` is the bytes of one."""
@@ -14,13 +17,15 @@ def weight_bytes(shape: Shape, number: int) -> int:
 
 def cache_bytes(shape: Shape, *, sequences: int, tokens: int, number: int) -> int:
     """Bytes of the cached keys and values of `tokens` tokens in each of `sequences` sequences, in
-    all layers.
+    all layers, and of the states of state-space layers.
 
     A layer with smeared keys also keeps the last token's own key. Keys and values of an encoder's
     output are not counted. `number` is the bytes of a number.
     """
     in_layer = 2 * tokens + (1 if shape.smeared_keys else 0)
-    return number * sequences * shape.decoder_depth * shape.d_kv * in_layer
+    keys = number * (shape.decoder_depth - shape.state_layers) * shape.d_kv * in_layer
+    state, inputs = shape.state_space.cached(shape.d_attention) if shape.state_space else (0, 0)
+    return sequences * (keys + shape.state_layers * (FLOAT32 * state + number * inputs))
 
 
 def prompt_products(shape: Shape) -> int:

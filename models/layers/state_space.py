@@ -97,6 +97,12 @@ class StateSpace:
         scan = 4 * self.expand * d_attention * self.state
         return scan + 2 * self.conv * self.convolved(d_attention)
 
+    def cached(self, d_attention: int) -> tuple[int, int]:
+        """Numbers of a sequence that a mixer keeps while it decodes, however many tokens there
+        were: its state, in float32, and inputs of the convolution, in the type of products."""
+        state = self.expand * d_attention * self.state
+        return state, (self.conv - 1) * self.convolved(d_attention)
+
     def kept(self, d_attention: int, n_heads: int, *, context: int) -> tuple[float, float]:
         """Numbers of a token that a mixer keeps for the backward pass, in float32 and in the type
         of products: those of the maps, the convolution and the norm, and those of the scan, whose

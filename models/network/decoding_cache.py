@@ -1,4 +1,4 @@
-"""Keys and values that a decoder keeps from token to token, so that each is computed once.
+"""Keys, values and states that a decoder keeps from token to token, so that each is computed once.
 
 Shapes: B batch, T new tokens, U all tokens so far, S heads of keys and as many of values, K head
 dimension, R rows.
@@ -14,7 +14,7 @@ KeysValues = tuple[Tensor, Tensor]
 
 @dataclass(slots=True)
 class LayerCache:
-    """Keys and values of one layer."""
+    """Keys and values of one layer, or the state of one with a state-space mixer."""
 
     room: int = 0
     """Number of tokens for which memory is reserved; beyond it each new token copies the cache."""
@@ -26,6 +26,11 @@ class LayerCache:
     """The last token's key before it was smeared, (B, 1, S, K); None without smeared keys."""
     memory: KeysValues | None = None
     """Keys and values of the encoder's output."""
+    inputs: Tensor | None = None
+    """Inputs of a state-space mixer's convolution: those of the last tokens that the next one
+    sees, (B, tokens, features)."""
+    state: Tensor | None = None
+    """State of a state-space mixer, (B, features, numbers of each)."""
 
     def extended(self, k_BTSK: Tensor, v_BTSK: Tensor) -> KeysValues:
         """Appends keys and values (B, T, S, K) of new tokens; returns all, (B, U, S, K) each."""
@@ -40,8 +45,9 @@ class LayerCache:
         """Keeps the sequences with the indices `rows_R`, in this order."""
         if self.decoded is not None:
             self.decoded = _selected(self._filled(self.decoded), rows_R)
-        if self.last_key is not None:
-            self.last_key = self.last_key.index_select(0, rows_R)
+        for name in ("last_key", "inputs", "state"):
+            if (kept := getattr(self, name)) is not None:
+                setattr(self, name, kept.index_select(0, rows_R))
         if self.memory is not None:
             self.memory = _selected(self.memory, rows_R)
 
@@ -61,7 +67,7 @@ class LayerCache:
 
 @dataclass(slots=True)
 class DecodingCache:
-    """Keys and values of all layers; a new one is empty."""
+    """What all layers keep; a new one is empty."""
 
     layers: list[LayerCache] = field(default_factory=list)
     length: int = 0

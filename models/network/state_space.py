@@ -6,7 +6,7 @@ vector. The scan computes the same in chunks: products with a triangle of decays
 in attention, and the recurrence between chunks.
 
 Shapes: B batch, T time, N = B * T, D d_model, H heads, P head width, I = H * P, S state,
-R = I + 2 S, C chunks, Q tokens of a chunk, W tokens of the convolution.
+R = I + 2 S, C chunks, Q tokens of a chunk, W tokens of the convolution, U = T + W - 1.
 """
 
 import math
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from fathom.models.layers.state_space import CHUNK
 from fathom.models.network.attention import full_precision
+from fathom.models.network.decoding_cache import LayerCache
 from fathom.models.shape import Shape
 
 LARGEST_DECAY = 16.0
@@ -52,17 +53,31 @@ class StateSpaceMixer(nn.Module):
 
     def forward(self, x_ND: Tensor, T: int, *_: Any) -> Tensor:
         """Outputs (N, D); what follows T is for attention."""
+        return self._mixed(x_ND, T, None)
+
+    def cached(self, x_ND: Tensor, T: int, _turns: Any, _mask: Any, kept: LayerCache) -> Tensor:
+        """Outputs (N, D) of T new tokens a sequence, which go on from the state in `kept` and
+        change it; rotations and mask are for attention."""
+        return self._mixed(x_ND, T, kept)
+
+    def _mixed(self, x_ND: Tensor, T: int, kept: LayerCache | None) -> Tensor:
+        """Outputs (N, D), after the tokens in `kept` if it is given."""
         inner, S = self.inner, self.state
         parts_BTF = self.state_in(x_ND).view(-1, T, self.state_in.out_features)
         gate_BTI, mixed_BTR, dt_BTH = parts_BTF.split_with_sizes(
             [inner, inner + 2 * S, len(self.D)], -1
         )
-        mixed_BTR = F.silu(convolved(mixed_BTR, self.conv))
+        before_BUR = F.pad(mixed_BTR, (0, 0, self.conv.kernel_size[0] - 1, 0))
+        if kept is not None:
+            if kept.inputs is not None:
+                before_BUR[:, :-T] = kept.inputs
+            kept.inputs = before_BUR[:, T:].clone()
+        mixed_BTR = F.silu(convolved(before_BUR, self.conv))
         x_BTI, write_BTS, read_BTS = mixed_BTR.split_with_sizes([inner, S, S], -1)
         x_BTHP = of_heads(x_BTI, self.head_dim)
         dt_BTH = F.softplus(dt_BTH + self.dt_bias)
         decay_BTH = dt_BTH * -self.A_log.exp()
-        y_BTHP = scan(x_BTHP * dt_BTH[..., None], decay_BTH, write_BTS, read_BTS)
+        y_BTHP = scan(x_BTHP * dt_BTH[..., None], decay_BTH, write_BTS, read_BTS, kept=kept)
         y_BTHP = torch.addcmul(y_BTHP, x_BTHP, self.D[:, None])
         y_BTI = self.norm(y_BTHP.flatten(2) * F.silu(gate_BTI))
         out_ND: Tensor = self.state_out(y_BTI.flatten(0, 1))
@@ -74,23 +89,26 @@ def of_heads(x_XI: Tensor, P: int) -> Tensor:
     return x_XI.view(*x_XI.shape[:-1], -1, P)
 
 
-def convolved(x_BTR: Tensor, conv: nn.Conv1d) -> Tensor:
+def convolved(x_BUR: Tensor, conv: nn.Conv1d) -> Tensor:
     """The convolution over each token and the W - 1 before it, (B, T, R), as a sum over these
     tokens: where features are the last dimension, this is faster on a CPU than PyTorch's."""
-    T, W = x_BTR.shape[1], conv.kernel_size[0]
-    padded, sum_BTR = F.pad(x_BTR, (0, 0, W - 1, 0)), conv.bias
+    T, sum_BTR = x_BUR.shape[1] - conv.kernel_size[0] + 1, conv.bias
     assert sum_BTR is not None
     for offset, weight_R in enumerate(conv.weight[:, 0].unbind(1)):
-        sum_BTR = torch.addcmul(sum_BTR, padded[:, offset : offset + T], weight_R)
-    return sum_BTR.to(x_BTR.dtype)
+        sum_BTR = torch.addcmul(sum_BTR, x_BUR[:, offset : offset + T], weight_R)
+    return sum_BTR.to(x_BUR.dtype)
 
 
-def scan(x_BTHP: Tensor, decay_BTH: Tensor, write_BTS: Tensor, read_BTS: Tensor) -> Tensor:
+def scan(
+    x_BTHP: Tensor, decay_BTH: Tensor, write_BTS: Tensor, read_BTS: Tensor,
+    *, kept: LayerCache | None = None,
+) -> Tensor:  # fmt: skip
     """Outputs of the recurrence, (B, T, H, P): the states as each token reads them.
 
     At each token a head's state, which begins as 0, is multiplied by exp(decay), then gets the
     outer product of `x` and `write`; `read` multiplies it. A last chunk that is not full is padded
-    by tokens that change no state.
+    by tokens that change no state. With `kept` states go on from its state, which is replaced by
+    that behind the last token.
     """
     T, P = x_BTHP.shape[1], x_BTHP.shape[-1]
     Q = min(T, CHUNK)
@@ -106,7 +124,11 @@ def scan(x_BTHP: Tensor, decay_BTH: Tensor, write_BTS: Tensor, read_BTS: Tensor)
     inside_BCHQP = (between(since_BCHQ) * seen_BCQQ[:, :, None]) @ x_BCHQP
     left_BCHQ = (since_BCHQ[..., -1:] - since_BCHQ).exp()
     added_BCIS = (x_BCHQP * left_BCHQ[..., None]).transpose(2, 3).flatten(3).mT @ write_BCQS
-    first_BCIS = _first_states(added_BCIS, since_BCHQ[..., -1])
+    if kept is None:
+        first_BCIS = _first_states(added_BCIS, since_BCHQ[..., -1])
+    else:
+        states_BCIS = _states(added_BCIS, since_BCHQ[..., -1], kept.state)
+        first_BCIS, kept.state = states_BCIS[:, :-1].to(x_BTHP.dtype), states_BCIS[:, -1].clone()
     before_BCQI = read_BCQS @ first_BCIS.mT
     before_BCHQP = of_heads(before_BCQI, P).transpose(2, 3)
     y_BCHQP = torch.addcmul(inside_BCHQP, before_BCHQP, since_BCHQ.exp()[..., None])
@@ -131,6 +153,16 @@ def _first_states(added_BCIS: Tensor, decay_BCH: Tensor) -> Tensor:
         added_BCHX = added_BCIS.reshape(*decay_BCH.shape, -1)
         first_BHCX = decays_BHCC @ added_BCHX.transpose(1, 2).to(decays_BHCC.dtype)
     return first_BHCX.transpose(1, 2).reshape(added_BCIS.shape)
+
+
+def _states(added_BCIS: Tensor, decay_BCH: Tensor, state_BIS: Tensor | None) -> Tensor:
+    """The states before each chunk and behind the last, (B, C + 1, I, S), in float32; `state_BIS`
+    is that before the first, 0 if it is None."""
+    if state_BIS is None:
+        state_BIS = torch.zeros_like(added_BCIS[:, 0], dtype=torch.float32)
+    # It counts as what a chunk before the first adds, and the end as an empty chunk.
+    added_BCIS = torch.cat((state_BIS[:, None], F.pad(added_BCIS, (0, 0, 0, 0, 0, 1))), 1)
+    return _first_states(added_BCIS, F.pad(decay_BCH.float(), (0, 0, 1, 1)))[:, 1:]
 
 
 def first_values(name: str, uniform: Tensor) -> Tensor:

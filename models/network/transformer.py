@@ -122,15 +122,14 @@ class Transformer(nn.Module):
         return DecodingCache(room=room)
 
     def decode(self, tokens_BT: Tensor, cache: DecodingCache, *, last: bool = False) -> Tensor:
-        """Logits (B, T, V) of the tokens that follow the cached ones, whose keys and values are
-        added to the cache; with `last` only the logits of the last token, (B, 1, V).
+        """Logits (B, T, V) of the tokens that follow the cached ones, and which are added to the
+        cache; with `last` only the logits of the last token, (B, 1, V).
 
         Raises:
-            ValueError: when the model attends in both directions, or has state-space layers.
+            ValueError: when the model attends in both directions.
         """
-        if self.shape.bidirectional or self.shape.state_space:
-            option = "bidirectional" if self.shape.bidirectional else "state_space"
-            raise ValueError(f"a `{option}` model does not decode token by token")
+        if self.shape.bidirectional:
+            raise ValueError("a `bidirectional` model does not decode token by token")
         x_ND = self._cached_stream(tokens_BT, cache)
         if last:
             x_ND, tokens_BT = x_ND.view(*tokens_BT.shape, -1)[:, -1], tokens_BT[:, -1:]

@@ -90,7 +90,7 @@ def latency(
 
     run = one_run(run_folder, horizon)
     folder, config = run.folder, run.config
-    check_decodes(config)
+    check_decodes(config, gpu)
     asked = None if budget is None else count_of("--params", budget)
     budgets = losses_of(read_records(folder, config), asked, seed=config.seed)
     request = request_of(budgets[0].shapes[0].context, batch, prompt, tokens)

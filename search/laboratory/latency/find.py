@@ -48,8 +48,9 @@ def losses_of(
     return asked
 
 
-def check_decodes(config: StudyConfig) -> None:
-    """Checks that models of the study add a token at a time, and that Fathom builds them.
+def check_decodes(config: StudyConfig, gpu: str | None) -> None:
+    """Checks that models of the study add a token at a time, that Fathom builds them, and that
+    their times can be estimated if a type `gpu` is named.
 
     Raises:
         ConfigError: if they do not, or differ in size.
@@ -59,6 +60,12 @@ def check_decodes(config: StudyConfig) -> None:
         raise ConfigError(
             "`fathom latency` takes Fathom's own decoder, which adds a token at a time, but "
             f"the study has `{key}`; time such a model where it is served"
+        )
+    kinds = {"model.experts": config.model.experts, "model.state_space": config.model.state_space}
+    if gpu and (kind := next((key for key, is_set in kinds.items() if is_set), "")):
+        raise ConfigError(
+            f"`--gpu {gpu}` estimates dense layers with attention, but the study has `{kind}`; "
+            "leave `--gpu` out to measure them here"
         )
 
 

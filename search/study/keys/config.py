@@ -181,8 +181,6 @@ class StudyConfig(Group):
         keys = {
             "train.command": self.train.command,
             "model.build": self.model.build,
-            "model.experts": self.model.experts,
-            "model.state_space": self.model.state_space,
             "model.bidirectional": self.model.bidirectional,
             "space.split": self.space.split,
         }

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from fathom.models.inference import cache_bytes, weight_bytes
+from fathom.models.layers.experts import Experts
+from fathom.models.layers.state_space import StateSpace
 from fathom.models.network.decoding_cache import DecodingCache
 from fathom.models.options import Activation, Normalization, Positions, Residual
 from tests.support.models import SMALL, model_of, some_tokens
@@ -21,14 +23,21 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"residual": Residual.ADMIN_CLOSED, "d_ff": 0},
     {"residual": Residual.DEEPNORM, "smeared_keys": True, "looped": True, "depth": 3},
     {"residual": Residual.NONE},
+    {"state_space": StateSpace(pattern="MMA", state=5, conv=3), "depth": 4},
+    {"experts": Experts(number=3, top_k=2, shared=1)},
+    {"state_space": StateSpace(pattern="M", expand=1, conv=1), "d_ff": 0},
 )
 
 
 def held_bytes(cache: DecodingCache) -> int:
     """Bytes of all tensors that a cache holds."""
     layers = cache.layers
-    held = [tensor for layer in layers if layer.decoded for tensor in layer.decoded]
-    held += [layer.last_key for layer in layers if layer.last_key is not None]
+    held = [
+        tensor
+        for layer in layers
+        for tensor in (*(layer.decoded or ()), layer.last_key, layer.inputs, layer.state)
+        if tensor is not None
+    ]
     return sum(tensor.untyped_storage().nbytes() for tensor in held)
 
 

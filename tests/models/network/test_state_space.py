@@ -20,6 +20,7 @@ from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
 from fathom.models.layers.state_space import CHUNK, StateSpace
 from fathom.models.measure.diagnostics import layers_on_repeats, layers_on_text
+from fathom.models.network.decoding_cache import LayerCache
 from fathom.models.network.state_space import StateSpaceMixer, scan
 from fathom.models.optim import set_learning_rate
 from fathom.models.parametrization import OptimizerName, Role, Scheme, rules
@@ -65,6 +66,15 @@ def gradients(model: Any, tokens: Tensor) -> dict[str, Tensor]:
 def test_the_scan_is_the_recurrence_at_lengths_that_fill_no_chunk(T: int) -> None:
     inputs = inputs_of_a_scan(T)
     torch.testing.assert_close(scan(*inputs), recurrence(*inputs), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("place", [1, CHUNK - 1, CHUNK, 2 * CHUNK + 3])
+def test_a_scan_goes_on_where_another_ended(place: int) -> None:
+    inputs, kept = inputs_of_a_scan(3 * CHUNK), LayerCache()
+    before = scan(*(part[:, :place] for part in inputs), kept=kept)
+    after = scan(*(part[:, place:] for part in inputs), kept=kept)
+    both = torch.cat((before, after), 1)
+    torch.testing.assert_close(both, recurrence(*inputs), rtol=1e-5, atol=1e-5)
 
 
 def test_the_scan_has_the_gradient_of_the_recurrence() -> None:
@@ -281,12 +291,6 @@ def test_layers_are_measured_and_attention_only_where_all_layers_have_it() -> No
     same = model_of(replace(HYBRID, state_space=StateSpace(pattern="A"))).eval()
     assert "attention_entropy" in layers_on_text(same, tokens)
     assert "copying" in layers_on_repeats(same, seed=0)
-
-
-def test_a_hybrid_does_not_decode_token_by_token() -> None:
-    model = model_of(HYBRID).eval()
-    with pytest.raises(ValueError, match="`state_space` model does not decode"):
-        model.decode(some_tokens(HYBRID), model.new_cache())
 
 
 def test_a_record_has_state_spaces_only_if_its_shape_has() -> None:

@@ -1,11 +1,14 @@
 """`fathom latency` on a simulated run: what it prints, writes and refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fathom.models.layers.experts import Experts
+from fathom.models.layers.state_space import StateSpace
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.run_folder import read_records
@@ -109,6 +112,24 @@ def test_a_study_whose_models_do_not_decode_is_refused(
 ) -> None:
     (tmp_path / "config.yaml").write_text(f"{STUDY}{line}\n")
     assert_refused(here("latency", tmp_path), key)
+
+
+@pytest.mark.parametrize("kind", ["experts", "state_space"])
+def test_other_kinds_of_layers_are_measured_and_have_no_data_sheet(
+    run: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fathom.search.serving.measure.SECONDS", 0.0)
+    (tmp_path / "config.yaml").write_text(f"{STUDY}model: {{{kind}: {{}}}}\n")
+    for record in simulated_study(budgets=(300_000,)):
+        layer = {"experts": Experts(number=4, top_k=2), "state_space": StateSpace()}[kind]
+        shape = replace(record.spec.shape, **{kind: layer})
+        of_kind = replace(record, spec=replace(record.spec, shape=shape))
+        append_line(tmp_path / "records.jsonl", to_json(of_kind))
+    asked = ("latency", tmp_path, "--prompt", "4", "--tokens", "3")
+    assert_refused(here(*asked, "--gpu", "H100"), f"`model.{kind}`", "leave `--gpu` out")
+    done = here(*asked)
+    assert done.returncode == 0, done.stderr
+    assert all(shape["measured"] for shape in kept(tmp_path)[300_000]["shapes"][:1])
 
 
 def test_a_damaged_file_of_earlier_times_is_refused_before_anything_is_timed(run: Path) -> None:
