@@ -2,9 +2,10 @@
 
     python -m benchmarks.pages
 
-writes them anew between the comments of the pages:
+writes them again between the comments of the pages:
 
     <!-- table: NAME -->                     a table, on lines of its own
+    <!-- table: NAME where COLUMN = CELL --> its rows with this cell in this column
     <!-- figure: NAME.ID -->TEXT<!-- / -->   a figure in a sentence, or its date or machine
 
 A file has `command`, `date`, `machine` and `tuned_on`, the table, and `figures` by their ids. A
@@ -19,7 +20,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = Path(__file__).parent / "figures"
-TABLE = re.compile(r"(<!-- table: (?P<name>\w+) -->\n)(?P<shown>.*?)(<!-- /table -->)", re.S)
+TABLE = re.compile(
+    r"(?P<head><!-- table: (?P<name>\w+)(?: where (?P<column>[^\n]+?) = (?P<cell>[^\n]+?))? -->\n)"
+    r"(?P<shown>.*?)(?P<end><!-- /table -->)",
+    re.S,
+)
 FIGURE = re.compile(
     r"(<!-- figure: (?P<name>\w+)\.(?P<id>\w+) -->)(?P<shown>.*?)(<!-- / -->)", re.S
 )
@@ -46,8 +51,17 @@ def rendered(page: str) -> str:
         FileNotFoundError: No benchmark has written this file.
         KeyError: The file has no such figure, or no table.
     """
-    page = TABLE.sub(lambda found: found[1] + markdown(measured(found["name"])) + found[4], page)
+    page = TABLE.sub(lambda found: found["head"] + _table(found) + found["end"], page)
     return FIGURE.sub(lambda found: found[1] + _figure(found["name"], found["id"]) + found[5], page)
+
+
+def _table(found: re.Match[str]) -> str:
+    result = measured(found["name"])
+    if found["column"]:
+        table = result["table"]
+        at = [column["name"] for column in table["columns"]].index(found["column"])
+        table["rows"] = [row for row in table["rows"] if str(row[at]) == found["cell"]]
+    return markdown(result)
 
 
 def markdown(result: dict[str, Any]) -> str:

@@ -231,7 +231,7 @@ class ObjectiveConfig(Group, ABC):
         """
 
     def source_vocab_size(self) -> int:
-        """Number of token ids of the sources, where they have a vocabulary of their own; 0 if both
+        """Number of token ids of the sources if they have a vocabulary of their own; 0 if both
         sides share one. It must be quick, as it is called for many thousand shapes."""
         return 0
 

@@ -122,7 +122,7 @@ def damaged_line(path: Path, number: int, problem: str) -> DamagedFileError:
     remedy."""
     kept = f"keep its first {number - 1} line{'s' * (number > 2)}" if number > 1 else "delete it"
     return DamagedFileError(
-        f"{path}:{number}: {problem}; restore the file, or {kept}: what the rest held is done again"
+        f"{path}:{number}: {problem}; restore the file, or {kept}: the rest is done again"
     )
 
 

@@ -275,8 +275,8 @@ def token_cache(runs: Path) -> Path:
 
 
 def _shared_by(runs: Path) -> Path:
-    """The folder of what the runs in `runs` share; the one above where `runs` is itself the run
-    folder of a study, whose horizons are the runs."""
+    """The folder that the runs in `runs` share: `runs` itself, or the folder above if `runs` is the
+    run folder of a study, whose horizons are the runs."""
     return runs.parent if RunFolder(runs).is_run else runs
 
 

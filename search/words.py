@@ -154,7 +154,7 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
             return (
                 f"runs of one depth differ by {unit.difference(within):.4f} {unit}, more than "
                 f"seeds usually do, and depths by {unit.difference(between):.4f}, so settings that "
-                "the table lacks may be what moves the loss"
+                "the table lacks may move the loss"
             )
         case v.BelowMeasured(depth, loss, lowest):
             beyond = "below the lowest loss" if unit.zero is None else "above the highest value"
@@ -165,7 +165,7 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
         case SeedApart(depth, seed, loss, others):
             return (
                 f"seed {seed} of depth {depth} ended at {loss:.4f} nats, far below its other seeds "
-                f"(from {others:.4f}), and the other depths do not say which are wrong"
+                f"(from {others:.4f}), and the other depths do not show which are wrong"
             )
         case v.NoiseHidesDepth(noise):
             apart = f"{unit.difference(noise):.4f} {unit}"

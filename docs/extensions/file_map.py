@@ -1,4 +1,4 @@
-"""The map of files in docs/files.md, made from the first sentence of each module.
+"""The map of the code in docs/files.md, made from the first sentence of each folder.
 
     python -m docs.extensions.file_map
 
@@ -7,32 +7,24 @@ writes it again.
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "files.md"
 FOLDERS = ("models", "objectives", "papers", "search", "benchmarks")
-MAP = re.compile(r"(?<=^```text map\n).*?(?=^```)", re.M | re.S)
-COLUMN = 36
-"""Column at which the sentences begin, if the name leaves room."""
+MAP = re.compile(r"(?<=^<!-- map -->\n).*?(?=^<!-- /map -->)", re.M | re.S)
 
 
 def file_map() -> str:
-    """One line for each folder and module: its name, indented by its folder, and what it is."""
-    return "".join(f"{line}\n" for folder in FOLDERS for line in _lines(ROOT / folder, 0))
+    """An item for each folder: its path, what it is, and the names of its modules."""
+    folders = (sorted(path.parent for path in (ROOT / top).rglob("__init__.py")) for top in FOLDERS)
+    return "".join(_item(folder) for below in folders for folder in below)
 
 
-def _lines(folder: Path, level: int) -> Iterator[str]:
-    yield _line(f"{folder.name}/", folder / "__init__.py", level)
-    modules = sorted(folder.glob("*.py"))
-    yield from (_line(m.name, m, level + 1) for m in modules if m.name != "__init__.py")
-    for room in sorted(path.parent for path in folder.glob("*/__init__.py")):
-        yield from _lines(room, level + 1)
-
-
-def _line(name: str, module: Path, level: int) -> str:
-    return f"{'  ' * level + name:<{COLUMN}} {_first_sentence(module)}"
+def _item(folder: Path) -> str:
+    names = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+    place, what = folder.relative_to(ROOT), _first_sentence(folder / "__init__.py")
+    return f"- **{place}/** {what}. {', '.join(f'`{name}`' for name in names)}".rstrip() + "\n"
 
 
 def _first_sentence(module: Path) -> str:

@@ -78,8 +78,8 @@ def _refuse_binary(content: bytes, name: str) -> None:
     if (place := content.find(b"\0")) >= 0:
         if content.count(b"\0") > MOST_NULS * len(content):
             raise ObjectiveError(
-                f"{name} must be UTF-8 text, but is a binary file, or UTF-16, which "
-                f"{_converted('UTF-16', name)} converts; name a file of text"
+                f"{name} must be UTF-8 text, but is binary; name a text file, or convert UTF-16: "
+                f"{_converted('UTF-16', name)}"
             )
         line = content.count(b"\n", 0, place) + 1
         raise ObjectiveError(

@@ -93,7 +93,7 @@ def _remedy(file: Path, content: bytes) -> str:
 
 def encoding_of(content: bytes) -> str:
     """The likely encoding of text without a mark, by iconv's name; `NUL` for UTF-8 with a few zero
-    bytes, empty for what is no text."""
+    bytes, empty for anything but text."""
     sample = content[:LOOKED_AT]
     if (zeros := sample.count(0)) > len(sample) // 5:
         name = "UTF-16LE" if sample[1::2].count(0) > sample[::2].count(0) else "UTF-16BE"

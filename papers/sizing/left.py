@@ -15,8 +15,8 @@ from fathom.papers.sizing.layer_sizes import LayerSizes, params_left
 
 
 def sizes_left(model: Transformer) -> list[LayerSizes]:
-    """Sizes of each layer with weights of its own, without what adds nothing; an encoder's layers
-    come first."""
+    """Sizes of each layer with weights of its own, without parts that add nothing; the layers of an
+    encoder come first."""
     per_key = model.shape.queries_per_key
     return [
         LayerSizes(

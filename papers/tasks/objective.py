@@ -124,7 +124,7 @@ class SyntheticObjective(ABC):
 
     @torch.no_grad()
     def tallies(self, model: Model) -> dict[int, Tally]:
-        """The tally of each difficulty; a process alone waits for the device once."""
+        """The tally of each difficulty; a single process waits for the device once."""
         tokens = eval_chunk_tokens(self.vocab_size)
         sums = [_sums(model, *self.held_out(at), tokens) for at in self.difficulties]
         every = torch.stack(sums).tolist()

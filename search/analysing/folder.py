@@ -69,7 +69,7 @@ def _yaml_parser() -> Parse | None:
 
 
 def _no_logs(found: Found) -> str:
-    """The message that a folder has neither logs nor event files, with what may be meant."""
+    """The message that a folder has neither logs nor event files, with what the user may mean."""
     first = f"{found.label} must have a log for each run ({', '.join(LOGS)}) or TensorBoard's event"
     wandb = [path for path in found.others if path.suffix == WANDB]
     if wandb:

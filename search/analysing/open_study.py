@@ -41,8 +41,8 @@ def open_study(analysis: Analysis) -> OpenStudy:
     optimum = max(answers, key=lambda known: (not known.kind.settled, known.budget))
     if optimum.best_size:
         raise ConfigError(
-            f"`--from` must be runs of known sizes, and {printable(analysis.label)} searched the "
-            "size as well; copy its config.yaml, and widen `space` there or add to `budgets`"
+            f"`--from` must name runs of fixed sizes, but {printable(analysis.label)} searched the "
+            "size, too; copy its config.yaml, and widen `space` there or add to `budgets`"
         )
     seeds = min(max(FEWEST_SEEDS, seeds_to_resolve(optimum.noise)), MOST_SEEDS)
     keys: dict[str, object] = {

@@ -79,10 +79,10 @@ class CostLimit:
             return ""
         unit = "GPU-hours" if gpus_per_trial(self._resources) else "core-hours"
         return (
-            f"Trials took {self._taken / 3600:.3g} {unit}, "
+            f"Trials took {self._taken / 3600:.3g} {unit} and cost "
             f"{self._cap.of(self._taken):.3g} of {self._cap.cost:g} at "
-            f"{self._cap.price:g} an hour; in this run "
-            f"{self._idle / 3600:.3g} {unit} stood idle"
+            f"{self._cap.price:g} an hour; another "
+            f"{self._idle / 3600:.3g} {unit} of this run were idle"
         )
 
     def _write(self, ahead: float) -> None:

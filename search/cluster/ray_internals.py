@@ -51,8 +51,8 @@ def processes_started_by(popen: Callable[..., "subprocess.Popen[bytes]"]) -> Any
 
 
 def loopback() -> Any:
-    """Context in which Ray takes this machine for one without a network, and so listens on
-    127.0.0.1 alone."""
+    """Context in which Ray takes this machine for one without a network, and so listens only on
+    127.0.0.1."""
     return replaced(ray_constants, "ENABLE_RAY_CLUSTER", False)
 
 

@@ -346,8 +346,8 @@ def _lack(trial: str, reason: str, folder: RunFolder) -> OSError:
     """The error of a search that pauses, since its machine has too little memory for a trial."""
     return OSError(
         errno.ENOMEM,
-        f"paused, as the memory is too small for {trial}, {reason}: {memory_words()}; or end what "
-        f"else takes it; nothing is lost: go on with: {folder.resume_command}",
+        f"paused, as the memory is too small for {trial}, {reason}: {memory_words()}; or end other "
+        f"programs; nothing is lost: go on with: {folder.resume_command}",
     )
 
 

@@ -47,7 +47,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 
 class AllWorkersDieError(ValueError):
-    """No worker can train, all for the same reason, so that the search can't go on."""
+    """Every worker dies for the same reason, so the search can't go on."""
 
 
 class WorkerFailures:
@@ -242,7 +242,7 @@ def _cancelled_line(death: ActorDeath) -> str:
 
 
 class AllTrialsFailError(ValueError):
-    """Every trial fails for the same reason, so that the search can't go on."""
+    """Every trial fails for the same reason, so the search can't go on."""
 
 
 class SharedFailures:

@@ -234,7 +234,7 @@ def _check_predict(ladder: "list[Path] | None", **options: object) -> None:
         )
     if not ladder and (options["doubling"] is not None or options["maps"]):
         raise ConfigError(
-            "`--doubling` and `--map` need the models that they are for; for example fathom "
+            "`--doubling` and `--map` need CONFIGS, the sizes of models; for example fathom "
             "predict sizes.csv --doubling 0.02"
         )
     if not ladder and options["params"] is None and options["tokens"] is not None:

@@ -40,7 +40,7 @@ def check_ladder(
     """
     if doubling is not None and not (isfinite(doubling) and doubling > 0):
         raise ConfigError(
-            f"`--doubling` must be nats above 0 that twice the best depth costs, got {doubling:g}"
+            f"`--doubling` must be the cost of twice the best depth, above 0 nats, got {doubling:g}"
         )
     found = law_at(law)
     if found.count not in SIZES:
@@ -119,7 +119,7 @@ def sentences(ladder: StatedLadder) -> list[str]:
     """Sentences: which models are off, by how much, and how far a line through all bends."""
     lines = [_off_text(each) for each in ladder.rungs if each.is_off]
     if not lines:
-        lines = ["No model is off by this law."]
+        lines = ["By this law no model is too shallow or too deep."]
     bent, largest = ladder.bend, ladder.rungs[-1].rung.params
     if bent is not None:
         high = "high" if bent > 0 else "low"

@@ -157,7 +157,7 @@ def _too_wide(prediction: Prediction) -> str:
     low, high = map(_layers, prediction.interval)
     return (
         f"The law says next to nothing of this size: {low} to {high} layers are possible. More "
-        "budgets, or larger ones nearer to this size, would narrow this."
+        "budgets, or larger ones nearer to this size, would narrow the interval."
     )
 
 

@@ -72,8 +72,8 @@ class Conclusion(Findings):
 
     @cached_property
     def repeats_at_one_decay(self) -> Mapping[int, float]:
-        """Budget -> epochs of its data that a training takes, at least, where these are more than
-        one and no bracket of weight decays finished; empty where the data are not to be seen."""
+        """Budget -> least number of epochs of a training, for budgets of more than one epoch and
+        without a finished bracket of weight decays; empty if the data can't be seen here."""
         if self.config.train.command:
             return {}  # what a command reads is not known
         try:

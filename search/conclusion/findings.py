@@ -111,8 +111,8 @@ class Findings(ABC):
 
     @cached_property
     def repeats_at_one_decay(self) -> Mapping[int, float]:
-        """Budget -> epochs of its data that a training takes, at least, where these are more than
-        one and no bracket of weight decays finished."""
+        """Budget -> least number of epochs of a training, for budgets of more than one epoch and
+        without a finished bracket of weight decays."""
         return {}
 
     @cached_property
@@ -137,8 +137,8 @@ class Findings(ABC):
 
     @cached_property
     def amount_law(self) -> AmountLaw | None:
-        """The law of the best size and depth over what trainings spend; None where the size is not
-        free, or fewer than three amounts are settled."""
+        """The law of the best size and depth over the amount that trainings spend; None if the size
+        is not free, or fewer than three amounts are settled."""
         return fit_amount_law(self.optima)
 
     @cached_property
@@ -207,11 +207,11 @@ def why_no_law(optima: Sequence[Optimum]) -> str:
     """The reason why no law was fitted, as the second half of a sentence."""
     for optimum in optima:
         if not optimum.count.of_parameters:
-            return f"a law is over parameters, and the budgets are {optimum.count.unit}"
+            return f"a law is over parameters, but the budgets are {optimum.count.unit}"
     verdicts = ", ".join(f"{format_count(o.budget)} {o.kind.value}" for o in optima)
     return (
-        "it takes three budgets whose verdict is identified, plateau or edge, and edges alone are"
-        f" not enough; got {verdicts or 'none that has ended'}"
+        "it takes three budgets whose verdict is identified, plateau or edge, not all of them "
+        f"edges; got {verdicts or 'none that has ended'}"
     )
 
 

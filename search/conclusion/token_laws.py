@@ -29,8 +29,8 @@ KEY = "token_laws"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartLaw:
-    """The law over parameters and tokens of a study, a table or a part of one, and what a law of
-    loss is fitted to."""
+    """The law over parameters and tokens of a study, a table or a part of one, and the losses to
+    which a law of loss is fitted."""
 
     part: Mapping[str, str] = field(default_factory=dict)
     """Column -> its value in the runs of the law, if a table is answered in parts."""
@@ -72,14 +72,14 @@ def why_no_token_law(optima: Sequence[Optimum]) -> str:
         if not optimum.count.of_parameters or optimum.spend.coin is not Coin.TOKENS:
             unit = optimum.spend.coin or "no horizon"
             return (
-                f"it is over parameters and tokens, and these are {optimum.count.unit} and {unit}"
+                f"it is over parameters and tokens, but these are {optimum.count.unit} and {unit}"
             )
     if (there := len(usable(optima))) < FEWEST_POINTS:
         return (
             f"it takes {FEWEST_POINTS} best depths whose verdict is identified, plateau or edge, "
             f"got {there}"
         )
-    return "the best depths that are measured do not tell sizes and tokens apart"
+    return "the measured best depths do not separate size from tokens"
 
 
 def _checked(found: PartLaw) -> PartLaw:
@@ -90,7 +90,7 @@ def _checked(found: PartLaw) -> PartLaw:
         numbers += [known.loss, known.curvature or 0.0, log(known.params), log(known.tokens)]
         numbers.append(log(known.error))
     if not all(map(isfinite, numbers)) or np.linalg.eigvalsh(law.covariance)[0] < 0:
-        raise ValueError("a law has numbers that no fit gives")
+        raise ValueError("a law has impossible numbers")
     return found
 
 

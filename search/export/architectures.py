@@ -63,7 +63,7 @@ class Architecture:
     """Rows of the learned positions before that of the first token."""
 
     def obstacles(self, shape: Shape) -> list[str]:
-        """Returns what this model lacks of the shape, each with what it has instead."""
+        """Returns the options of the shape that this model lacks, each with what it has instead."""
         possible = (
             {"residual": self.residual} | COMMON | {name: getattr(self, name) for name in OPTIONS}
         )

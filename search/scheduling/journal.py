@@ -199,7 +199,7 @@ class Past:
             case _:
                 return
         if lacking:
-            raise ValueError(f"`records.jsonl` lacks an end of {lacking[0]} that came before it")
+            raise ValueError(f"`records.jsonl` lacks an earlier end of {lacking[0]}")
 
     def _has_come(self, budget: int, trial: str) -> bool:
         """True if the result of the trial's last job is known."""
@@ -251,8 +251,8 @@ def _check_assigned(folder: RunFolder, past: Past) -> None:
         if not is_settled and record.spec.trial not in assigned:
             raise RunFolderError(
                 f"the search in {folder.path} began with an earlier version, whose early "
-                "stopping waited for all trials, and can't be resumed; `fathom analyse` reads it, "
-                "and under another `study` name it begins again"
+                "stopping waited for all trials, and can't be resumed; read it with `fathom "
+                "analyse`, or begin again under another `study` name"
             )
 
 

@@ -92,8 +92,8 @@ class _Chooser:
         yield from (self._first(cell) for cell in by_cost if cell not in self._finished)
 
     def telling(self, tuned: JointAnswer, number: int) -> list[Choice]:
-        """The trainings that most reduce what is in doubt about size and depth; none where both are
-        settled or no training tells much."""
+        """The trainings that most reduce the doubt about size and depth; none if both are settled
+        or no training tells much."""
         surface = tuned.surface
         doubts = [
             np.log(profile.posterior.lowest)

@@ -127,8 +127,8 @@ class TrainedDepths:
         return find_with_posterior(self.records, seed=0, noise=self.noise)
 
     def beyond(self) -> tuple[Choice, ...]:
-        """A depth to train next, beyond an end of the trained ones, where these do not enclose the
-        optimum; empty when they do.
+        """A depth to train next, beyond an end of the trained depths; empty if these enclose the
+        optimum.
 
         An end of the trained depths encloses it if that depth is certainly worse than the best, if
         a depth not far beyond it is, or if no shape lies beyond it. An end at which no trial
@@ -235,8 +235,8 @@ class TrainedDepths:
         return tuple(self._repeat(d) if d in self.losses else self._new(d) for d in depths)
 
     def asked(self) -> tuple[Choice, ...]:
-        """The depth that is expected to cost least, and those that the limits ask for, where they
-        did not finish and may still."""
+        """The depth that is expected to cost least and those that the limits ask for, if they did
+        not finish and may still be trained."""
         depth = self.answer[0].expected_depth
         asked = [depth] if depth and self._room() else []
         choices = {depth: self._new(depth) for depth in (*asked, *self.limits.asked)}

@@ -63,7 +63,7 @@ def runs_of(path: Path) -> tuple[StudyRun, ...]:
 
 
 def one_run(path: Path, horizon: str | None = None) -> StudyRun:
-    """Returns the run of a run folder that has one, or else its run at a horizon.
+    """Returns the only run of a run folder, or its run at a horizon.
 
     Raises:
         RunFolderError: if it is not a run folder, has several runs and no horizon is named, has no

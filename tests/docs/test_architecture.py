@@ -1,4 +1,4 @@
-"""Pages on the code: docs/files.md lists every file, docs/architecture.md names what is there."""
+"""Pages on the code: docs/files.md lists every folder, docs/architecture.md names what is there."""
 
 import re
 
@@ -6,7 +6,7 @@ from docs.extensions.file_map import page_with_map
 from tests.support.places import ROOT
 
 
-def test_its_map_has_every_file_with_the_first_sentence_of_its_docstring() -> None:
+def test_its_map_has_every_folder_with_its_modules() -> None:
     page = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
 
     assert page_with_map() == page, "run `python -m docs.extensions.file_map`"

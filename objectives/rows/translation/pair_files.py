@@ -24,7 +24,7 @@ Files = str | tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """A sentence and its translation, without blanks at their ends and with single ones inside."""
+    """A sentence and its translation, with single blanks inside and none at the ends."""
 
     source: str
     target: str
@@ -138,7 +138,7 @@ def _check_sentences(rows: Sequence[tsv.TsvLine], column: int) -> None:
 
 
 def _is_dull(rows: Sequence[tsv.TsvLine], column: int) -> bool:
-    """True if a column has numbers alone, or the same text in every row of several; the first row
+    """True if a column has only numbers, or the same text in every row of several; the first row
     may have names of columns."""
     texts = [row.cells[column - 1].strip() for row in rows[1:] or rows]
     return all(text.isdecimal() for text in texts) or len(texts) > 1 == len(set(texts))

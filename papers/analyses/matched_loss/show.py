@@ -19,10 +19,10 @@ LEVEL = (
     " difference_interval=difference.interval"
 )
 NOTE = (
-    "The level is the furthest that every trial of both depths reached; values are read off each "
-    "trial's evaluations between those before and after it, with 95 % intervals over trials. "
-    "More levels are in tables/matched.csv. One of the two is compared in the middle of its "
-    "training, before its learning rate has come down."
+    "The level is the furthest that every trial of both depths reached. Values are interpolated "
+    "between a trial's evaluations around it, with 95 % intervals over trials. "
+    "More levels are in tables/matched.csv. One of the two depths is compared in the middle of "
+    "its training, before its learning rate has come down."
 )
 
 

@@ -95,8 +95,8 @@ def _rate_variance(records: Sequence[TrialRecord]) -> float:
 def _join(
     finished: DepthPoints, forecast_points: DepthPoints, rate_variance: float
 ) -> tuple[DepthPoints, Flags]:
-    """Returns the points, ascending in depth, which may occur twice, and True for each finished
-    one, or for all where none finished. `rate_variance` is added to the variance of each forecast.
+    """Returns the points, ascending in depth (a depth may occur twice), and True for each finished
+    point, or for all if none finished. `rate_variance` is added to the variance of each forecast.
     """
     error = forecast_points.covariance + LEVEL**2
     error += rate_variance * np.eye(len(forecast_points.depths))

@@ -39,7 +39,7 @@ class PowerOfAmount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountLaw:
-    """The best size, its tokens and its depth as powers of what trainings spend."""
+    """The best size, its tokens and its depth as powers of the amount that trainings spend."""
 
     coin: Coin
     amounts: int

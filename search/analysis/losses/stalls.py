@@ -179,8 +179,8 @@ def _is_apart(lowest: _Seed, others: Sequence[_Seed], noise: float) -> bool:
 def _better_at(
     depth: int, pair: tuple[float, float], shapes: Mapping[Shape, Sequence[_Seed]], noise: float
 ) -> float | None:
-    """The one of a depth's two losses with which a curve fits all depths better, given the lowest
-    seeds of the other depths; None where neither is clearly better."""
+    """Of a depth's two losses, the one that a curve fits better together with the lowest seeds of
+    the other depths; None if neither is clearly better."""
     others: dict[int, float] = {}
     for shape, (lowest, *_) in shapes.items():
         if shape.depth != depth:

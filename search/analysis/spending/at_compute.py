@@ -198,7 +198,7 @@ def _beyond(flops: float, spent: Sequence[float]) -> str:
     if flops < min(spent):
         return (
             f"it is less than the {min(spent):.3g} FLOPs of the ladder's smallest training; "
-            "search so small a model itself: `fathom ask --params`"
+            "search a model this small directly: `fathom ask --params`"
         )
     if flops > MOST_BEYOND * max(spent):
         return (

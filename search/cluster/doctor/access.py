@@ -55,7 +55,7 @@ def judge_data(cluster: ClusterFacts, files: Collection[str], runs: Path) -> tup
         for path, reason in [*node.facts.unseen_data.items()][:1]
     ]
     if not found and cluster.grows and apart:
-        text = f"{apart[0]} is outside {runs}, the only folder that workers which start later share"
+        text = f"{apart[0]} is outside {runs}, the only folder that later workers share"
         found.append(warning("data", text, remedy))
     where = "every node sees" if len(cluster.nodes) > 1 else "seen:"
     return tuple(found) or ((ok("data", f"{where} {names([*files])}"),) if files else ())
@@ -69,7 +69,7 @@ def judge_tracking(uri: str, *, refusal: str = "", silence: str = "", strange: s
     if refusal:
         return failure("tracking", refusal, "set `tracking.uri` or MLFLOW_TRACKING_URI")
     if silence:
-        remedy = "start it, or go on: what MLflow misses is written when it is back"
+        remedy = "start it, or go on: missing entries are written once it answers"
         return warning("tracking", f"{uri} does not answer: {silence}", remedy)
     return ok("tracking", uri)
 

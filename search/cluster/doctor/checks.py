@@ -120,7 +120,7 @@ def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
     asked, given = needs.gpus_per_trial, sum(node.gpus for node in cluster.nodes)
     if asked == "auto":
         if not given and cluster.grows:
-            text = "no node has one yet, and `auto` counts what is there when the search starts"
+            text = "no node has a GPU yet, and `auto` counts those at the start of the search"
             remedy = "set `resources: {gpus_per_trial: 1, max_concurrent_trials: N}`"
             findings.append(warning("GPUs", text, remedy))
     elif given < asked:
@@ -194,12 +194,12 @@ def _memory(node: Node, needs: Needs, *, alone: bool) -> Finding | None:
         return failure("memory", text, "raise the limit of the container, or use a larger machine")
     if used >= MEMORY_FULL * size:
         text += f"; Ray kills workers from {MEMORY_FULL:.0%} on"
-        return failure("memory", text, "end what else runs there")
+        return failure("memory", text, "end other programs there")
     on_cpu = not node.gpus or needs.gpus_per_trial == 0
     if on_cpu and node.cpus >= needs.cpus_per_trial and size - used < needs.trial_memory:
         text += f"; the largest model takes {decimal(needs.trial_memory)} to train"
         fits = needs.least_memory < needs.trial_memory and size - used >= needs.least_memory
-        less = "drop the largest of the `budgets`" if fits else "end what else runs there"
+        less = "drop the largest of the `budgets`" if fits else "end other programs there"
         return failure("memory", text, f"{less}, or use a larger machine")
     copies = 0 if on_cpu else needs.saved_state * _trials_on_gpus(node, needs)
     if size - used < copies:

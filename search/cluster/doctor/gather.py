@@ -107,7 +107,7 @@ def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
         return (), f"nvidia-smi: {trouble}"
     rows = [line.rsplit(", ", 2) for line in listing.splitlines()]
     if strange := next((row for row in rows if len(row) != 3), None):
-        return (), f"nvidia-smi: its line {', '.join(strange)!r} is not {fields}"
+        return (), f"nvidia-smi printed {', '.join(strange)!r} in place of {fields}"
     gpus = [
         Gpu(name, int(memory) * MIB if memory.isdigit() else 0, driver)
         for name, memory, driver in rows

@@ -64,7 +64,7 @@ def named_cluster() -> NamedCluster:
     strangers = _listeners(address) - BELIEVED - {os.getuid(), found.st_uid}
     if strangers:
         owner = _user(min(strangers))
-        doubt = f"what listens at {address}, which it names, belongs to {owner}"
+        doubt = f"the program at {address}, which it names, belongs to {owner}"
         return NamedCluster(None, str(path), doubt)
     return NamedCluster(address or None, str(path))
 

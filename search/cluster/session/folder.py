@@ -80,7 +80,7 @@ def _trouble(place: Path) -> tuple[int, str] | None:
     if not os.access(place, os.W_OK | os.X_OK):
         return errno.EACCES, os.strerror(errno.EACCES)
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-        return errno.EPERM, "others can rename what is in it; `chmod +t` forbids that"
+        return errno.EPERM, "others can rename its files; `chmod +t` forbids that"
     if shutil.disk_usage(place).free < LEAST_FREE:
         return errno.ENOSPC, "no space left"
     inside = place.absolute() / f"{PREFIX}12345678" / LONGEST_SOCKET

@@ -27,12 +27,10 @@ from fathom.search.study.keys.groups import ResourcesConfig
 
 log = logging.getLogger(__name__)
 
-VERSIONS_AND_TOKEN = (
-    "use its versions and its token (`export RAY_AUTH_MODE=token`), "
-    "or RAY_ADDRESS=local for this machine alone"
-)
-NO_HEAD = "start it (`ray up`, `ray start`), or RAY_ADDRESS=local for this machine alone"
-STALE = "delete that file if the cluster is gone, or RAY_ADDRESS=local for this machine alone"
+ALONE = "set RAY_ADDRESS=local to use this machine alone"
+VERSIONS_AND_TOKEN = f"use its versions and its token (`export RAY_AUTH_MODE=token`), or {ALONE}"
+NO_HEAD = f"start it (`ray up`, `ray start`), or {ALONE}"
+STALE = f"delete that file if the cluster is gone, or {ALONE}"
 
 
 class NotJoinedError(ConfigError):
@@ -93,7 +91,7 @@ def join_cluster(*, own_code: bool = False) -> str | None:
     cluster = named_cluster()
     if cluster.doubt:
         log.warning(
-            "%s is not trusted: %s; set RAY_ADDRESS=HOST:PORT to join a cluster all the same",
+            "%s is not trusted: %s; set RAY_ADDRESS=HOST:PORT to join a cluster anyway",
             cluster.source, cluster.doubt,
         )  # fmt: skip
     if cluster.address is None:

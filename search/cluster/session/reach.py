@@ -52,13 +52,13 @@ def wait_for_head(address: str) -> None:
         if code in {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}:
             raise RefusedError(error.details()) from None
         if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED}:
-            raise NoHeadError("what listens there is no head of Ray") from None
+            raise NoHeadError("the program there is not a head of Ray") from None
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             raise NoHeadError(f"no answer came in {ANSWER_SECONDS:.0f} s") from None
 
 
 async def _wait(address: str, deadline: float) -> None:
-    """Waits for the answer to a question of no effect: the id of the cluster."""
+    """Waits for the answer to a harmless question: the id of the cluster."""
     messages: Any = gcs_service_pb2
     async with init_grpc_channel(address, asynchronous=True) as channel:
         node_info = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
@@ -67,9 +67,6 @@ async def _wait(address: str, deadline: float) -> None:
         await asyncio.wait([answer], timeout=max(0.0, deadline - time.monotonic()))
         if not answer.done():
             if channel.get_state() is not grpc.ChannelConnectivity.READY:
-                raise NoHeadError(
-                    f"what listens there has not answered in {SIGN_SECONDS:.0f} s as a head of Ray "
-                    "does"
-                )
+                raise NoHeadError(f"no head of Ray answered there in {SIGN_SECONDS:.0f} s")
             log.warning("The Ray cluster at %s answers slowly; waiting for it", address)
         await answer

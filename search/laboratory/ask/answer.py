@@ -266,5 +266,5 @@ def _distance(found: Answer) -> str:
     side = "larger than the largest" if is_larger else "smaller than the smallest"
     return (
         f"Extrapolated: the size is {found.beyond:.3g} times {side} budget, and the budgets "
-        f"span {high / low:.3g} times; the interval holds as far as the law does."
+        f"span {high / low:.3g} times; the interval is right only if the law is."
     )

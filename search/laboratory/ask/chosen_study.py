@@ -100,7 +100,7 @@ def prepare_study(
         raise ConfigError(f"`--out` must be a file in a folder that is there, got {file}")
     if file.exists():
         config = _written(question, file)
-        console.print(f"{file} holds this question already, and is taken as it is")
+        console.print(f"{file} holds this question already, and is used as it is")
         return config, prepare(config.objective, token_cache(runs))
     alone = question.study([question.params])
     objective = prepare(alone.objective, token_cache(runs))

@@ -85,8 +85,8 @@ def read_losses(source: str, maps: Sequence[str] = ()) -> TableLosses:
 
 
 def _is_of_curves(cells: Cells) -> bool:
-    """True if several rows are of one run: a name that each size has one of, in a few rows, is that
-    of a model which was trained on several numbers of tokens."""
+    """True if several rows are of one run. If each size has only one name, in a few rows, the name
+    is that of a model which was trained on several numbers of tokens."""
     sizes = next(cells.values[name] for name in SIZES if name in cells.values)
     names = cells.values.get("run", np.arange(len(sizes))).tolist()
     pairs = Counter(zip(names, sizes.tolist(), strict=True))

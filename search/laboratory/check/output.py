@@ -132,7 +132,7 @@ def decay_reason(check: DecayCheck) -> str:
     if not check.learnt:
         return (
             f"{tried}, none learnt more than a guess in so short a training; "
-            f"bracket it with `confirm.decays: {DECAYS}`"
+            f"bracket the decay with `confirm.decays: {DECAYS}`"
         )
     if not check.one_suits_both:
         best = " and ".join(
@@ -140,7 +140,7 @@ def decay_reason(check: DecayCheck) -> str:
         )
         return (
             f"{tried}, {best}; any one costs one of them {_nats(check, check.common)} or more; "
-            f"bracket it with `confirm.decays: {DECAYS}`"
+            f"bracket the decay with `confirm.decays: {DECAYS}`"
         )
     if check.own_suits_both:
         return f"{tried}, {own} suits both depths, at most {_nats(check, check.own)} above the best"

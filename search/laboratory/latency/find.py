@@ -58,8 +58,8 @@ def check_decodes(config: StudyConfig, gpu: str | None) -> None:
     check_one_size(config.count, "fathom latency")
     if key := config.not_decoded:
         raise ConfigError(
-            "`fathom latency` takes Fathom's own decoder, which adds a token at a time, but "
-            f"the study has `{key}`; time such a model where it is served"
+            "`fathom latency` needs Fathom's own decoder, which adds a token at a time, but "
+            f"the study has `{key}`; time this model where it is served"
         )
     kinds = {"model.experts": config.model.experts, "model.state_space": config.model.state_space}
     if gpu and (kind := next((key for key, is_set in kinds.items() if is_set), "")):

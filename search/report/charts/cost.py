@@ -32,7 +32,7 @@ def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> 
         key="loss-against-step-time",
         title="Loss against step time",
         caption="Equal parameters are not equal time. Times hold for the machine that ran the"
-        f" trials, as busy as it was.{only}",
+        f" trials, at its load then.{only}",
         label="time of a training step (ms)",
         quantity="step time in ms",
         cost=lambda record: 1000 * (record.step_seconds or math.nan),
@@ -80,7 +80,7 @@ def _loss_against_cost(
         title=title,
         question=question(optimum),
         caption=f"Finished trials only, each with the luck of its seed. {caption} The dashed line,"
-        " the Pareto front, joins those that no cheaper one beats.",
+        " the Pareto front, joins the trials that no cheaper trial beats.",
         x=chart.log_axis(label, *ends, quantity=quantity),
         y=y,
         marks=chart.visible(_front(shown, costs), *_by_depth(shown, costs, y)),

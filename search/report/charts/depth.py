@@ -70,19 +70,19 @@ def _caption(some_finished: bool, *, of_any_size: bool) -> str:
     if of_any_size:
         return (
             "Every point is one trial of any size at its last evaluation; hollow ones were "
-            "stopped early. A mean is the loss of a depth at the size tuned for it, read off the "
-            "fitted surface of loss over size and depth, so that points of other sizes lie above "
-            "it; its bar is one standard error."
+            "stopped early. A mean is the loss of a depth at its best size, read off the fitted "
+            "surface of loss over size and depth, so points of other sizes lie above it. Its bar "
+            "is one standard error."
         )
     return (
         "Every point is one trial at its last evaluation. Hollow ones were stopped early, so their"
-        " loss is of fewer tokens and no part of the fit. A"
+        " loss is of fewer tokens and not part of the fit. A"
         " mean is a depth's loss at the budget's exact size, one feed-forward ratio and its best"
-        " learning rate: of the shapes that were confirmed, by all their finished trials, and of"
-        " every shape where none was; its bar is one standard error. The solid"
+        " learning rate, over all finished trials of its confirmed shapes, or of all its shapes if"
+        " none was confirmed; its bar is one standard error. The solid"
         " curve, a z^-p + b z^q + c with z proportional to depth, decides; the thin parabola in ln"
-        " depth is a second opinion; both are drawn at whole depths. They give a depth the less"
-        " weight, the higher it lies above the best, so they need not pass near it."
+        " depth is a second opinion; both are drawn at whole depths. The higher a depth lies above"
+        " the best, the less weight it has, so the curves need not pass near it."
     )
 
 

@@ -32,9 +32,9 @@ def loss_over_sizes(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         title="Loss over size and depth",
         question=question(optimum),
         caption=(
-            "Every point is a trial, and all that finished have spent the same. Colours say how far"
-            " its loss is above the lowest; hollow points were stopped early. Bars are sizes and"
-            " depths that hold the best of both with a probability of 95 %; the star is the answer."
+            "Every point is a trial; all finished trials have spent the same. A colour says how far"
+            " a loss lies above the lowest; hollow points were stopped early. Bars are the 95 %"
+            " intervals of the best size and the best depth; the star is the answer."
         ),
         x=chart.depth_axis(sorted({record.spec.shape.depth for record in records})),
         y=chart.params_axis("total", min(sizes) / 1.25, max(sizes) * 1.25),

@@ -29,7 +29,7 @@ def loss_against_token_time(each: BudgetLatency) -> chart.Chart | None:
         question=question(optimum),
         caption="A point is a depth: its mean loss with one standard error, and the time of a "
         f"further token. {latency.device}. The dashed line, the Pareto front, joins the depths "
-        "that no faster one beats.",
+        "that no faster depth beats.",
         x=chart.log_axis(
             "time of a token (ms)", min(seconds) / 1.1, max(seconds) * 1.1, quantity="ms a token"
         ),

@@ -51,7 +51,7 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         title="Learning curves by depth",
         question=question(optimum),
         caption="One line for each trial. Deep models start slowly, so curves cross: a trial paused"
-        " at a rung (dashed) resumes if it comes to belong to the best. The chart begins where"
+        " at a rung (dashed) resumes once it is among the best. The chart begins where"
         " trials are first compared; the number at the right edge is the depth of the best curve"
         " of its colour.",
         x=x,

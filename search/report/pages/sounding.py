@@ -64,7 +64,7 @@ class SizeStop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoundingValues:
-    """The chart of a sounding, and the stops of its handle."""
+    """The chart that tells the best depth at any size, and the stops of its handle."""
 
     chart: Chart
     stops: tuple[SizeStop, ...]

@@ -133,7 +133,7 @@ def _law_limits(conclusion: Findings) -> Iterator[str]:
     if law.degrees_of_freedom < KNOWN_NOISE:
         yield (
             f"Law: how far best depths scatter about it; {law.budgets} budgets say"
-            " little of that, and its intervals hold as far as the law does."
+            " little of that, and its intervals are right only if the law is."
         )
     error = law.leave_one_out_error
     if error is None:

@@ -32,11 +32,11 @@ def certainty(optimum: Optimum) -> dict[str, str]:
         )
         facts["Other family of curves"] = (
             f"a parabola puts the best depth a factor of {optimum.family_disagreement:.2f} away,"
-            " a measure of the doubt about the model"
+            " which shows the doubt about the form of the curve"
         )
         facts["Best at an end"] = (
-            f"with a probability of {100 * optimum.share_without_minimum:.1f} % the loss falls on"
-            " to an end of the tested depths"
+            f"with a probability of {100 * optimum.share_without_minimum:.1f} % the loss keeps"
+            " falling to an end of the tested depths"
         )
     facts["Noise between seeds"] = (
         f"{unit.difference(optimum.noise):.4f} {unit}, standard deviation"

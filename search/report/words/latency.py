@@ -133,8 +133,7 @@ def latency_rows(each: BudgetLatency) -> list[dict[str, str]]:
 
 
 def _above(choice: ServingChoice | None, depth: int) -> str:
-    """The distance from a depth to the best depth on offer, or its standing to the limits, as
-    text."""
+    """How far a depth lies above the best depth on offer, or that it exceeds a limit, as text."""
     if choice is None:
         return "-"
     offered = next((each for each in choice.offered if each.depth == depth), None)
@@ -178,6 +177,6 @@ def _unsure_text(choice: ServingChoice) -> str:
 
 
 def _timed(depth: int, seconds: Mapping[int, float]) -> str:
-    """Layers of a depth and its time for a token."""
+    """A depth in layers, with its time for a token."""
     layers = "1 layer" if depth == 1 else f"{depth} layers"
     return f"{layers} ({1000 * seconds[depth]:.3g} ms a token)"

@@ -50,8 +50,8 @@ def compute_note(found: Findings, optimum: Optimum) -> str:
     if law is None or not any(law.multiple(optimum, cost) for cost in optimum.costs):
         return ""
     return (
-        "Times the compute: what this depth takes to reach the loss of the best one, by how loss "
-        f"falls with the compute of these budgets, whose larger models train on "
+        "Times the compute: how much more this depth takes to reach the loss of the best one. The "
+        f"loss falls with compute as it does over these budgets, whose larger models train on "
         f"{'more' if law.tokens_grow else 'the same'} tokens. In brackets: 95 % intervals."
     )
 

@@ -48,7 +48,7 @@ def size_reason(found: BestSize) -> str:
         case v.UnknownSettings():
             return "models of one size differ by more than seeds do; export the settings' columns"
         case _:
-            return "the noise hides what sizes differ by; add sizes between, or seeds"
+            return "the noise hides differences between sizes; add sizes between, or seeds"
 
 
 def amount_law_text(law: AmountLaw) -> str:

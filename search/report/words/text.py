@@ -198,8 +198,8 @@ def decay_text(conclusion: Findings) -> str:
         return ""
     budgets, most = ", ".join(map(format_count, repeated)), max(repeated.values())
     return (
-        f"trainings of {budgets} take up to {most:.1f} epochs of their data, where the best weight"
-        " decay differs by shape, and they were tried at one decay only; compare decays by"
+        f"trainings of {budgets} take up to {most:.1f} epochs of their data. The best weight decay"
+        " then differs by shape, but only one decay was tried; compare decays by"
         f" `fathom check`, or bracket them by `confirm.decays: {DECAYS}`"
     )
 

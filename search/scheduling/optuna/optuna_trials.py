@@ -146,10 +146,10 @@ def _best_trial(optimum: Optimum, records: Iterable[TrialRecord]) -> str:
     if lowest == optimum.shape:
         return "the trial with the lowest loss has the best shape"
     return (
-        f"the lowest single loss is of depth {lowest.depth}, d_model {lowest.d_model}; the answer "
-        f"follows from the means over seeds and the curve over depths, which differ from it: depth "
-        f"{optimum.optimal_depth}, and of the trained shapes depth {optimum.shape.depth}, d_model "
-        f"{optimum.shape.d_model}"
+        f"the lowest single loss is of depth {lowest.depth}, d_model {lowest.d_model}; by means "
+        "over seeds and the curve over depths the answer is depth "
+        f"{optimum.optimal_depth}, and the best trained shape has depth {optimum.shape.depth}, "
+        f"d_model {optimum.shape.d_model}"
     )
 
 

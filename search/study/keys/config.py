@@ -272,7 +272,7 @@ class StudyConfig(Group):
                 f"needs a `sampler` that is named by its import path, got {self.sampler}; drop one",
             )
         if "seed" in options:
-            raise RuleError("sampler_options", "must leave out `seed`, which is the study's")
+            raise RuleError("sampler_options", "must leave out `seed`, the study's own; drop it")
         if key := next((key for key, value in options.items() if not is_plain(value)), None):
             raise RuleError(
                 f"sampler_options.{key}",
@@ -395,8 +395,8 @@ class StudyConfig(Group):
         if self.count not in (Count.TOTAL, Count.NON_EMBEDDING):
             raise RuleError(
                 "count",
-                "must be total or non_embedding with `model.build`, whose parameters are "
-                f"all that is counted, got {self.count}",
+                "must be total or non_embedding with `model.build`, since only the parameters "
+                f"of your model are counted, got {self.count}; use one of the two",
             )
         if self.train.optimizer is OptimizerName.MUON and not self.model.roles:
             raise RuleError(
@@ -417,7 +417,7 @@ class StudyConfig(Group):
             (optimizer is OptimizerName.ADAMW,
              "`train.optimizer: adamw`, which moves each weight by its rate", optimizer),
             (model.residual is not Residual.NONE,
-             "skip connections, without which no branch can go", "`model.residual: none`"),
+             "skip connections, without which no branch can be deleted", "`model.residual: none`"),
         )  # fmt: skip
         for is_met, needed, got in rules:
             if self.train.auto_sizing.strength and not is_met:

@@ -172,8 +172,8 @@ class SpaceConfig(Group):
                 f"must be one ratio with `count: {count}`, got [{low}, {high}]; for example [4, 4]",
             )
         if (self.d_model is None) != (count is Count.WIDTH):
-            rule = "given" if count is Count.HEADS else "left to the budgets"
-            raise RuleError("space.d_model", f"must be {rule} with `count: {count}`")
+            rule = "given, such as 64" if count is Count.HEADS else "left to the budgets; drop it"
+            raise RuleError("space.d_model", f"with `count: {count}` must be {rule}")
         if count is Count.HEADS and self.n_heads:
             raise RuleError("space.n_heads", f"can't be fixed with `count: {count}`; drop it")
 

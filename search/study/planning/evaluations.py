@@ -67,8 +67,8 @@ def interval_note(config: StudyConfig) -> str:
     last = budget.steps // interval.steps * interval.steps
     return (
         f"`train.command` has {interval.argument}, and the {budget.steps:,} steps of budget "
-        f"{budget.label} are no multiple of it: a trainer that does not evaluate at its end as "
-        f"well prints its last loss at {last:,} steps, and every trial fails; "
+        f"{budget.label} are no multiple of it: unless the trainer also evaluates at its end, its "
+        f"last loss comes at {last:,} steps, and every trial fails; "
         f"{horizon_remedy(config, budget, interval.steps)}"
     )
 

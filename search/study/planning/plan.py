@@ -147,7 +147,7 @@ def carried(objective: ObjectiveConfig) -> str:
     if not is_path or not os.path.exists(head) or any(glob.iglob(place, recursive=True)):
         return ""
     return (
-        f"; this is the head of a cluster, to which your own machine carries them by `{CARRY}` "
+        f"; this is the head of a cluster: copy them here from your own machine by `{CARRY}` "
         "(docs/clusters.md)"
     )
 
@@ -244,7 +244,7 @@ def _expected_ends(
 def largest_step(
     config: StudyConfig, budget: Budget, shapes: Sequence[Shape], machine: Machine
 ) -> StepFit:
-    """Fit of a step of the shape that takes most memory into a trial's part of the machine.
+    """How a step of the shape that takes most memory fits into a trial's part of the machine.
 
     Raises:
         PlanError: when it fits in parts only, and the study can't train them.

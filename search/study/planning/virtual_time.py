@@ -251,7 +251,7 @@ class RandomTrials:
         return sorted(trials, key=self.losses.__getitem__)
 
     def kept(self, trials: Sequence[str], rung: int) -> Sequence[str]:
-        """The best one in `eta`, at least one: no other is too close to it to tell."""
+        """The best one in `eta`, at least one trial; none counts as too close to tell."""
         return self.ranked(trials, rung)[: max(1, int(len(trials) / self.eta))]
 
     @property

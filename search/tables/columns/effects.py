@@ -18,7 +18,7 @@ AMOUNTS = ("loss", "seed", "run", "tokens", "step", "flops", "seconds", "seconds
 
 
 def moves_loss(name: str, cells: Cells, settings: Iterable[str]) -> bool:
-    """True if, among runs that differ in the seed and in this column of texts alone, the last
+    """True if, among runs that differ only in the seed and in this column of texts, the last
     losses go with the column, by an analysis of variance."""
     texts, values = cells.texts[name], cells.values
     is_named = any(value and texts.number(value) is None for value in texts.values)

@@ -264,8 +264,8 @@ def _is_setting(
 
 
 def _only_copies(name: str, cells: Cells) -> bool:
-    """True if rows that differ in this column alone have the same losses to the last digit, three
-    times at least: it says where the same run was listed."""
+    """True if rows that differ only in this column have the same losses to the last digit, at least
+    three times: the column says where one run was listed."""
     others = [c.codes for other, c in cells.texts.items() if other != name]
     others += [np.nan_to_num(c, nan=-1) for ours, c in cells.values.items() if ours != "loss"]
     rows: dict[bytes, dict[int, set[float]]] = {}

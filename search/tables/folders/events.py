@@ -126,8 +126,8 @@ def _hparams(value: Summary.Value) -> dict[str, Any]:
 
 
 def _settings_in_text(value: Summary.Value) -> dict[str, Any]:
-    """The settings of a text in JSON, as the `Trainer` of transformers writes those of its model;
-    none of any other text."""
+    """The settings in a JSON text, such as the model's configuration that transformers' `Trainer`
+    writes; none in any other text."""
     text = b"".join(value.tensor.string_val[:1])
     if not text.startswith(b"{") or len(text) > LARGEST:
         return {}

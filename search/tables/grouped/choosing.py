@@ -70,8 +70,8 @@ def choose(ended: Sequence[EndedRun], *, rates: bool, noise: float) -> list[Ende
 
 
 def swept_notes(runs: Iterable[Run]) -> Iterator[str]:
-    """Yields a note on depths whose best learning rate is the lowest of several that a shape was
-    trained at, and one on those where it is the highest."""
+    """Yields a note on depths whose best learning rate is the lowest of several rates, and a note
+    on depths where it is the highest."""
     losses: dict[tuple[int, object], dict[float, list[float]]] = defaultdict(
         lambda: defaultdict(list)
     )

@@ -92,8 +92,8 @@ def group_runs(
 
 
 def _of_whole_sizes(runs: Sequence[Run]) -> list[Run]:
-    """The runs; one that is a hair larger than the smallest run of its shape gets that run's size,
-    as weights of norms are a setting and make no other shape."""
+    """The runs. A run slightly larger than the smallest run of its shape gets that run's size,
+    since weights of norms are a setting and do not make another shape."""
     least: dict[object, Run] = {}
     for run in sorted(runs, key=lambda run: run.params_total):
         least.setdefault(run.shape, run)

@@ -148,7 +148,7 @@ def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) ->
     _check_direction(runs.runs, printable(theirs), label)
     if plain_name(theirs) == "value" and not said and max(ends, default=2) <= 1:
         raise TableError(
-            f"{label} must say whether {printable(theirs)} is a loss, got numbers up to 1 alone, "
+            f"{label} must say whether {printable(theirs)} is a loss, got only numbers up to 1, "
             "like accuracies and scores; if it is a loss in nats, --map "
             f"{as_argument(theirs)}=loss; if more is better, --maximise"
         )

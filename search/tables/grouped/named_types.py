@@ -23,8 +23,8 @@ PEEKED = 1000
 
 
 def with_sizes(table: OpenTable, _told: Mapping[str, str]) -> OpenTable:
-    """The table with the parameters of each row that names a known type of dense decoders and what
-    its configuration has; a table that has sizes, or no such row, as it is."""
+    """The table with the parameters of each row that names a known type of dense decoder with its
+    configuration; unchanged if it has sizes, or no such row."""
     names = [plain_name(name) for name in table.names]
     kind = next((names.index(name) for name in TYPE if name in names), None)
     if kind is None or any(meaning(name) in SIZES for name in table.names):

@@ -275,8 +275,8 @@ def _check_settings(
     held: Held, runs: Sequence[Run], places: Sequence[int], names: Sequence[str]
 ) -> None:
     """Raises `TableError` for settings whose values differ between sizes and also within some:
-    choosing the best is fair only if every size has had the same values. What a shape has, such as
-    loops, is no setting: of any shapes of a size the best counts."""
+    choosing the best is fair only if every size has had the same values. An option of a shape, such
+    as loops, is not a setting: the best shape of a size counts."""
     left = []
     for name in (name for name in names if role_of(name) is not ColumnRole.OF_SHAPE):
         values: Mapping[int, set[str]] = defaultdict(set)

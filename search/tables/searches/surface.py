@@ -82,8 +82,8 @@ class Terms:
         return root
 
     def effects(self, points: Array) -> list[Array]:
-        """The columns of each setting, (points, columns): powers, or one for each category; with
-        one for a number that a row lacks."""
+        """The columns of each setting, (points, columns): powers, or one for each category; plus
+        one that marks rows without the number."""
         found = []
         for column, values in zip(points.T, self.categories, strict=True):
             lacking = np.isnan(column)

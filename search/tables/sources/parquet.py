@@ -17,8 +17,8 @@ MOST_BYTES = 1 << 28
 
 
 def open_parquet(path: Path) -> OpenTable:
-    """The columns of a parquet file but for the index of a data frame, and its rows, which are read
-    from the file as they are asked for.
+    """The columns of a parquet file without the index of a data frame, and its rows, read from the
+    file on demand.
 
     Raises:
         TableError: when the file is no parquet file, or has too many rows.

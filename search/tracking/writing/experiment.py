@@ -73,8 +73,8 @@ def _client(uri: str) -> Iterator[MlflowClient]:
 
 @contextmanager
 def _unwritten(uri: str) -> Iterator[str]:
-    """Context with the address of a copy of an SQLite store that was not made here: MLflow writes
-    to what it opens, and SQLite deletes what a journal names."""
+    """Context with the address of a copy of an SQLite store that was not made here. MLflow would
+    write to the store itself, and SQLite would delete files that its journal names."""
     path = store_uri.sqlite_path(uri)
     if path is None or not strange_store(uri):
         yield uri

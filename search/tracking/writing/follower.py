@@ -272,7 +272,7 @@ class Follower:
 
     def _say_down(self, error: Exception) -> None:
         if self._answers:
-            rest = "the search goes on, and what is missed is written later"
+            rest = "the search goes on, and missing entries are written later"
             self._say(f"MLflow at {self._shown} does not answer: {first_line(error)}; {rest}")
         self._answers = False
 

@@ -65,7 +65,7 @@ class StudyResult:
 
     @property
     def token_law(self) -> TokenLaw | None:
-        """The law by itself, without what a law of loss is fitted to."""
+        """The law over parameters and tokens, without the losses that stand beside it."""
         return self.law.law if self.law else None
 
     @property

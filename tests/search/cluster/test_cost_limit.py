@@ -102,8 +102,8 @@ def test_a_run_that_ends_by_itself_has_counted_just_what_its_trials_took(
 
     assert taken_device_seconds(scheduler.folder) == 300
     assert limit.sentence() == (
-        "Trials took 0.0833 core-hours, 300 of 1e+06 at 3600 an hour; in this run 0.139 core-hours "
-        "stood idle"
+        "Trials took 0.0833 core-hours and cost 300 of 1e+06 at 3600 an hour; another 0.139 "
+        "core-hours of this run were idle"
     )
 
 

@@ -206,7 +206,7 @@ def test_gpus_are_what_the_driver_lists_and_the_user_has_not_hidden(
     program(tmp_path, "nvidia-smi", "echo 'GPU 0: NVIDIA L4'")
     gpus, trouble = driver_gpus()
     assert not gpus
-    assert trouble.startswith("nvidia-smi: its line 'GPU 0: NVIDIA L4' is not name,memory")
+    assert trouble.startswith("nvidia-smi printed 'GPU 0: NVIDIA L4' in place of name,memory")
     program(tmp_path, "nvidia-smi", "echo 'NVIDIA-SMI has failed'; exit 9")
     assert driver_gpus() == ((), "nvidia-smi: NVIDIA-SMI has failed")
 

@@ -113,6 +113,4 @@ def test_a_size_beside_models_is_refused(ladder: Path) -> None:
 
 
 def test_options_for_models_without_models_are_refused() -> None:
-    assert_refused(
-        here("predict", "--doubling", "0.02"), "`--doubling` and `--map` need the models"
-    )
+    assert_refused(here("predict", "--doubling", "0.02"), "`--doubling` and `--map` need CONFIGS")

@@ -164,7 +164,7 @@ def test_a_run_of_too_few_budgets_or_of_other_units_has_no_law_and_says_why(
         predict_size("1M", few)
     (tmp_path / "heads").mkdir()
     heads = [replace(record, spec=replace(record.spec, count=Count.HEADS)) for record in study]
-    with pytest.raises(ConfigError, match="a law is over parameters, and the budgets are heads"):
+    with pytest.raises(ConfigError, match="a law is over parameters, but the budgets are heads"):
         predict_size("1M", run_of(tmp_path / "heads", heads))
 
 
@@ -237,4 +237,4 @@ def test_tokens_take_a_law_of_several_horizons(run: str, tmp_path: Path) -> None
     broken = json.loads((tmp_path / "token_law.json").read_text())
     broken["token_laws"][0]["law"]["a"] = float("nan")
     (tmp_path / "token_law.json").write_text(json.dumps(broken))
-    assert "numbers that no fit gives" in here(*asked, "--law", tmp_path).stderr
+    assert "impossible numbers" in here(*asked, "--law", tmp_path).stderr

@@ -180,7 +180,7 @@ class OwnCounter:
             f"`space.feed_forward` must be false with {self._recipe.place}, whose parameters do "
             f"not depend on d_ff: {params:,} with d_ff {thin.d_ff} and with {thick}, at "
             f"d_model {thin.d_model}; {drop}set `space.feed_forward: false`, or use d_ff; "
-            "where it rounds d_ff, set `space.d_ff_multiple` to that multiple",
+            "if it rounds d_ff, set `space.d_ff_multiple` to that multiple",
             key=KEY,
         )
 
@@ -190,7 +190,7 @@ class OwnCounter:
             f"the parameters of {self._recipe.place} must grow by the same number with each layer, "
             "and with each unit of d_ff, for a budget to be met, got "
             f"{shape.params_total:,} at depth {shape.depth}, d_model {shape.d_model}, d_ff "
-            f"{shape.d_ff}{instead}; where it rounds d_ff, set "
+            f"{shape.d_ff}{instead}; if it rounds d_ff, set "
             "`space.d_ff_multiple` to that multiple",
             key=KEY,
         )

@@ -70,7 +70,7 @@ def test_files_that_do_not_fit_are_refused_with_the_line_and_the_remedy(
         ),
         ("a\té\n".encode("latin-1"), (1, 2), ("0xe9 in line 1", "iconv -f LATIN1 -t UTF-8")),
         ("a\tA\n".encode("utf-16"), (1, 2), ("is UTF-16", "iconv -f UTF-16")),
-        ("a\tA\n".encode("utf-16-le"), (1, 2), ("a binary file, or UTF-16", "iconv -f UTF-16")),
+        ("a\tA\n".encode("utf-16-le"), (1, 2), ("is binary", "iconv -f UTF-16")),
         (b"a\tA\n" * 100 + b"b\0\tB\n", (1, 2), ("NUL characters", "line 101", "tr -d '\\000'")),
         (b"PK\x03\x04 and so on", (1, 2), ("is a zip file", "unpack")),
     ],

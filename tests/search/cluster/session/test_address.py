@@ -80,7 +80,7 @@ def test_an_own_file_is_believed_as_long_as_nobody_else_listens_there(
     monkeypatch.setattr(address, "_listeners", lambda _: {STRANGER})
     found = named_cluster()
     assert found.address is None
-    assert f"what listens at {listener}, which it names, belongs to" in found.doubt
+    assert f"the program at {listener}, which it names, belongs to" in found.doubt
 
 
 def test_ray_address_is_believed_and_auto_means_the_file(

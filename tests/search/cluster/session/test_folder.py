@@ -81,7 +81,7 @@ def test_a_link_in_the_place_of_an_abandoned_folder_is_not_followed(
 
 def test_a_place_in_which_others_can_rename_folders_is_refused(base: Path) -> None:
     base.chmod(0o777)
-    with pytest.raises(OSError, match="others can rename what is in it") as refused:
+    with pytest.raises(OSError, match="others can rename its files") as refused:
         private_folder()
     assert refused.value.filename == str(base)
     base.chmod(0o1777)

@@ -94,9 +94,9 @@ def test_a_refused_token_is_said_at_once() -> None:
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        (lambda: listener(b""), "has not answered in 1 s as a head of Ray does"),
-        (lambda: listener(b"HTTP/1.1 200 OK\r\n\r\n"), "what listens there is no head of Ray"),
-        (lambda: served(None), "what listens there is no head of Ray"),
+        (lambda: listener(b""), "no head of Ray answered there in 1 s"),
+        (lambda: listener(b"HTTP/1.1 200 OK\r\n\r\n"), "the program there is not a head of Ray"),
+        (lambda: served(None), "the program there is not a head of Ray"),
     ],
     ids=["silent", "of HTTP", "of gRPC"],
 )
@@ -134,7 +134,7 @@ def test_a_listener_that_does_not_answer_ends_joining_with_one_line(
             join_cluster()
     (line,) = str(refused.value).splitlines()
     assert line == (
-        f"the Ray cluster at {address}, from RAY_ADDRESS, can't be joined: what listens there has "
-        "not answered in 1 s as a head of Ray does; start it (`ray up`, `ray start`), or "
-        "RAY_ADDRESS=local for this machine alone"
+        f"the Ray cluster at {address}, from RAY_ADDRESS, can't be joined: no head of Ray "
+        "answered there in 1 s; start it (`ray up`, `ray start`), or set RAY_ADDRESS=local to use "
+        "this machine alone"
     )

@@ -136,7 +136,7 @@ def test_data_that_repeat_at_one_weight_decay_are_a_doubt_until_others_were_brac
     (doubt,) = [limit for limit in unsupported(found) if limit.startswith("Weight decay: ")]
     assert "trainings of 60k take up to 229.6 epochs" in doubt
     assert "`confirm.decays: [0.25, 1, 4]`" in doubt
-    assert "epochs of their data, where the best weight" in printed(partial(print_answers, found))
+    assert "epochs of their data. The best weight" in printed(partial(print_answers, found))
     bracketed = conclude([*records, other], config)
     assert not any("Weight decay" in limit for limit in unsupported(bracketed))
     Path(config.objective.settings()["corpus"]).unlink()

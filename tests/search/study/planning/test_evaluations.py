@@ -47,7 +47,7 @@ def test_a_horizon_that_is_no_multiple_is_told_with_one_that_is() -> None:
     assert note in study_notes(config)
     assert "--eval_interval=60" in note
     assert "100 steps of budget 20k are no multiple of it" in note
-    assert "last loss at 60 steps" in note
+    assert "last loss comes at 60 steps" in note
     assert f"set `tokens: {120 * 128}`" in note
     assert not interval_note(study("60", f"tokens: {120 * 128}"))
 

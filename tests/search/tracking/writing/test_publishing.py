@@ -117,7 +117,7 @@ def test_a_report_that_has_the_answers_is_kept_where_the_records_are_lost(
     if lines is not None:
         run.records.write_text("".join(kept))
 
-    with pytest.raises(DamagedFileError, match=r"`records\.jsonl` lacks an end of"):
+    with pytest.raises(DamagedFileError, match=r"`records\.jsonl` lacks an earlier end of"):
         report_study(run.path)
     assert run.best.read_text() == before
 
