@@ -82,21 +82,22 @@ def parse_line(line: bytes) -> dict[str, Any]:
     return values
 
 
-def _check_numbers(values: Iterable[object], infinite: bool) -> None:
+def _check_numbers(values: Iterable[Any], infinite: bool) -> None:
     """Refuses numbers that no record has, in values and in the lists and objects among them.
 
     Infinity is one of them unless the line says it: 1e999 reads as infinity too.
     """
     for value in values:
-        if isinstance(value, float):
+        kind = type(value)  # quicker than `isinstance`, for millions of numbers
+        if kind is float:
             if abs(value) > LARGEST_REAL and not (infinite and math.isinf(value)):
                 raise ValueError(f"{value:g} is larger than any number of a training")
-        elif isinstance(value, int):
+        elif kind is int:
             if not -LARGEST < value < LARGEST:
                 raise ValueError(f"{str(value)[:20]}... is larger than any count")
-        elif isinstance(value, dict):
+        elif kind is dict:
             _check_numbers(value.values(), infinite)
-        elif isinstance(value, list):
+        elif kind is list:
             _check_numbers(value, infinite)
 
 
