@@ -28,6 +28,7 @@ from fathom.search.json_lines import without_checksums
 from fathom.search.record_json import DAMAGE, from_json, from_values, parse_line
 from fathom.search.records import TrialRecord
 from fathom.search.report.live.answer_log import AnswerSeries
+from fathom.search.report.words.text import counted
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import RunningTrials
 from fathom.search.study.store_uri import (
@@ -175,7 +176,7 @@ class Follower:
                 break
             if time.monotonic() >= told + TELL_SECONDS:
                 told = time.monotonic()
-                self._say(f"writing to MLflow at {self._shown}: {self._left} items left")
+                self._say(f"writing to MLflow at {self._shown}: {counted(self._left, 'item')} left")
             goes_on()
             self._thread.join(min(timeout_seconds, 1.0))
         missing = self._left
