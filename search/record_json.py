@@ -82,22 +82,21 @@ def parse_line(line: bytes) -> dict[str, Any]:
     return values
 
 
-def _check_numbers(values: Iterable[Any], infinite: bool) -> None:
+def _check_numbers(values: Iterable[object], infinite: bool) -> None:
     """Refuses numbers that no record has, in values and in the lists and objects among them.
 
     Infinity is one of them unless the line says it: 1e999 reads as infinity too.
     """
     for value in values:
-        kind = type(value)  # quicker than `isinstance`, for millions of numbers
-        if kind is float:
+        if isinstance(value, float):
             if abs(value) > LARGEST_REAL and not (infinite and math.isinf(value)):
                 raise ValueError(f"{value:g} is larger than any number of a training")
-        elif kind is int:
+        elif isinstance(value, int):
             if not -LARGEST < value < LARGEST:
                 raise ValueError(f"{str(value)[:20]}... is larger than any count")
-        elif kind is dict:
+        elif isinstance(value, dict):
             _check_numbers(value.values(), infinite)
-        elif kind is list:
+        elif isinstance(value, list):
             _check_numbers(value, infinite)
 
 

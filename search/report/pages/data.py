@@ -115,10 +115,7 @@ def save_tables(folder: Path, found: Mapping[str, Iterable[Row]]) -> None:
             writer = csv.writer(file)
             names = max(first, key=len)  # an optimum without a shape has no count of its experts
             writer.writerow(map(_cell, names))
-            writer.writerows(
-                [v if type(v) is float else _cell(v) for v in map(row.get, names)]
-                for row in chain(first, rest)
-            )
+            writer.writerows(map(_cell, map(row.get, names)) for row in chain(first, rest))
 
 
 def _cell(value: object) -> object:
