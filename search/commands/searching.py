@@ -135,11 +135,11 @@ def _print_run(result: "RunResult", console: "Console") -> None:
     from fathom.search.report.terminal.answer_tables import print_conclusion
     from fathom.search.scheduling.extend import waits, warnings
 
-    audits = result.conclusion.audits
+    audits, count = result.conclusion.audits, result.conclusion.count
     print_conclusion(result.conclusion, console)
-    for line in waits(audits):
+    for line in waits(audits, count):
         console.print(line, highlight=False)
-    for line in warnings(audits, command_again()):
+    for line in warnings(audits, count, command_again()):
         console.print(line, style="yellow", highlight=False)
 
 
@@ -294,7 +294,8 @@ def _print_report(result: "StudyResult", console: "Console") -> None:
 
     for run in result.runs:
         print_conclusion(run.conclusion, console)
-        for line in warnings(run.conclusion.audits, run.folder.resume_command):
+        found = run.conclusion
+        for line in warnings(found.audits, found.count, run.folder.resume_command):
             console.print(line, style="yellow", highlight=False)
     _print_together(result, console)
     print_whole(f"\nReport      {result.folder.report}", console)

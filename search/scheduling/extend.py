@@ -7,7 +7,8 @@ line in the journal. From this line the scheduler resumes the stopped trials.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fathom.search.formatting import format_count
+from fathom.models.shape import Count
+from fathom.search.formatting import budget_text
 from fathom.search.json_lines import append_line
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.run_folder import RunFolder
@@ -73,18 +74,18 @@ def forget_checkpoints(folder: RunFolder, records: Sequence[TrialRecord], audits
             folder.forget_checkpoint(record.spec.trial)
 
 
-def warnings(audits: Audits, command: str) -> tuple[str, ...]:
+def warnings(audits: Audits, count: Count, command: str) -> tuple[str, ...]:
     """Returns a line for each budget whose audit failed, and one with the remedy."""
     failed = {params: [rung for rung in rungs if rung.failed] for params, rungs in audits.items()}
-    doubts = [f"{format_count(size)}: {_doubt(rungs)}" for size, rungs in failed.items() if rungs]
+    doubts = [f"{budget_text(size, count)}: {_doubt(r)}" for size, r in failed.items() if r]
     remedy = f"`{command} --extend` moves the first rung later and loses nothing that was trained"
     return (*doubts, remedy) if doubts else ()
 
 
-def waits(audits: Audits) -> tuple[str, ...]:
+def waits(audits: Audits, count: Count) -> tuple[str, ...]:
     """Returns a line for each rung at which stopping waited."""
     return tuple(
-        f"{format_count(size)}: at {rung.place} {rung.wait}"
+        f"{budget_text(size, count)}: at {rung.place} {rung.wait}"
         for size, rungs in audits.items()
         for rung in rungs
         if rung.wait

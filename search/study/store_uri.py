@@ -33,6 +33,13 @@ LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 """Codes of the errors of an SQLite file that is locked."""
 
 
+DRIVERS = {
+    "MySQLdb": "run `pip install pymysql` and write mysql+pymysql:// for mysql://",
+    "psycopg": "run `pip install 'fathom-depth[postgres]'`",
+}
+"""Module of a database's driver -> what to do where it is not installed."""
+
+
 OPTUNA = "optuna:"
 """Prefix that marks an address as Optuna's where it could be MLflow's too."""
 
@@ -153,6 +160,8 @@ def first_line(error: BaseException) -> str:
     """Returns one line of an error, or of the cause at the end of its chain, without secrets."""
     text = without_credentials(str(error))
     line = text.rpartition("(Caused by ")[2].strip().partition("\n")[0]
+    if isinstance(error, ModuleNotFoundError):
+        line += f"; {DRIVERS.get(error.name or '', f'run `pip install {error.name}`')}"
     return line if len(line) <= 200 else line[:199] + "…"
 
 

@@ -162,7 +162,8 @@ def _bytes(file: SourceFile, before: int) -> Iterator[TextBlock]:
             opened = pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd")
         rest, place = b"", 0
         while True:
-            fresh = bytes(opened.read(BLOCK_BYTES))
+            # More of a long line at a time, or it would be copied once for each block.
+            fresh = bytes(opened.read(max(BLOCK_BYTES, len(rest) // 4)))
             whole = rest + fresh
             end = _end(whole, file) if fresh else len(whole)
             if end:

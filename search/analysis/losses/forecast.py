@@ -100,9 +100,11 @@ def forecast_ranking(
     if not trials:
         return {}
     line = _Line(rung, trials, [])
-    losses = [trial.expected(line)[0] for trial in trials]
+    places = {trial.x for trial in trials}  # far fewer than trials
+    coming = {x: line.still_to_come(x)[0] for x in places}
+    losses = [trial.loss_at(trial.tokens) - coming[trial.x] for trial in trials]
     best = trials[losses.index(min(losses))]
-    errors = {x: line.difference_error(x, best.x) for x in {trial.x for trial in trials}}
+    errors = {x: line.difference_error(x, best.x) for x in places}
     return {
         trial.record.spec.trial: RungForecast(loss, errors[trial.x])
         for trial, loss in zip(trials, losses, strict=True)

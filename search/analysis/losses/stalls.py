@@ -81,6 +81,7 @@ def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
     In a bracket of rates or decays, a training stalled that lies `HUMP` noises above both its
     neighbours.
     """
+    records = [record for record in records if record.loss is not None]
     shapes = _seeds(records)
     if humps := set(_humps(records, HUMP * _noise(_spreads(shapes)))):
         shapes = _seeds([record for record in records if record.spec.trial not in humps])

@@ -15,6 +15,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
@@ -39,7 +40,7 @@ CHARTS_A_PROCESS = 20
 """Charts that are drawn in the time in which another process starts."""
 BAND_OPACITY = 0.16
 MOST_VECTORS = 1000
-"""Lines, or points, of a look that an SVG has one by one; more are a picture in it."""
+"""Lines and points of a chart that an SVG has one by one; more are a picture in it."""
 SYMBOLS = {
     Marker.DOT: ("o", 5.0),
     Marker.STAR: ("*", 12.0),
@@ -152,8 +153,9 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
     # Before anything is drawn, so that matplotlib looks for no limits of its own.
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xscale=_scale(chart.x), yscale=_scale(chart.y))
+    drawn = sum(len(mark.x) if isinstance(mark, Points) else 1 for mark in chart.marks)
     for order, (_, alike) in enumerate(groupby(chart.marks, _look), start=2):
-        _draw_marks(axes, list(alike), order)
+        _draw_marks(axes, list(alike), order, rasterized=drawn > MOST_VECTORS)
     _set_ticks(axes.xaxis, chart.x)
     _set_ticks(axes.yaxis, chart.y)
 
@@ -174,7 +176,7 @@ def _look(mark: Mark) -> object:
     return (mark.name, mark.hue, mark.dash, mark.width) if isinstance(mark, Line) else id(mark)
 
 
-def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int) -> None:
+def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int, *, rasterized: bool) -> None:
     """Draws a mark, or lines of one look; marks of a higher order lie above."""
     match mark := alike[0]:
         case Band():
@@ -197,11 +199,11 @@ def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int) -> None:
                 linewidths=0.75 * mark.width,
                 label=mark.name if any(line.in_legend for line in lines) else "",
                 zorder=order,
-                rasterized=len(lines) > MOST_VECTORS,
+                rasterized=rasterized,
             )
             axes.add_collection(drawn, autolim=False)
         case Points():
-            _draw_points(axes, mark, order)
+            _draw_points(axes, mark, order, rasterized=rasterized)
         case Labels():
             _draw_labels(axes, mark)
 
@@ -222,10 +224,11 @@ def _draw_labels(axes: Axes, labels: Labels) -> None:
         )
 
 
-def _draw_points(axes: Axes, points: Points, order: int) -> None:
+def _draw_points(axes: Axes, points: Points, order: int, *, rasterized: bool) -> None:
     symbol, size = SYMBOLS[points.marker]
     hollow = points.marker is Marker.HOLLOW
-    hues = [hue.light for hue in points.hues or (points.hue,) * len(points.x)]
+    # Once: matplotlib would translate each point's colour several times.
+    hues = to_rgba_array([hue.light for hue in points.hues or (points.hue,) * len(points.x)])
     axes.scatter(
         points.x,
         points.y,
@@ -235,7 +238,7 @@ def _draw_points(axes: Axes, points: Points, order: int) -> None:
         linewidths=1.2 if symbol in "x_^" else 0.8,
         label=points.name if points.in_legend else None,
         zorder=order,
-        rasterized=len(points.x) > MOST_VECTORS,
+        rasterized=rasterized,
     )
     for x, (low, high) in zip(points.x, points.bars, strict=False):
         axes.plot((x, x), (low, high), color=points.hue.light, linewidth=1.3, zorder=order)

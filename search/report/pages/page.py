@@ -367,7 +367,7 @@ def provenance(conclusion: Conclusion) -> dict[str, str]:
     return {
         "Source": f"records.jsonl, {text.counted(len(records), 'trial')}",
         "Command": f"fathom run {conclusion.config.study}.yaml, with the study file on the card",
-        "Horizon": "; ".join(f"{_whole(o)} at {format_count(o.budget)}" for o in optima),
+        "Horizon": "; ".join(f"{_whole(o)} at {budget_text(o.budget, o.count)}" for o in optima),
         "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
         "Layer": conclusion.config.model.layer_meaning,
         **_sampler(conclusion),

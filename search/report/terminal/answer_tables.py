@@ -29,7 +29,8 @@ from fathom.search.report.words.sizes import amount_law_text, size_lines
 from fathom.search.report.words.text import (
     active_text,
     answer_row,
-    finding,
+    depth_text,
+    interval,
     law_formula,
     layers_text,
     null_law_text,
@@ -155,7 +156,8 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
         return None
     best = optimum.optimal_depth
     return DepthPicture(
-        title=f"{budget_text(optimum.budget, optimum.count)}: {finding(optimum)}",
+        title=f"{budget_text(optimum.budget, optimum.count)}: "
+        f"{depth_text(optimum)}{interval(optimum, ' [', ']')}, {optimum.kind.value}",
         losses=losses,
         curve=optimum.curves.power if best and optimum.curves else None,
         interval=optimum.interval,

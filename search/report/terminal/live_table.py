@@ -13,7 +13,7 @@ from rich.text import Text
 
 from fathom.search.analysis.answer.interim import DepthLosses, InterimAnswer
 from fathom.search.analysis.answer.verdict import Kind
-from fathom.search.formatting import format_count, format_seconds, ranges
+from fathom.search.formatting import budget_text, format_seconds, ranges
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.terminal.picture import (
     LEAST_HEIGHT,
@@ -48,6 +48,11 @@ class LiveRow:
     answer: InterimAnswer | None
     losses: DepthLosses | None
     done: bool
+
+    @property
+    def name(self) -> str:
+        """The budget in short, with its unit unless that is parameters."""
+        return budget_text(self.plan.budget.params, self.plan.budget.count)
 
     @property
     def stage(self) -> str:
@@ -90,7 +95,7 @@ class LiveRow:
         if self.losses is None or self.answer is None:
             return None
         return DepthPicture(
-            title=f"{format_count(self.plan.budget.params)}: depth {self.best}, {self.result}",
+            title=f"{self.name}: depth {self.best}, {self.result}",
             losses=self.losses.losses,
             curve=self.losses.curve,
             interval=self.interval,
@@ -136,9 +141,8 @@ def budget_table(states: Sequence[LiveRow]) -> Table:
         is_text = heading in HEADINGS[:3]
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=True)
     for state in states:
-        name = format_count(state.plan.budget.params)
         table.add_row(
-            name, state.result, state.best, state.loss, state.trials, state.rungs,
+            state.name, state.result, state.best, state.loss, state.trials, state.rungs,
             *map(str, state.counts),
         )  # fmt: skip
     return table
@@ -147,7 +151,7 @@ def budget_table(states: Sequence[LiveRow]) -> Table:
 def summary_line(state: LiveRow) -> str:
     """Returns the state of a budget as one line."""
     running, done, paused, lost = state.counts
-    name = format_count(state.plan.budget.params)
+    name = state.name
     loss = "" if state.loss == UNKNOWN else f", loss {state.loss}"
     if state.done:
         trials = f"{state.result}{loss}, {state.trials} trials"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from fathom.search.analysis.answer.interim import DepthLoss, InterimAnswer
-from fathom.search.formatting import format_count, ranges
+from fathom.search.formatting import ranges
 
 TWICE = 2
 """Number of answers in a row in which a depth must be worse before this is reported."""
@@ -33,7 +33,7 @@ class LooksWorse:
         if not worse:
             return []
         subject, verb = ("depths", "look") if len(worse) > 1 else ("depth", "looks")
-        return [f"{format_count(answer.budget)}: {subject} {ranges(worse)} {verb} worse so far"]
+        return [f"{subject} {ranges(worse)} {verb} worse so far"]
 
     def depths(self, answer: InterimAnswer, losses: Sequence[DepthLoss]) -> list[int]:
         """Returns the depths that look worse for the first time; none for an answer that was seen

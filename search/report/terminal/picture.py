@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 from rich.console import Group
 from rich.table import Table
@@ -79,7 +80,8 @@ def draw(picture: DepthPicture, width: int, height: int) -> Text:
         place, best = column(known.depth), known.depth == picture.best
         _draw_loss(grid, known, place, row(known.loss), bar, best=best)
     labels = {0: f"{high:.3f}", rows - 1: f"{low:.3f}"}
-    text = Text(f"{picture.title[:width]:<{width}}\n", style="bold")
+    title = shorten(picture.title, width, placeholder="").rstrip(",")
+    text = Text(f"{title:<{width}}\n", style="bold")
     for number, line in enumerate(grid):
         text.append(f"{labels.get(number, ''):>{LABEL}}│", style="dim")
         for character, style in line:

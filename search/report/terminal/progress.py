@@ -134,7 +134,7 @@ class Progress:
         for state in self._states():
             if state.answer and state.losses and not state.done:
                 for sentence in self._looks_worse.news(state.answer, state.losses.losses):
-                    self.print_line(f"{_now()}  {sentence}")
+                    self.print_line(f"{_now()}  {state.name}: {sentence}")
             if self._is_due(state, now):
                 budget = state.plan.budget.params
                 self._printed[budget] = (now, state.stage, state.best)

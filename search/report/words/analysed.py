@@ -7,7 +7,7 @@ from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.losses.depth_estimates import seed_noise
 from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import why_no_token_law
-from fathom.search.formatting import format_count, printable
+from fathom.search.formatting import budget_text, printable
 from fathom.search.report.words.text import counted, token_law_text
 from fathom.search.tables.analysis import Analysis
 
@@ -48,8 +48,8 @@ def analysis_facts(analysis: Analysis) -> dict[str, str]:
         "Columns": columns_text(analysis),
         "Assumed": "; ".join(analysis.notes),
         "Noise between seeds": "; ".join(
-            f"{format_count(optimum.budget)}: {noise_text(found, optimum, analysis.noise)}"
-            for optimum in found.optima
+            f"{budget_text(o.budget, o.count)}: {noise_text(found, o, analysis.noise)}"
+            for o in found.optima
         ),
     }
 

@@ -99,7 +99,7 @@ def _model(optimum: Optimum) -> str:
     and with the verdict on it where a better size may lie beyond those tried or is not known."""
     size, best = "", optimum.best_size
     if best and optimum.shape:
-        size = f" of {format_count(optimum.shape.params_total)} parameters"
+        size = f" of {rounded_count(optimum.shape.params_total)} parameters"
         if best.verdict.kind not in (Kind.IDENTIFIED, Kind.PLATEAU):
             size += f" (size: {best.verdict.kind.value})"
     return f"depth {optimum.optimal_depth}{size}"
@@ -186,7 +186,7 @@ def unfinished_text(conclusion: Findings) -> str:
     """Returns which budgets are unfinished, with the command that resumes them; else empty."""
     if not conclusion.unfinished:
         return ""
-    budgets = ", ".join(map(format_count, conclusion.unfinished))
+    budgets = ", ".join(budget_text(b, conclusion.count) for b in conclusion.unfinished)
     return f"Unfinished: the search of {budgets} has not ended. To resume it: {conclusion.resume}"
 
 
@@ -196,11 +196,11 @@ def decay_text(conclusion: Findings) -> str:
     repeated = conclusion.repeats_at_one_decay
     if not repeated:
         return ""
-    budgets, most = ", ".join(map(format_count, repeated)), max(repeated.values())
+    budgets = ", ".join(budget_text(budget, conclusion.count) for budget in repeated)
     return (
-        f"trainings of {budgets} take up to {most:.1f} epochs of their data. The best weight decay"
-        " then differs by shape, but only one decay was tried; compare decays by"
-        f" `fathom check`, or bracket them by `confirm.decays: {DECAYS}`"
+        f"trainings of {budgets} take up to {max(repeated.values()):.1f} epochs of their data. "
+        "The best weight decay then differs by shape, but only one decay was tried; compare decays "
+        f"by `fathom check`, or bracket them by `confirm.decays: {DECAYS}`"
     )
 
 

@@ -43,6 +43,8 @@ def with_true_remedy(
     Where a plan of every depth would have too many shapes, the analysis's own remedy is kept. A
     user's own model is not built: only remedies without counts of its shapes are tried.
     """
+    if all(record.outcome in ENDED_BADLY for record in records):
+        return replace(verdict, remedy=None)  # what they died of comes first
     match verdict.remedy:
         case None:
             return verdict

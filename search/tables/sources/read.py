@@ -31,6 +31,8 @@ JSON = (".jsonl", ".ndjson", ".json")
 MARKDOWN, BAR = (".md", ".markdown"), "|"
 LONGEST_LINE = 1 << 26
 """Characters of a line, and of JSON that is read as a whole."""
+MOST_JSON, OBJECT = 1 << 28, 128
+"""Characters of the JSON lines that are kept, and those that an object counts beside its own."""
 FIRST_BYTES = 1 << 16
 """Bytes in which the first line must end unless it is JSON, and no byte 0 may be."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
@@ -162,8 +164,14 @@ def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:
         if len(whole) >= LONGEST_LINE:
             raise ValueError(f"it has over {LONGEST_LINE:,} characters; write a line for each row")
         return rows_of(label, [*map(flat_names, rows_in(json.loads(whole)))])
-    found = []
+    found, size = [], 0
     for number, line in chain([first], lines):
+        size += len(line) + OBJECT
+        if size > MOST_JSON:
+            raise TableError(
+                f"{label}:{number}: lines of JSON are kept in memory, and these are too many; "
+                "write them as CSV, or keep every tenth evaluation"
+            )
         row = _value(line)
         if not isinstance(row, dict):
             raise TableError(

@@ -28,6 +28,7 @@ from fathom.search.json_lines import without_checksums
 from fathom.search.record_json import DAMAGE, from_json, from_values, parse_line
 from fathom.search.records import TrialRecord
 from fathom.search.report.live.answer_log import AnswerSeries
+from fathom.search.report.words.text import counted
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import RunningTrials
 from fathom.search.study.store_uri import (
@@ -55,6 +56,8 @@ GATHER_SECONDS = 1.0
 """Time between two rounds of writing; what a trial reports meanwhile is written at once."""
 LONGEST_WAIT_SECONDS = 30.0
 """Longest time between two attempts on a store that does not answer; the wait doubles up to it."""
+TELL_SECONDS = 15.0
+"""Time between two lines, at the end, on how much is left to write."""
 OPEN_SECONDS = 300.0
 """Longest wait at the end for a file to be opened: making one takes minutes on a busy disk."""
 CONFIG, CONCLUSION, DATA = "the study file", "the conclusion", "the data set"
@@ -164,17 +167,19 @@ class Follower:
         `timeout_seconds`, or `OPEN_SECONDS` while a file is opened. Calls `goes_on` about every
         second until then.
         """
-        self._wrote = time.monotonic()
+        self._wrote = told = time.monotonic()
         self._closing.set()
         while self._thread.is_alive():
             opens = self._runs is None and sqlite_path(self._study.uri) is not None
             patience = max(timeout_seconds, OPEN_SECONDS) if opens else timeout_seconds
             if time.monotonic() >= self._wrote + patience:
                 break
+            if time.monotonic() >= told + TELL_SECONDS:
+                told = time.monotonic()
+                self._say(f"writing to MLflow at {self._shown}: {counted(self._left, 'item')} left")
             goes_on()
             self._thread.join(min(timeout_seconds, 1.0))
-        with self._lock:
-            missing = len(self._waiting.keys() | self._refused)
+        missing = self._left
         # With all written but the ends of the runs, there is still something to come back for.
         missing = missing or int(not self._ended)
         if self._is_gone():
@@ -184,6 +189,12 @@ class Follower:
             remedy = f"`{again}` writes them once it answers"
             self._say(f"MLflow at {self._shown} lacks {missing} items of this study; {remedy}")
         return missing
+
+    @property
+    def _left(self) -> int:
+        """Number of items that are not written."""
+        with self._lock:
+            return len(self._waiting.keys() | self._refused)
 
     @property
     def _shown(self) -> str:

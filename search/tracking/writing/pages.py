@@ -66,7 +66,7 @@ STATUS = {
 def trial_name(spec: TrialSpec) -> str:
     """Returns the name of a trial's run, for example `1M · depth 4 · d_model 128 · seed 0`."""
     parts = [
-        format_count(spec.budget),
+        budget_text(spec.budget, spec.count),
         f"depth {spec.shape.depth}",
         f"d_model {spec.shape.d_model}",
         f"seed {spec.seed}",
@@ -244,9 +244,9 @@ def _audit_result(optimum: Optimum, audits: Sequence[RungAudit]) -> str:
     if any(audit.failed for audit in audits):
         return "failed"
     if not optimum.trials[Outcome.STOPPED] and not any(audit.stopped for audit in audits):
-        return "nothing stopped"
+        return "not used"
     trusted = audits and all(audit.trusted or not audit.stopped for audit in audits)
-    return "trusted" if trusted else "too few to tell"
+    return "trusted" if trusted else "unknown"
 
 
 def _audit(audits: Sequence[RungAudit]) -> str:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from fathom.models.shape import Count
 from fathom.search.conclusion.conclude import audit_budgets
 from fathom.search.json_lines import read_lines
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.run_folder import read_records
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.scheduling.extend import Extension, extend, forget_checkpoints, warnings
+from fathom.search.scheduling.extend import Extension, extend, forget_checkpoints, waits, warnings
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
@@ -193,7 +194,7 @@ def test_the_extended_rung_holds_for_every_later_run(extended: Scheduler) -> Non
     assert later.budgets[PARAMS].rule.first_rung == rungs_of(later)[-1]
     audits = audit_budgets(later.records, CONFIG)
     assert not any(audit.failed for audit in audits[PARAMS]), "what stops nobody does no harm"
-    assert warnings(audits, "fathom run x.yaml") == ()
+    assert warnings(audits, CONFIG.count, "fathom run x.yaml") == ()
 
 
 def test_checkpoints_of_stopped_trials_are_kept_while_their_rung_is_in_doubt(
@@ -215,7 +216,7 @@ def test_checkpoints_of_stopped_trials_are_kept_while_their_rung_is_in_doubt(
 
 def test_the_message_names_budget_rung_setting_and_command(first: Scheduler) -> None:
     audits = audit_budgets(first.records, CONFIG)
-    *optuna_trials, remedy = warnings(audits, "fathom run studies/x.yaml")
+    *optuna_trials, remedy = warnings(audits, CONFIG.count, "fathom run studies/x.yaml")
     failed = [audit for audit in audits[PARAMS] if audit.failed]
     (line,) = optuna_trials
     assert line.startswith("20k: stopping at ")
@@ -223,6 +224,10 @@ def test_the_message_names_budget_rung_setting_and_command(first: Scheduler) -> 
     assert failed[0].why in line
     assert failed[0].remedy in line
     assert "`fathom run studies/x.yaml --extend`" in remedy
+    timed = warnings({12: audits[PARAMS]}, Count.TRAIN_SECONDS, "fathom run x.yaml")
+    assert timed[0].startswith("12 seconds: stopping at ")
+    waiting = {12: (replace(failed[0], undecided=2),)}
+    assert waits(waiting, Count.TRAIN_FLOPS)[0].startswith("12 FLOPs: at ")
 
 
 def test_an_extension_says_where_stopping_begins_or_that_nothing_is_stopped(

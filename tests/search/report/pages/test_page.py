@@ -5,6 +5,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
+from fathom.models.shape import Count
 from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.records import Stage
 from fathom.search.report.pages.page import TEMPLATES, provenance
@@ -14,6 +15,12 @@ from tests.support.reporting import BUDGETS, Records, conclusion_of, of_budget
 def test_the_page_says_the_command_that_made_it(study: Records) -> None:
     facts = provenance(conclusion_of(of_budget(study, BUDGETS[0])))
     assert facts["Command"] == "fathom run simulated.yaml, with the study file on the card"
+
+
+def test_the_horizon_of_a_budget_of_seconds_names_them(study: Records) -> None:
+    found = conclusion_of(of_budget(study, BUDGETS[0]))
+    timed = replace(found.optima[0], budget=12, count=Count.TRAIN_SECONDS)
+    assert provenance(replace(found, optima=(timed,)))["Horizon"].endswith(" at 12 seconds")
 
 
 def test_the_page_has_a_term_for_every_verdict_of_a_budget() -> None:

@@ -26,19 +26,19 @@ def told(*intervals: tuple[int, int] | None, error: float = 0.001) -> list[str]:
 
 def test_a_depth_looks_worse_once_two_intervals_in_a_row_leave_it_out() -> None:
     assert told((2, 4)) == []
-    assert told((2, 4), (1, 4), (2, 4)) == ["80k: depths 5, 8 look worse so far"]
-    assert told((2, 8), (2, 8), (2, 8)) == ["80k: depth 1 looks worse so far"]
-    assert told((3, 3), (3, 3)) == ["80k: depths 1-2, 4-5, 8 look worse so far"]
+    assert told((2, 4), (1, 4), (2, 4)) == ["depths 5, 8 look worse so far"]
+    assert told((2, 8), (2, 8), (2, 8)) == ["depth 1 looks worse so far"]
+    assert told((3, 3), (3, 3)) == ["depths 1-2, 4-5, 8 look worse so far"]
 
 
 def test_a_depth_that_is_not_clearly_worse_does_not_look_worse() -> None:
-    assert told((3, 3), (3, 3), error=0.02) == ["80k: depths 1, 5, 8 look worse so far"]
+    assert told((3, 3), (3, 3), error=0.02) == ["depths 1, 5, 8 look worse so far"]
     assert told((4, 4), (4, 4), error=1.0) == []
 
 
 def test_what_was_told_of_a_depth_is_neither_taken_back_nor_told_again() -> None:
     again = ((2, 8), (2, 8), (1, 8), (1, 8), (2, 8), (2, 8))
-    assert told(*again) == ["80k: depth 1 looks worse so far"]
+    assert told(*again) == ["depth 1 looks worse so far"]
 
 
 def test_no_depth_looks_worse_without_an_interval() -> None:

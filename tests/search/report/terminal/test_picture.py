@@ -33,6 +33,11 @@ def test_a_picture_has_the_size_that_was_asked_for(width: int, height: int) -> N
     assert max(map(len, drawn)) <= width
 
 
+def test_a_title_is_cut_between_words() -> None:
+    long = DepthPicture(f"{TITLE}, identified", LOSSES, None, None, 3)
+    assert lines(long, 25)[0].rstrip() == "80k: depth 3 [2-4]"
+
+
 def test_every_depth_has_a_point_and_a_forecast_is_hollow() -> None:
     *rows, axis, depths = lines(PICTURE)[1:]
     body = "".join(rows)

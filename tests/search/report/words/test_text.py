@@ -8,9 +8,11 @@ from pathlib import Path
 from benchmarks.worlds.planted import World, finished, flat
 from fathom.models.layers.experts import Experts
 from fathom.models.layers.state_space import StateSpace
-from fathom.models.shape import Count
+from fathom.models.shape import Count, OwnCounts
+from fathom.models.spend import Coin, Spend
+from fathom.models.unit import NATS
 from fathom.search.analysis.answer.finding import find_optima
-from fathom.search.analysis.answer.optimum import Optimum
+from fathom.search.analysis.answer.optimum import BestSize, Optimum
 from fathom.search.analysis.answer.verdict import Kind, NothingShallower, Verdict
 from fathom.search.analysis.laws.law import fit_laws
 from fathom.search.analysis.laws.null_laws import fit_null_laws
@@ -46,6 +48,7 @@ from tests.support.reporting import (
     printed,
     visible,
 )
+from tests.support.training import SHAPE
 
 
 def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(optima: Optima) -> None:
@@ -77,6 +80,19 @@ def test_the_headline_names_each_depth_once_with_its_sizes(optima: Optima) -> No
     )
     alike = replace(open_yet, budget=80_000)
     assert summary([open_yet, alike]) == "40k and 80k: edge; depth 2 is the best estimate."
+
+
+def test_the_headline_rounds_a_size_as_the_text_below_does(optima: Optima) -> None:
+    shape = replace(SHAPE, own_counts=OwnCounts(total=49_923, non_embedding=40_000, saved_bytes=0))
+    size = BestSize(
+        spend=Spend(12.0, Coin.SECONDS), unit=NATS, sizes=(20_000, 90_000), size=49_900, loss=2.0,
+        interval=None, plateau=None, verdict=verdict(Kind.IDENTIFIED), costs=(), noise=0.004,
+    )  # fmt: skip
+    free = replace(
+        optima[1], budget=12, count=Count.TRAIN_SECONDS, shape=shape, best_size=size,
+        optimal_depth=4, verdict=verdict(Kind.PLATEAU),
+    )  # fmt: skip
+    assert summary([free]) == "Train depth 4 of 49.9k parameters at 12 seconds."
 
 
 def test_the_advice_says_how_sure_it_is(optima: Optima) -> None:

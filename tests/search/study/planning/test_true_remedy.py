@@ -81,6 +81,11 @@ def remedy_of(
     return found.remedy
 
 
+def test_where_every_trial_ended_badly_no_change_of_the_plan_is_advised() -> None:
+    lost = dict.fromkeys(ALL, Outcome.DIVERGED)
+    assert remedy_of(TooFewDepths(()), Advice.MORE_DEPTHS, finished=(), others=lost) is None
+
+
 def test_a_range_that_holds_every_shape_already_is_not_advised_to_be_widened() -> None:
     deepest = BestAtEnd(6, deeper=True)
     remedy = remedy_of(deepest, Depths(3, 24))

@@ -125,6 +125,18 @@ def test_a_line_without_end_is_not_read_as_a_whole(
         content(path)
 
 
+def test_lines_of_json_beyond_what_is_kept_in_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "MOST_JSON", 1000)
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"depth": 4, "loss": 3.2}\n' * 6)
+    assert len(content(path)[1]) == 6
+    path.write_text('{"depth": 4, "loss": 3.2}\n' * 7)
+    with pytest.raises(TableError, match=r"jsonl:7: lines of JSON .* write them as CSV"):
+        content(path)
+
+
 def test_parquet_is_read_without_the_index_of_a_data_frame(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     frame = pd.DataFrame({"depth": [4, 8, 4], "loss": [3.1, math.nan, 3.2]}, index=["a", "b", "c"])

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,12 @@ from fathom.search.tracking.stores import store
 from fathom.search.tracking.stores.made_here import is_stamped
 from tests.support.tracked import Place, trial, write_down
 from tests.support.waiting import wait_until
+
+
+@pytest.mark.skipif(find_spec("MySQLdb") is not None, reason="the driver is installed")
+def test_a_database_without_its_driver_is_refused_with_what_to_install() -> None:
+    with pytest.raises(ValueError, match=r"pip install pymysql` and write mysql\+pymysql://"):
+        store.check("mysql://someone@host/runs")
 
 
 @pytest.mark.parametrize(

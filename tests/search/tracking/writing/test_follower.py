@@ -109,6 +109,22 @@ def test_a_slow_store_is_waited_for_while_it_takes_one_item_after_the_other(
     assert len(place.runs()) == 15
 
 
+def test_what_is_left_is_said_while_many_trials_are_written(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*item: Any) -> None:
+        time.sleep(0.4)
+        send(*item)
+
+    send = follower_module._send
+    monkeypatch.setattr(follower_module, "_send", slow)
+    monkeypatch.setattr(follower_module, "TELL_SECONDS", 0.5)
+    write_down(place.folder, *map(trial, range(5)))
+    assert place.follower().close() == 0
+    assert any(line.startswith("writing to MLflow at sqlite:") for line in place.said)
+    assert all(line.endswith(" left") for line in place.said)
+
+
 def test_a_file_that_is_slow_to_open_is_waited_for(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,7 +173,7 @@ def test_the_audit_is_on_the_run_of_the_budget_as_text_and_numbers(place: Place)
     unknown = replace(fair, rank_correlation=None)
     for audits, word in (
         ((fair,), "trusted"),
-        ((fair, unknown), "too few to tell"),
+        ((fair, unknown), "unknown"),
         ((failed,), "failed"),
     ):
         place.writer().write_conclusion(answers(audits={1_000_000: audits}))
