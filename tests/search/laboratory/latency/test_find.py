@@ -114,14 +114,16 @@ def test_a_study_whose_models_do_not_decode_is_refused(
     assert_refused(here("latency", tmp_path), key)
 
 
-@pytest.mark.parametrize("kind", ["experts", "state_space"])
+@pytest.mark.parametrize(
+    ("kind", "layer"),
+    [("experts", Experts(number=4, top_k=2)), ("state_space", StateSpace())],
+)
 def test_other_kinds_of_layers_are_measured_and_have_no_data_sheet(
-    run: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: str, layer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fathom.search.serving.measure.SECONDS", 0.0)
     (tmp_path / "config.yaml").write_text(f"{STUDY}model: {{{kind}: {{}}}}\n")
     for record in simulated_study(budgets=(300_000,)):
-        layer = {"experts": Experts(number=4, top_k=2), "state_space": StateSpace()}[kind]
         shape = replace(record.spec.shape, **{kind: layer})
         of_kind = replace(record, spec=replace(record.spec, shape=shape))
         append_line(tmp_path / "records.jsonl", to_json(of_kind))
