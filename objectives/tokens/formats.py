@@ -5,6 +5,7 @@ import importlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -253,9 +254,10 @@ def _numpy(file: Path) -> Segment:
                 else (np.lib.format.read_array_header_2_0)
             )
             shape, fortran, dtype = read(opened)
-        except ValueError as error:
+        except Exception as error:  # of NumPy, of Python's parser, of its tokenizer
+            reason = str(error).partition("\n")[0] or type(error).__name__
             raise ObjectiveError(
-                f"{file} must be a .npy file, got {error}; write it again"
+                f"{file} must be a .npy file, got {reason}; write it again"
             ) from error
         offset = opened.tell()
     if dtype.kind not in "iu" or (fortran and len(shape) > 1):
@@ -263,7 +265,7 @@ def _numpy(file: Path) -> Segment:
             f"{file} must be an array of whole numbers, stored row by row, got "
             f"{dtype}{', stored column by column' if fortran else ''}; save it as uint16 or uint32"
         )
-    found = Segment(str(file), offset, int(np.prod(shape, dtype=np.int64)), dtype.str)
+    found = Segment(str(file), offset, prod(shape), dtype.str)
     size = file.stat().st_size
     if size != found.end:
         raise ObjectiveError(

@@ -11,6 +11,8 @@ from fathom.search.tables.errors import TableError
 
 MOST_ROWS = 10_000_000
 """Rows of a table, or lines with numbers of logs."""
+MOST_COLUMNS = 20_000
+"""Columns of a table; trackers export a thousand or two."""
 KINDS = "a CSV or TSV file (also .gz), JSON (.json, .jsonl), Markdown (.md) or parquet"
 
 Row = tuple[int, Sequence[object]]
@@ -34,6 +36,13 @@ class OpenTable:
     """Column in which higher is known to be better."""
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Our name of a column, or `size` -> the end of a message that the table lacks it."""
+
+    def __post_init__(self) -> None:
+        if len(self.names) > MOST_COLUMNS:
+            raise TableError(
+                f"{self.label} must have at most {MOST_COLUMNS:,} columns, got "
+                f"{len(self.names):,}; leave out those that are no settings or results"
+            )
 
 
 def readable_rows(rows: Iterable[Row], label: str) -> Iterator[Row]:

@@ -266,11 +266,13 @@ def _is_setting(
 def _only_copies(name: str, cells: Cells) -> bool:
     """True if rows that differ only in this column have the same losses to the last digit, at least
     three times: the column says where one run was listed."""
-    others = [c.codes for other, c in cells.texts.items() if other != name]
+    losses = cells.values["loss"].tolist()
+    if len(cells.texts[name].values) < 2 or len(losses) - len({*losses}) < FEWEST_COPIES:
+        return False  # as in nearly every table, and the rest takes long with many columns
+    others = [c.codes for other, c in cells.texts.items() if other != name and len(c.values) > 1]
     others += [np.nan_to_num(c, nan=-1) for ours, c in cells.values.items() if ours != "loss"]
     rows: dict[bytes, dict[int, set[float]]] = {}
     keys = np.stack(others, axis=1, dtype=np.float64)
-    losses = cells.values["loss"].tolist()
     for key, code, loss in zip(keys, cells.texts[name].codes.tolist(), losses, strict=True):
         rows.setdefault(key.tobytes(), {}).setdefault(code, set()).add(loss)
     several = [list(values.values()) for values in rows.values() if len(values) > 1]

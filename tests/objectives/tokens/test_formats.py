@@ -172,6 +172,11 @@ def parquet(folder: Path) -> Path:
     return folder / "a.parquet"
 
 
+def numpy_head(text: str) -> bytes:
+    return b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode()
+
+
+NUMPY_SHAPE = "{{'descr': '<u2', 'fortran_order': False, 'shape': ({},)}}\n"
 DAMAGE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "nothing there": (lambda f: f / "none", "must lie in a file, a folder or a glob"),
     "a pattern of nothing": (lambda f: f / "*.bin", r"must hold files of token ids .*got none"),
@@ -194,6 +199,14 @@ DAMAGE: dict[str, tuple[Callable[[Path], Path], str]] = {
         "4,294,967,295 tokens",
     ),
     "no array": (lambda f: written(f / "a.npy", b"nonsense"), "must be a .npy file"),
+    "a header that is no Python": (
+        lambda f: written(f / "a.npy", numpy_head("(" * 50)),
+        "must be a .npy file",
+    ),
+    "a header of too many ids": (
+        lambda f: written(f / "a.npy", numpy_head(NUMPY_SHAPE.format(10**30))),
+        "1,000,000,000,000,000,000,000,000,000,000 ids of its header",
+    ),
     "a cut array": (lambda f: cut(numpy_file(f), 7), "ids of its header, got"),
     "an array of fractions": (lambda f: saved(f, np.ones(9)), "whole numbers, stored row by row"),
     "an array by columns": (

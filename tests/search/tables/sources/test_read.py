@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fathom.search.tables import open_table
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.sources import parquet, read
 from fathom.search.tables.sources.parquet import open_parquet
@@ -122,6 +123,16 @@ def test_a_line_without_end_is_not_read_as_a_whole(
     path = tmp_path / f"{name}.gz"
     path.write_bytes(gzip.compress(start + b"1" * (1 << 20)))
     with pytest.raises(TableError, match="over 65,536 characters"):
+        content(path)
+
+
+def test_a_table_of_too_many_columns_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_table, "MOST_COLUMNS", 3)
+    path = tmp_path / "t.json"
+    path.write_text('[{"depth": 4, "loss": 3.2}, {"a": {"b": 1, "c": 2}}]')
+    with pytest.raises(TableError, match="at most 3 columns, got 4"):
         content(path)
 
 
