@@ -83,6 +83,7 @@ def test_the_wheel_adds_one_name_and_has_every_file_of_the_packages(wheel: Path)
     assert {f"fathom/{name}" for name in tracked} <= {*names}
 
 
+@pytest.mark.drill
 def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     asked = ("-m", "hatchling", "build")
     python(*asked, "--target", "sdist", "-d", tmp_path, cwd=ROOT, path=None)

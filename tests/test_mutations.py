@@ -17,10 +17,9 @@ from typing import Self
 import pytest
 
 from fathom.search.cli import main
-from fathom.search.json_lines import append_line, read_lines, truncate_torn_line
+from fathom.search.json_lines import append_line
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.file.source import MOST_PROBLEMS
 from fathom.search.study.file.study_file import dump, load
@@ -185,7 +184,7 @@ VERBS = (
 )
 
 
-@seeds(12, 100)
+@seeds(6, 100)
 def test_damaged_run_folders_are_read_or_refused_in_one_line(
     damageable: Path, untrained: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: range
 ) -> None:
@@ -242,7 +241,14 @@ def test_a_fingerprint_that_a_power_cut_took_is_made_anew_from_records_and_data(
     assert "fingerprint.json is lost. The trials of runs/simulated have" in answer.complaint
 
 
-@pytest.mark.parametrize("left", [None, b"", bytes(300)], ids=["lost", "empty", "zeros"])
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param(None, id="lost", marks=pytest.mark.drill),
+        pytest.param(b"", id="empty", marks=pytest.mark.drill),
+        pytest.param(bytes(300), id="zeros"),
+    ],
+)
 def test_a_config_that_a_power_cut_took_is_written_anew_by_the_study_that_began_the_search(
     damageable: Path, simulated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     left: bytes | None,
@@ -292,26 +298,6 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        (lambda line: line[:40], "it is not JSON"),
-        (lambda line: b"\0" * len(line), "it is not JSON"),
-        (lambda line: b"\xff" + line, "it is not"),
-        (lambda line: b"[1, 2]", "it is not JSON"),
-    ],
-)
-def test_a_damaged_record_is_refused_with_file_line_and_remedy(
-    damageable: Path, tmp_path: Path, damage: Callable[[bytes], bytes], problem: str
-) -> None:
-    path = tmp_path / "records.jsonl"
-    lines = RunFolder(damageable / "runs" / "simulated").records.read_bytes().splitlines()
-    at = next(n for n, line in enumerate(lines) if n and b'"20k-' in line)
-    lines[at] = damage(lines[at])
-    path.write_bytes(b"\n".join(lines) + b"\n")
-    assert_refused(path, at, problem)
-
-
-@pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
         ('"seed"', '"sead"', "`sead` is unknown"),
@@ -342,30 +328,6 @@ def assert_refused(path: Path, at: int, problem: str) -> None:
     assert str(refusal.value).startswith(f"{path}:{at + 1}: ")
     assert problem in str(refusal.value)
     assert f"restore the file, or keep its first {at} line" in str(refusal.value)
-
-
-def test_a_trial_whose_line_was_cut_off_is_run_again(run: Path) -> None:
-    folder = RunFolder(run)
-    *rest, gone = folder.records.read_bytes().splitlines(keepends=True)
-    folder.records.write_bytes(b"".join(rest))
-    (again,) = (trial for trial in read_past(folder).running.records if trial.encode() in gone)
-    assert again
-
-
-def test_a_last_line_without_its_end_is_kept_and_joined_lines_refused(tmp_path: Path) -> None:
-    path = tmp_path / "records.jsonl"
-    append_line(path, {"a": 1})
-    append_line(path, {"b": 2})
-    path.write_bytes(path.read_bytes()[:-1])
-    assert list(read_lines(path)) == [{"a": 1}, {"b": 2}]
-    truncate_torn_line(path)
-    append_line(path, {"c": 3})
-    assert list(read_lines(path)) == [{"a": 1}, {"b": 2}, {"c": 3}]
-    together = b'{"a": 1}\r{"b": 2}\r'
-    path.write_bytes(together)
-    with pytest.raises(DamagedFileError, match=r"records\.jsonl:1:"):
-        truncate_torn_line(path)
-    assert path.read_bytes() == together
 
 
 def test_a_full_disk_leaves_no_half_line(tmp_path: Path) -> None:

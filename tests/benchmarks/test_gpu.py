@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import searching
-from benchmarks.gpu.__main__ import QUARTER, STAGES, chosen, found_by, main, run
+from benchmarks.gpu.__main__ import STAGES, chosen, found_by, main, run
 from benchmarks.gpu.finding import (
     Setup,
     StageFinding,
@@ -201,21 +201,6 @@ def test_nothing_is_measured_while_a_search_fails_and_the_search_is_measured_ane
     again = StageFindings.open(findings.file, SETUP)
     assert run(SETUP, again, cases, minutes=1)
     assert order == ["search", "search", "other"]
-
-
-def test_a_quarter_of_an_hour_has_cases_of_a_gpu_in_its_order() -> None:
-    names = [*chosen(replace(SETUP, tiny=False), list(STAGES), QUARTER)]
-    stages = list(dict.fromkeys(name.partition("/")[0] for name in names))
-    assert stages == ["search", "hours", "ranks", "resume", "speed", "packing", "rivals"]
-    for text in QUARTER:
-        assert any(text in name for name in names) or text == "memory/limited", "a GPU's alone"
-
-
-def test_cases_are_chosen_by_parts_of_their_names() -> None:
-    assert [*chosen(SETUP, ["agreement", "resume"], ["bfloat", "resume/same"])] == [
-        "agreement/bfloat16",
-        "resume/same end",
-    ]
 
 
 def test_a_number_that_is_none_passes_no_mark() -> None:

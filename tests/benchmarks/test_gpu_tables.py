@@ -86,16 +86,3 @@ def test_the_pages_say_what_was_measured_on_a_gpu_and_what_was_not() -> None:
     assert not re.search(
         r"(?i)(nothing|not|never)[^.]{0,40}(timed|measured|run) on (a GPU|one)", said
     )
-
-
-def test_a_stage_that_is_measured_is_missing_no_longer_and_tables_name_their_machine(
-    kept: dict[str, list[list[object]]], tmp_path: Path
-) -> None:
-    said = json.loads((tmp_path / tables.SUMMARY).read_text())
-    assert said["figures"]["measured"]["value"] == (
-        "`steps`, `attention`, `memory`, `graphs` and `packing`"
-    )
-    assert "`search`" in said["figures"]["missing"]["value"]
-    for name in kept:
-        file = json.loads((tmp_path / f"{name}.json").read_text())
-        assert (file["machine"], file["tuned_on"]) == ("A GPU", "nothing")

@@ -1,9 +1,7 @@
 """Rivals on the simulated cluster: `benchmarks/searchers/`."""
 
-import itertools
 import math
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +12,9 @@ from benchmarks.rival_searchers import field
 from benchmarks.rival_searchers.field import PARTS, contender, contenders
 from benchmarks.rival_searchers.plain import CONTENDERS, Listed
 from benchmarks.rival_searchers.rival import Contender, Grid, Package, Reading, Rival, Track, read
-from benchmarks.simulate.clock import Moment, run, tokens_until_right
+from benchmarks.simulate.clock import Moment, run
 from benchmarks.worlds.known import Known, planted_budget
 from benchmarks.worlds.planted import World, symmetric
-from fathom.models.shape import Shape
 
 with warnings.catch_warnings():
     # What other packages say of their own dependencies.
@@ -82,46 +79,6 @@ def test_a_ladder_spends_its_share_and_a_whole_one_is_right_in_the_end(name: str
     assert end.answer == 4 or name == "to 1/8"
 
 
-def test_in_an_abreast_ladder_no_trial_has_more_than_twice_the_tokens_of_another() -> None:
-    some = known()
-    rival = Rival(some, plain("ladder abreast"), 0)
-    reached: dict[str, int] = {}
-    report = rival.report
-
-    def watched(trial: str, index: int, loss: float) -> bool:
-        reached[trial] = index + 1
-        if len(reached) == len(some.shapes) * some.seeds:
-            assert max(reached.values()) <= 2 * min(reached.values())
-        return report(trial, index, loss)
-
-    rival.report = watched  # type: ignore[method-assign]
-    moments_of(some, rival, workers=3)
-    assert set(reached.values()) == {64}
-
-
-def listed(order: Callable[[Grid], Sequence[Shape]]) -> Contender:
-    """A rival that trains trials in a given order, each to the end."""
-
-    def build(grid: Grid, levels: int, seed: int) -> Package:
-        return Listed(iter(order(grid)), levels)
-
-    return Contender(name="listed", build=build, levels=4)
-
-
-@pytest.mark.parametrize(
-    ("seeds", "times", "workers", "trials"), [(2, 5, 1, 2), (1, 2, 2, 2), (1, 10_000, 1, 1)]
-)
-def test_a_shape_that_comes_again_gets_the_next_seed_and_then_costs_nothing(
-    seeds: int, times: int, workers: int, trials: int
-) -> None:
-    """While it runs, it is another trial; a search that only repeats itself ends."""
-    some = known(seeds=seeds)
-    rival = Rival(some, listed(lambda grid: [grid.shapes[0]] * times), 0)
-    moments = moments_of(some, rival, workers=workers)
-    assert moments[-1].tokens == pytest.approx(trials * some.horizon)
-    assert rival.start() is None
-
-
 def test_a_diverged_trial_ends_and_its_package_gets_the_worst_loss_so_far() -> None:
     some = known(divergence=1.0)
     deep, good = some.shapes[-1], some.shapes[0]
@@ -139,29 +96,6 @@ def test_a_diverged_trial_ends_and_its_package_gets_the_worst_loss_so_far() -> N
     assert heard == [max(loss for loss in curves if math.isfinite(loss))]
     assert moments[-1].answer == good.depth
     assert moments[-1].tokens < 2 * some.horizon
-
-
-def test_a_search_ends_with_its_suggestions_however_much_is_left_to_learn() -> None:
-    some = known()
-    few = replace(listed(lambda grid: grid.shapes), suggestions=3)
-    rival = Rival(some, few, 0)
-    moments = moments_of(some, rival)
-    assert moments[-1].tokens == pytest.approx(3 * some.horizon)
-    assert rival.answer() in {shape.depth for shape in some.shapes[:3]}
-
-
-def test_every_shape_has_ranks_that_lead_back_to_it_and_all_ranks_are_shapes() -> None:
-    some = known()
-    first = some.shapes[0]
-    left = {s: c for s, c in some.curves.items() if (s.depth, s.d_ff) != (first.depth, first.d_ff)}
-    grid = Grid(replace(some, curves=left))
-    assert grid.sides == {"depth": 5, "ratio": 2}
-    for shape in grid.shapes:
-        assert grid.shape(**grid.ranks(shape)) == shape
-    for depth, ratio in itertools.product(range(5), range(2)):
-        assert grid.shape(depth, ratio) in grid.shapes
-    single = replace(some, curves={s: some.curves[s] for s in some.shapes[::2]})
-    assert Grid(single).sides == {"depth": 5}, "a variable without choice is not searched"
 
 
 def test_readings_differ_in_the_evaluations_that_a_trial_needs() -> None:
@@ -184,12 +118,3 @@ def test_readings_differ_in_the_evaluations_that_a_trial_needs() -> None:
     }
     assert read(tracks[-1:], Reading.LAST) is None
     assert read([], Reading.SEEDS) is None
-
-
-@pytest.mark.parametrize("package", ["Ray OptunaSearch", "Optuna TPE"])
-def test_a_model_based_rival_needs_less_than_half_of_the_ladder(package: str) -> None:
-    found = next(entry for entry in FOUND if entry.name.startswith(package))
-    some, quick = known(), replace(found, levels=16, patience=5)
-    searches = (moments_of(some, quick, seed=seed, limit=some.ladder_tokens) for seed in range(3))
-    spent = [tokens_until_right(moments, some.plateau) for moments in searches]
-    assert np.median(spent) < 0.5 * some.ladder_tokens

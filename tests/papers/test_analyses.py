@@ -47,19 +47,6 @@ def test_a_section_appears_only_with_findings(records: Records, section: int | N
         assert (*there, f'<section id="{anchor}">' in page) == (number == section,) * 3
 
 
-def test_the_page_says_crossings_and_their_law_with_intervals() -> None:
-    papers = found_in(LEVINE)
-    assert papers["crossings"]
-    law = papers["crossings"].law
-    assert law.a_interval
-    words = said_of(LEVINE)
-
-    assert f"a = {law.a:.3f} [{law.a_interval[0]:.3f} to {law.a_interval[1]:.3f}]" in words
-    assert "Through 4 crossings of neighbouring depths goes ln d_model" in words
-    assert "depth 3 begins to beat depth 2" in words
-    assert "a parabola through 5 budgets" in words
-
-
 def test_a_study_without_a_law_says_so_plainly() -> None:
     flat = crossing_records(lambda _: lambda _: 0.0)
     words = said_of(flat)
@@ -73,15 +60,6 @@ def test_a_study_without_a_law_says_so_plainly() -> None:
         "the data do not support a law through 3 crossings of neighbouring depths; b may be 0 "
         "(a = 5.000 [4.000 to 6.000], b = 0.0100 [-0.0100 to 0.0300])"
     )
-
-
-def test_the_page_says_depth_needed_and_what_a_layer_gains() -> None:
-    words = said_of(HOPS)
-    [required] = found_in(HOPS)["required_depths"]
-    assert required.gained_interval
-    assert "100k: error/k at most 0.05 in the mean of 3 trials or more of a depth" in words
-    assert f"gains {required.gained:.2f} [{required.gained_interval[0]:.2f} to" in words
-    assert "doublings of the difficulty" in words
 
 
 @pytest.mark.parametrize(
@@ -100,14 +78,6 @@ def test_a_required_depth_has_the_range_of_single_trials(
     depth, soonest, surest = depths
     need = DifficultyDepth(difficulty=8, depth=depth, soonest=soonest, surest=surest)
     assert need_text(need) == words
-
-
-def test_the_page_says_whether_depth_helps_beyond_the_loss() -> None:
-    words = said_of(PETTY)
-    assert "1M: exact_match/gen/all at equal validation loss" in words
-    assert "1M: exact_match/gen/all at equal exact_match/dev/all" in words
-    assert "better (+0.0" in words
-    assert "not told apart" in said_of(matched_records(beyond=0.0))
 
 
 def test_lines_in_a_terminal_are_the_short_form() -> None:

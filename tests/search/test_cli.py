@@ -181,28 +181,6 @@ def test_a_file_that_can_not_be_written_is_named_as_it_was_given(tmp_path: Path)
     assert done.stderr == "fathom: No such file or directory: nowhere/schema.json\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "needed"),
-    [
-        (("--help",), []),
-        (("plan", str(TINY)), []),
-        (("predict", "--params", "1B"), ["numpy", "scipy"]),
-        (("export", "--help"), []),
-    ],
-)
-def test_quick_verbs_import_no_framework(arguments: tuple[str, ...], needed: list[str]) -> None:
-    code = (
-        "import sys\n"
-        "from fathom.search.cli import app\n"
-        "try: app(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
-        "slow = {'torch', 'ray', 'mlflow', 'optuna', 'numpy', 'scipy'}\n"
-        "print(sorted(slow & set(sys.modules)))\n"
-    )
-    done = python(code, *arguments)
-    assert done.stdout.splitlines()[-1] == str(needed)
-
-
 @pytest.mark.parametrize("columns", ["60", "100"])
 def test_a_flag_has_no_type_in_the_help(columns: str) -> None:
     text = fathom("run", "--help", COLUMNS=columns).stdout
@@ -282,7 +260,13 @@ def test_run_leaves_every_promised_file(finished: Path) -> None:
     assert [path.name for path in (run / "state" / "checkpoints").iterdir()] == [MARKER]
 
 
-@pytest.mark.parametrize(("option", "words"), [((), ""), (("--extend",), "Nothing to extend")])
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        pytest.param((), "", marks=pytest.mark.drill),
+        (("--extend",), "Nothing to extend"),
+    ],
+)
 def test_the_same_command_again_runs_no_trial_twice(
     finished: Path, option: tuple[str, ...], words: str
 ) -> None:

@@ -212,9 +212,10 @@ def test_a_refusal_says_what_may_be_kept(tmp_path: Path) -> None:
     for number in range(3):
         append_line(path, {"number": number})
     lines = path.read_bytes().splitlines(keepends=True)
-    for at, kept in enumerate(("delete it", "keep its first 1 line:", "keep its first 2 lines:")):
-        path.write_bytes(b"".join([*lines[:at], b"no JSON\n", *lines[at + 1 :]]))
-        with pytest.raises(DamagedFileError, match=rf":{at + 1}: it is not JSON; .*{kept}"):
+    kept = ("delete it", "keep its first 1 line:", "keep its first 2 lines:")
+    for at, wrong in enumerate((b"no JSON", b"[1, 2]", b"\xff" + lines[2])):
+        path.write_bytes(b"".join([*lines[:at], wrong, b"\n", *lines[at + 1 :]]))
+        with pytest.raises(DamagedFileError, match=rf":{at + 1}: it is not .*; .*{kept[at]}"):
             list(read_as(path, lambda line: line))
 
 

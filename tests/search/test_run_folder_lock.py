@@ -26,7 +26,7 @@ def test_a_search_that_never_began_leaves_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_report_can_be_written_while_a_search_has_the_folder(tmp_path: Path) -> None:
-    search = scheduler(study(), tmp_path / "runs" / "mine")
+    search = scheduler(study(budgets=(20_000,), trials=5), tmp_path / "runs" / "mine")
     Simulation(search, slow_deep).run()
     search.folder.config.write_text(dump(search.config), encoding="utf-8")
     with locked(search.folder):

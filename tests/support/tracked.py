@@ -1,5 +1,6 @@
 """A small study to be mirrored into MLflow, and a store and a run folder to do it with."""
 
+import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.file.study_file import parse
 from fathom.search.tracking.stores import store
+from fathom.search.tracking.stores.made_here import note_store
 from fathom.search.tracking.stores.messages import DataSet, TrackedStudy
 from fathom.search.tracking.writing.follower import Follower
 from fathom.search.tracking.writing.study_runs import StudyRuns
@@ -172,3 +174,12 @@ class Place:
             )
             for run in self.runs()
         )
+
+
+def new_place(template: Path, folder: Path) -> Place:
+    """A store that is a copy of a template, and a run folder, below a folder."""
+    file = Path(shutil.copy(template, folder / "mlflow.db"))
+    note_store(file, file)
+    run = folder / "runs" / "demo"
+    run.mkdir(parents=True)
+    return Place(f"sqlite:///{file}", run)

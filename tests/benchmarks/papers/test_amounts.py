@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from benchmarks.papers.amounts import amount_tables, growth_lines
+from benchmarks.papers.amounts import growth_lines
 from fathom.search.records import TrialRecord
 from fathom.search.study.file.study_file import load
 from fathom.search.study.keys.config import StudyConfig
@@ -20,17 +20,6 @@ def records(losses: Mapping[int, tuple[float, ...]]) -> list[TrialRecord]:
         for depth, of_seeds in losses.items()
         for seed, loss in enumerate(of_seeds)
     ]
-
-
-def test_each_depth_is_compared_with_the_moderate_one() -> None:
-    found = {2: (2.0, 2.02), 6: (1.5, 1.52), 12: (1.8, 1.82)}
-
-    lines = [*amount_tables(study("500"), records(found))]
-
-    assert lines[0] == "500 pairs"
-    assert lines[4].startswith("| 2 | 2.010 [")
-    assert "| 20.0 | 0.500 [0.455, 0.545] |" in lines[4]
-    assert lines[5].endswith("| 60.0 | - |")
 
 
 def test_depth_pays_more_with_more_pairs_if_the_difference_shrinks() -> None:

@@ -11,7 +11,6 @@ from benchmarks.papers.auto_sizing import (
     difference,
     ladder_at,
     starting_shape,
-    trained,
 )
 from fathom.papers.sizing.layer_sizes import whole_layers
 from tests.support.places import ROOT
@@ -48,12 +47,6 @@ def test_a_search_costs_as_much_as_one_training() -> None:
         assert final.shape.depth == min(run.shape.depth for run in seeded)
         costs = [run.cost or 0.0 for run in (*seeded, final)]
         assert sum(costs) == pytest.approx(whole)
-
-
-def test_a_strong_penalty_leaves_less() -> None:
-    weak, strong = (trained(run_of(STUDY, 0, strength)) for strength in (0.0, 8.0))
-    assert weak.params == weak.run.shape.params_total > strong.params
-    assert weak.layers == weak.run.shape.depth > strong.layers
 
 
 def test_differences_are_of_the_same_seed() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from benchmarks.papers.splits import decoding_seconds, split_lines, split_tables
+from benchmarks.papers.splits import decoding_seconds, split_lines
 from fathom.models.shape import Shape
 from fathom.search.records import TrialRecord
 from fathom.search.study.file.study_file import load
@@ -28,12 +28,6 @@ def records(searched: Shape, losses: Sequence[float]) -> list[TrialRecord]:
         for seed, loss in enumerate(losses)
     ]
     return [replace(trial, spec=replace(trial.spec, shape=searched)) for trial in trials]
-
-
-def test_a_split_has_a_line_for_each_shape() -> None:
-    lines = [*split_tables(EVEN, records(shape(2, 2), (1.0, 1.1)))]
-    assert lines[-1].startswith("| 2-2 | ")
-    assert lines[-1].endswith("] | 1.000, 1.100 | 20.0 |")
 
 
 def test_one_decoder_layer_is_compared_with_two_stacks_of_one_depth() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from benchmarks.papers.strengths import strength_lines, strength_tables
+from benchmarks.papers.strengths import strength_lines
 from fathom.search.records import TrialRecord
 from fathom.search.study.file.study_file import load
 from fathom.search.study.keys.config import StudyConfig
@@ -24,13 +24,6 @@ def records(losses: Sequence[float], *, share: float | None = None) -> list[Tria
         measured_trial(4, seed, {"bleu/beam": 20 / loss, **left}, loss=loss)
         for seed, loss in enumerate(losses)
     ]
-
-
-def test_a_strength_has_a_line_for_each_depth() -> None:
-    lines = [*strength_tables(study("0.1"), records((1.0, 2.0), share=0.25))]
-    assert lines[0] == "strength 0.1"
-    assert lines[-1] == f"| 4 | {WHOLE:,} | 25% | 2 | 1.000, 2.000 | 20.0, 10.0 |"
-    assert "| 100% | 4 |" in [*strength_tables(study("0"), records((1.0, 2.0)))][-1]
 
 
 def test_a_strength_is_compared_with_none_by_pairs_of_a_seed() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.papers.layers import EARLY, layer_table
+from benchmarks.papers.layers import EARLY
 from benchmarks.papers.studies import (
     Claim,
     claims_of,
@@ -82,20 +82,6 @@ def test_the_interval_is_students_and_ends_where_the_measure_does() -> None:
     assert mean_text([0.8, 1.0]) == "0.9 [0, 1]"
     assert mean_text([0.8]) == "0.8"
     assert mean_text([1.4, 1.5, 1.6], highest=math.inf) == "1.5 [1.25, 1.75]"
-
-
-def test_the_course_of_a_measure_is_that_of_the_deepest_shape() -> None:
-    deep = [
-        replace(ended(3, s, 0.0), layers={"rank_ratio": (0.5, r, r), "mass_self": (r, r, r)})
-        for s, r in ((0, 0.1), (1, 0.3))
-    ]
-    shallow = replace(ended(2, 0, 0.0), layers={"rank_ratio": (0.9,)})
-    assert list(layer_table([shallow, *deep], ["rank_ratio", "mass_self"]))[:4] == [
-        "| layer | `rank_ratio` | `mass_self` |",
-        "|---|---|---|",
-        "| 1 | 0.5 (0.5 to 0.5) | 0.2 (0.1 to 0.3) |",
-        "| 2 | 0.2 (0.1 to 0.3) | 0.2 (0.1 to 0.3) |",
-    ]
 
 
 def test_a_head_counts_as_early_in_the_first_half_of_the_layers() -> None:

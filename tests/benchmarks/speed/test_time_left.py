@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speed.time_left import Told, jumps, moments, replayed
+from benchmarks.speed.time_left import Told, jumps, replayed
 from fathom.search.study.file.study_file import dump
 from fathom.search.study.timing.time_left import TimeLeft
 from tests.support.dry_run import Simulation, scheduler, study
@@ -23,13 +23,6 @@ def test_at_the_end_of_a_replayed_run_nothing_is_left(tmp_path: Path) -> None:
     assert last.high_busy == 0
     later = [*replayed(f"{tmp_path}@{told[-1].at / 2}").told()]
     assert later[-1].at == pytest.approx(told[-1].at / 2), "a run that was resumed there"
-
-
-def test_moments_are_those_of_a_run_of_twelve_minutes() -> None:
-    told = [Told(float(at), None) for at in range(0, 121, 10)]
-    assert [(moment.at, left) for moment, left in moments(told)] == [
-        (10, 110), (20, 100), (40, 80), (80, 40),
-    ]  # fmt: skip
 
 
 def test_ranges_that_have_no_end_in_common_are_a_jump() -> None:

@@ -1,7 +1,6 @@
 import gzip
 import itertools
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,7 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files.download import cache_folder, read_file
 from fathom.objectives.text.corpus import check_corpus, read_corpus, split_documents
 from fathom.objectives.text.language.keys import LanguageConfig
-from tests.support.command_line import run
 from tests.support.objectives import refused
-from tests.support.places import ROOT
 
 FRACTION = 0.1
 
@@ -63,29 +60,6 @@ def test_a_plan_refuses_short_text(tmp_path: Path, size: int, context: int, toke
 
     with pytest.raises(ObjectiveError, match=r"both splits|text for both splits"):
         keys.vocab_size()
-
-
-def test_the_same_corpus_is_read_the_same_by_every_process() -> None:
-    code = (
-        "import hashlib; from fathom.objectives.text.corpus import read_corpus;"
-        "c = read_corpus('stdlib', validation_fraction=0.1);"
-        "print(hashlib.sha256(c.train + c.validation).hexdigest(), len(c.train))"
-    )
-    sums = {
-        run(sys.executable, "-c", code, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}).stdout
-        for seed in ("1", "2")
-    }
-    assert all(sums)
-    assert len(sums) == 1
-
-
-def test_reading_text_and_sizing_a_vocabulary_need_neither_torch_nor_numpy() -> None:
-    code = (
-        "import sys; from fathom.objectives.text.tokenizer import count_ids;"
-        "assert count_ids(corpus='stdlib', tokenizer='bpe:512', validation_fraction=0.1) == 512;"
-        "assert not {'torch', 'numpy', 'tokenizers'} & set(sys.modules)"
-    )
-    assert run(sys.executable, "-c", code, cwd=ROOT).returncode == 0
 
 
 def test_tiny_shakespeare_splits_where_its_users_split_it(mirror: Path) -> None:

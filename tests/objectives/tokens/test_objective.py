@@ -1,8 +1,6 @@
 """Windows of token ids in files: the same as those of a text in memory, each token once."""
 
-import math
 import pickle
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -65,25 +63,6 @@ def test_batches_and_evaluations_are_those_of_the_text_in_memory(tmp_path: Path)
             assert torch.equal(found.inputs, wanted.inputs)
             assert torch.equal(found.targets, wanted.targets)
     assert task.evaluate(table) == other.evaluate(table)
-
-
-def test_an_epoch_trains_on_each_token_once(tmp_path: Path) -> None:
-    task = tokens(write(tmp_path), validation=str(write_other(tmp_path)))
-    batch_size = 7
-    epoch = 5000 // CONTEXT - 1
-    steps = math.ceil(3 * epoch / batch_size)
-    targets = torch.cat(
-        [task.batch(seed=1, step=step, batch_size=batch_size).targets for step in range(steps)]
-    )[: 3 * epoch]
-    for of_epoch in targets.view(3, epoch, CONTEXT):
-        counts = Counter(of_epoch.flatten().tolist())
-        assert set(counts.values()) == {1}
-        assert len(counts) == epoch * CONTEXT > 5000 - 2 * CONTEXT - 1
-
-
-def write_other(folder: Path) -> Path:
-    (folder / "other").mkdir()
-    return write(folder / "other", np.arange(100, dtype=np.uint16)[::-1])
 
 
 def test_two_workers_a_resumed_trial_and_a_group_see_the_same_batches(tmp_path: Path) -> None:

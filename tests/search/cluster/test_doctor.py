@@ -355,17 +355,6 @@ def test_a_problem_is_a_failure_with_its_remedy_and_status_1(tmp_path: Path) -> 
     assert "lower `resources.cpus_per_trial`" in " ".join(done.stdout.split())
 
 
-def test_a_broken_study_is_one_line_and_status_2(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(TINY.read_text() + "trails: 3\n")
-
-    done = doctor("study.yaml", cwd=tmp_path)
-
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "`trials`" in done.stderr
-    assert os.listdir(tmp_path) == ["study.yaml"]
-
-
 def test_an_address_without_a_listener_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

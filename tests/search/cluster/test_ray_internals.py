@@ -15,7 +15,7 @@ from ray.air.execution._internal.event_manager import RayEventManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 
 from fathom.search.cluster import ray_internals, tune_internals
-from fathom.search.cluster.session.ray_session import start_ray
+from fathom.search.cluster.session.ray_session import join_cluster, start_ray
 from fathom.search.study.keys.groups import ResourcesConfig
 
 
@@ -96,6 +96,15 @@ def test_no_node_is_drained_and_memory_is_counted() -> None:
     used, size = ray_internals.memory_in_use()
     assert 0 < used < size
     assert ray_internals.get_num_cpus() > 0
+
+
+@pytest.mark.usefixtures("ray_here")
+def test_a_ray_that_another_search_has_started_is_not_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a Ray ends with the other search and would end the trials of this one."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert join_cluster() is None
 
 
 def test_ray_can_start_before_tune_and_torch_are_imported() -> None:

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
 from fathom.search.cluster.interrupt import Interrupt
-from fathom.search.cluster.session.ray_session import join_cluster, start_ray
 from fathom.search.cluster.tune import run_trials
 from fathom.search.cluster.worker import StorageError
 from fathom.search.cluster.worker_failures import AllTrialsFailError, AllWorkersDieError
@@ -29,7 +28,6 @@ from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.optuna.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Listener, Scheduler
-from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.tracking.stores.messages import TrackedStudy
 from fathom.search.tracking.writing.tracker import Tracker
@@ -160,15 +158,6 @@ def test_a_search_runs_to_its_end_and_optuna_has_its_results(tmp_path: Path) -> 
             )
             assert trial.value is None or math.isfinite(trial.value)
         assert Outcome(study.best_trial.user_attrs["outcome"]) is Outcome.FINISHED
-
-
-def test_a_ray_that_another_search_has_started_is_not_joined(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Such a Ray ends with the other search and would end the trials of this one."""
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    start_ray(parse(STUDY).resources, "again")
-    assert join_cluster() is None
 
 
 def never_stopped(search: Scheduler, record: TrialRecord, aside: Path) -> list[CurvePoint]:

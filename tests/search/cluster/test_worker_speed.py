@@ -6,7 +6,7 @@ import pytest
 import ray
 
 from fathom.search.cluster import worker_speed
-from fathom.search.cluster.worker_speed import cluster_machine, measure_on_worker
+from fathom.search.cluster.worker_speed import cluster_machine, machine_there, measure_on_worker
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.keys.groups import ResourcesConfig, TrainConfig
@@ -62,11 +62,11 @@ def test_a_worker_measures_and_frees_its_device(monkeypatch: pytest.MonkeyPatch)
     assert measure_on_worker(config, budget, shape, Successor()) is None
 
 
-@pytest.mark.usefixtures("_cluster")
 def test_devices_that_come_later_are_estimated() -> None:
+    there = {"CPU": 2.0, "GPU": 1.0, "accelerator_type:L4": 1.0}
     four = ResourcesConfig(gpus_per_trial=4, max_concurrent_trials=8)
-    assert cluster_machine(four, TrainConfig()) is None
-    cores = cluster_machine(ResourcesConfig(gpus_per_trial=0), TrainConfig())
+    assert machine_there(four, TrainConfig(), there) is None
+    cores = machine_there(ResourcesConfig(gpus_per_trial=0), TrainConfig(), there)
     assert cores
     assert (cores.device, cores.slots) == ("core", 2)
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import shlex
+import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -28,20 +29,27 @@ from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import printed
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run that has ended, one that was stopped on its way, and another file."""
+    folder = tmp_path_factory.mktemp("runs")
     for name in ("whole", "begun"):
-        search = scheduler(study(study=name), tmp_path / name)
+        search = scheduler(study(study=name), folder / name)
         search.folder.config.write_text(dump(search.config))
         if name == "whole":
             Simulation(search).run()
         else:
             search.next_trial()
             search.next_trial()
-    (tmp_path / "mlflow.db").touch()
-    (tmp_path / "empty").mkdir()
-    return tmp_path
+    (folder / "mlflow.db").touch()
+    (folder / "empty").mkdir()
+    return folder
+
+
+@pytest.fixture
+def runs(made: Path, tmp_path: Path) -> Path:
+    """A copy of that folder."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 def said(path: Path) -> str:

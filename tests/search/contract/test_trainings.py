@@ -118,8 +118,6 @@ def test_a_stated_noise_counts(tmp_path: Path) -> None:
     assert answer["verdict"]["cause"]["name"] != "NoiseUnknown"
 
 
-STATES = 200
-"""Fewest states of searches that are compared."""
 CURVES = (symmetric(4, 0.05), symmetric(14, 0.05), flat)
 CONFIRMS = (
     "{depths: 8, seeds: 4, rates: [1]}",
@@ -129,16 +127,19 @@ Training = tuple[float, ...]
 """Depth, width, feed-forward width, seed, and multiples of the rate and the decay."""
 
 
+@pytest.mark.parametrize("fewest", [50, pytest.param(200, marks=pytest.mark.drill)])
 def test_what_is_named_next_is_what_a_search_trains_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fewest: int
 ) -> None:
+    """Compared in so many states of searches."""
+
     def quick(*known: Any, draws: int) -> Any:
         return find_posterior(*known, draws=min(draws, 200))
 
     monkeypatch.setattr("fathom.search.analysis.answer.finding.find_posterior", quick)
     states = 0
     for number, (confirm, curve) in enumerate(cycle(product(CONFIRMS, CURVES))):
-        if states >= STATES:
+        if states >= fewest:
             return
         sampler = "sampler: ladder" if number % 7 == 6 else ""
         text = TWO_BUDGETS.replace("{depths: 3, seeds: 2, rates: [0.5, 1, 2]}", confirm)

@@ -168,6 +168,14 @@ def test_a_search_that_leaves_the_depth_open_is_no_answer(searched: Study) -> No
     assert "the search of 20k leaves its best depth open" in text
 
 
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose speed is not measured but given."""
+    place = "fathom.search.laboratory.ask.chosen_study.measure_here"
+    monkeypatch.setattr(place, lambda *_: (1e8, 2e10))
+
+
+@pytest.mark.usefixtures("measured")
 def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
     file, console = tmp_path / "ask.yaml", quiet()
     small = asked(params="1M", tokens="50M", hours=40.0)
@@ -189,6 +197,7 @@ def test_where_the_text_and_not_the_time_is_the_limit_that_is_said(tmp_path: Pat
     assert config.budgets[-1] % 100_000 == 0
 
 
+@pytest.mark.usefixtures("measured")
 def test_too_few_hours_are_answered_with_tokens_that_fit_them_or_with_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +213,7 @@ def test_too_few_hours_are_answered_with_tokens_that_fit_them_or_with_none(
         prepare_study(short, tmp_path / "other.yaml", quiet(), tmp_path)
 
 
+@pytest.mark.usefixtures("measured")
 def test_a_small_size_is_searched_itself(tmp_path: Path) -> None:
     small = asked(params="10k", tokens="200k")
     config, _ = prepare_study(small, tmp_path / "ask.yaml", quiet(), tmp_path)

@@ -177,17 +177,6 @@ def test_a_killed_extension_resumes(again: Scheduler, events: int) -> None:
     assert attempts == started, "no attempt was made twice"
 
 
-def test_a_kill_between_the_extension_and_its_first_trial_loses_nothing(again: Scheduler) -> None:
-    cut = stopped(again.records)
-    move_first_rung(again, -1)
-    with again.folder.journal.open("a") as journal:
-        journal.write('{"event": "revi')
-    search = scheduler(CONFIG, again.folder.path)
-    Simulation(search, slow_deep).run()
-    assert cut
-    assert not stopped(search.records)
-
-
 def test_the_extended_rung_holds_for_every_later_run(extended: Scheduler) -> None:
     later = scheduler(CONFIG, extended.folder.path)
     assert later.done

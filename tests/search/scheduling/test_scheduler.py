@@ -1,7 +1,6 @@
 """The search between events, without Ray and without training: `search/scheduling/scheduler.py`."""
 
 import itertools
-import json
 import math
 import random
 from collections import Counter
@@ -40,26 +39,14 @@ def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
 
 
 def test_confirming_trials_and_the_exempt_are_never_stopped(tmp_path: Path) -> None:
-    config = study(trials=40, stopping=StoppingConfig(always_finish=0.3))
+    config = study(budgets=(20_000,), trials=40, stopping=StoppingConfig(always_finish=0.3))
     search = scheduler(config, tmp_path)
     Simulation(search).run()
     assert any(r.outcome is Outcome.STOPPED for r in search.records)
     exempt = [r for r in search.records if not r.spec.prunable]
     assert all(r.outcome is Outcome.FINISHED for r in exempt)
-    share = sum(r.spec.stage is Stage.EXPLORE for r in exempt) / 80
-    assert abs(share - 0.3) < 3 * math.sqrt(0.3 * 0.7 / 80)
-
-
-def test_the_planted_depth_is_among_the_confirmed_ones(tmp_path: Path) -> None:
-    search = scheduler(study(trials=16), tmp_path)
-    Simulation(search).run()
-    for budget in (20_000, 40_000):
-        depths = {
-            r.spec.shape.depth
-            for r in search.records
-            if r.spec.stage is Stage.CONFIRM and r.spec.budget == budget
-        }
-        assert any(3 <= depth <= 5 for depth in depths), depths
+    share = sum(r.spec.stage is Stage.EXPLORE for r in exempt) / 40
+    assert abs(share - 0.3) < 3 * math.sqrt(0.3 * 0.7 / 40)
 
 
 def test_budgets_advance_together(tmp_path: Path) -> None:
@@ -85,7 +72,7 @@ def test_a_diverged_trial_is_never_best_and_does_not_stop_others(tmp_path: Path)
         deep = spec.shape.depth > 6
         return math.nan if deep and share > 0.04 else best_at_four(spec, share)
 
-    search = scheduler(study(trials=16), tmp_path)
+    search = scheduler(study(budgets=(20_000,), trials=16), tmp_path)
     Simulation(search, explodes).run()
     diverged = [r for r in search.records if r.outcome is Outcome.DIVERGED]
     assert diverged
@@ -95,7 +82,7 @@ def test_a_diverged_trial_is_never_best_and_does_not_stop_others(tmp_path: Path)
 
 
 def test_a_ladder_takes_every_depth_once_to_the_end(tmp_path: Path) -> None:
-    search = scheduler(study(sampler=Sampler.LADDER), tmp_path)
+    search = scheduler(study(budgets=(20_000,), sampler=Sampler.LADDER), tmp_path)
     Simulation(search).run()
     for budget in search.budgets.values():
         explored = [r for r in budget.ended if r.spec.stage is Stage.EXPLORE]
@@ -105,7 +92,7 @@ def test_a_ladder_takes_every_depth_once_to_the_end(tmp_path: Path) -> None:
 
 
 def test_a_shape_drawn_again_is_a_new_seed_of_it(tmp_path: Path) -> None:
-    search = scheduler(study(trials=60, sampler=Sampler.TPE), tmp_path)
+    search = scheduler(study(budgets=(20_000,), trials=40, sampler=Sampler.TPE), tmp_path)
     Simulation(search).run()
     explored = [r.spec for r in search.records if r.spec.stage is Stage.EXPLORE]
     assert len({(spec.budget, spec.shape, spec.seed) for spec in explored}) == len(explored)
@@ -121,7 +108,7 @@ def test_the_curve_draws_no_shape_twice_and_ends_when_all_are_tried(tmp_path: Pa
     assert len(explored) == len(budget.shapes)
 
 
-@pytest.mark.parametrize("events", [1, 7, 40, 90, 150])
+@pytest.mark.parametrize("events", [7, 90])
 def test_a_killed_search_resumes_where_it_was(tmp_path: Path, events: int) -> None:
     """After a kill at any moment, no ended trial runs again and no trial is lost."""
     config = study()
@@ -161,24 +148,6 @@ def test_a_killed_search_still_resumes_the_paused_trials_of_its_batch(tmp_path: 
     assert list(again.budgets[20_000].confirmations) == rest
 
 
-def test_a_line_cut_short_by_a_crash_is_dropped_and_the_trial_runs_again(tmp_path: Path) -> None:
-    config = study()
-    first = scheduler(config, tmp_path)
-    workers = Simulation(first)
-    workers.run(events=60)
-    before = text = first.folder.records.read_text()
-    while text == before:
-        workers.run(events=1)
-        text = first.folder.records.read_text()
-    first.folder.records.write_text(text[:-40])
-    cut = json.loads(text.splitlines()[-1])["trial"]
-
-    second = scheduler(config, tmp_path)
-    assert cut in second.live
-    Simulation(second).run()
-    assert Counter(r.spec.trial for r in second.records)[cut] == 1
-
-
 def test_a_rung_that_a_trial_passes_is_on_the_disk_before_the_trial_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +160,7 @@ def test_a_rung_that_a_trial_passes_is_on_the_disk_before_the_trial_goes_on(
         append_line(path, line, wait=wait)
 
     monkeypatch.setattr("fathom.search.scheduling.scheduler.append_line", noted)
-    Simulation(scheduler(study(), tmp_path)).run()
+    Simulation(scheduler(study(budgets=(20_000,)), tmp_path)).run()
     assert {*waits} == {(True, True), (False, False)}
 
 
@@ -201,8 +170,9 @@ def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
         Simulation(search, slots=1).run()
         return [r.spec for r in search.records]
 
-    assert specs(tmp_path / "a", study()) == specs(tmp_path / "b", study())
-    assert specs(tmp_path / "a2", study()) != specs(tmp_path / "c", study(seed=1))
+    once = specs(tmp_path / "a", study(budgets=(20_000,)))
+    assert once == specs(tmp_path / "b", study(budgets=(20_000,)))
+    assert once != specs(tmp_path / "c", study(budgets=(20_000,), seed=1))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +186,7 @@ def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
 def test_any_number_of_workers_and_any_order_of_arrival_give_the_same_trials_and_answers(
     sampler: Sampler, tmp_path: Path
 ) -> None:
-    config = study(sampler=sampler, trials=14, trials_together=4)
+    config = study(budgets=(20_000,), sampler=sampler, trials=14, trials_together=4)
 
     def found(workers: int) -> tuple[object, ...]:
         search = scheduler(config, tmp_path / f"{workers}")
@@ -225,13 +195,13 @@ def test_any_number_of_workers_and_any_order_of_arrival_give_the_same_trials_and
         return trials, find_optima(search.records, seed=0)
 
     one = found(1)
-    assert all(found(workers) == one for workers in (2, 8, 32))
+    assert all(found(workers) == one for workers in (3, 32))
 
 
 def test_trainings_that_are_decided_together_come_in_fewer_batches(tmp_path: Path) -> None:
     def batches(together: int) -> int:
         confirm = study().confirm.model_copy(update={"together": together, "depths": 8, "seeds": 4})
-        search = scheduler(study(confirm=confirm), tmp_path / f"{together}")
+        search = scheduler(study(budgets=(20_000,), confirm=confirm), tmp_path / f"{together}")
         Simulation(search).run()
         lines = read_lines(search.folder.journal)
         return sum(line["event"] == "confirmations" for line in lines)
@@ -241,7 +211,7 @@ def test_trainings_that_are_decided_together_come_in_fewer_batches(tmp_path: Pat
 
 def test_listeners_are_called_at_every_start_report_and_end(tmp_path: Path) -> None:
     heard: Counter[str] = Counter()
-    search = scheduler(study(), tmp_path)
+    search = scheduler(study(budgets=(20_000,)), tmp_path)
     search.listeners.append(lambda record: heard.update([str(record.outcome)]))
     Simulation(search, seed=random.Random(0).randrange(100)).run()
     ended = Counter(str(r.outcome) for r in search.records)
@@ -253,27 +223,6 @@ def test_listeners_are_called_at_every_start_report_and_end(tmp_path: Path) -> N
 def lines_of(search: Scheduler, *events: str) -> list[dict[str, Any]]:
     """The lines of the journal about these events."""
     return [line for line in read_lines(search.folder.journal) if line["event"] in events]
-
-
-def test_a_trial_is_promoted_before_all_have_come_to_its_rung(tmp_path: Path) -> None:
-    config = study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0))
-    search = scheduler(config, tmp_path)
-    Simulation(search, slots=1).run()
-    lines = lines_of(search, "taken", "assigned", "closed")
-    events = [line["event"] for line in lines]
-    first_rung = min(min(record.rungs) for record in search.records)
-    jobs = [line["job"] for line in lines if line["event"] == "assigned"]
-    promotion = next(
-        place
-        for place, line in enumerate(lines)
-        if line["event"] == "assigned" and line["job"]["to"] > first_rung
-    )
-    assert events[:promotion].count("taken") == 3, "one of the first 3, with eta 2.5"
-    drawn = [job["seq"] for job in jobs if job["to"] == first_rung]
-    assert lines[promotion]["job"]["seq"] < drawn[-1], "while others are still to be drawn"
-    explored = [r for r in search.records if r.spec.stage is Stage.EXPLORE]
-    beyond = [r for r in explored if r.tokens > first_rung]
-    assert 2 <= len(beyond) < len(explored)
 
 
 def test_the_synchronous_rule_promotes_nobody_before_all_have_come(tmp_path: Path) -> None:
@@ -476,7 +425,7 @@ def test_a_search_of_an_earlier_version_is_read_and_not_resumed(tmp_path: Path) 
 
 
 def test_a_resumed_trial_that_passes_its_rung_again_continues(tmp_path: Path) -> None:
-    search = scheduler(study(), tmp_path)
+    search = scheduler(study(budgets=(20_000,)), tmp_path)
     Simulation(search, slots=1).run()
     lines = list(read_lines(search.folder.journal))
     starts = Counter(line["trial"] for line in lines if line["event"] in ("started", "resumed"))
@@ -490,7 +439,9 @@ def test_a_search_without_feed_forward_finds_the_planted_depth(
 ) -> None:
     space = {"depth": [1, 12], "feed_forward": False, "n_heads": 2, "head_dim": 4}
     config = parse(
-        yaml.safe_dump(yaml.safe_load(TWO_BUDGETS) | {"space": space, "tolerance": 0.05})
+        yaml.safe_dump(
+            yaml.safe_load(TWO_BUDGETS) | {"budgets": ["20k"], "space": space, "tolerance": 0.05}
+        )
     )
     search = scheduler(config.model_copy(update={"sampler": sampler}), tmp_path)
     Simulation(search).run()

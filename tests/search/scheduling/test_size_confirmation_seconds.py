@@ -13,7 +13,7 @@ from fathom.search.contract.studies import study_reply
 from fathom.search.export.best import best_yaml, read_best
 from fathom.search.records import Outcome
 from fathom.search.report.pages.page import page
-from fathom.search.report.words.text import question, seconds_text
+from fathom.search.report.words.text import seconds_text
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.file.study_file import changed
@@ -80,26 +80,6 @@ def test_trainings_of_any_size_take_their_seconds(found: Conclusion) -> None:
     for record in finished:
         assert record.curve[-1].train_seconds == pytest.approx(SECONDS, rel=0.15)
         assert record.spec.spend == Spend(SECONDS, Coin.SECONDS)
-
-
-def test_size_and_depth_are_found_together(optimum: Located) -> None:
-    assert optimum.best_size
-    assert optimum.best_size.verdict.kind.settled
-    assert optimum.kind.settled
-    assert question(optimum) == "20 seconds, any size"
-
-
-def test_a_search_that_is_cut_off_ends_with_the_same_trials(
-    folder: RunFolder, tmp_path: Path
-) -> None:
-    again = begun(tmp_path)
-    searched(again, before=searched(again, events=40))
-
-    def results(folder: RunFolder) -> dict[str, object]:
-        records = read_records(folder, CONFIG)
-        return {r.spec.trial: (r.spec, r.outcome, r.rungs, r.loss) for r in records}
-
-    assert results(again) == results(folder)
 
 
 def test_people_and_programs_are_told_the_seconds(folder: RunFolder, found: Conclusion) -> None:

@@ -175,13 +175,6 @@ def test_what_a_table_does_not_have_is_one_line(
         answered(rows, question)
 
 
-def test_two_depths_are_too_few_and_it_says_so() -> None:
-    [optimum] = answered([row for row in finals() if row["depth"] in (4, 8)]).findings[0].optima
-
-    assert optimum.kind is Kind.INSUFFICIENT
-    assert "a curve needs three depths that finished, got 4, 8" in table_reason(optimum.verdict)
-
-
 @pytest.mark.skipif(not GEMSTONES.exists(), reason="needs the Gemstones table")
 @pytest.mark.parametrize(
     ("tokens", "parabola"), [(4e9, 18), (10e9, 25), (50e9, 31), (100e9, 34), (330e9, 36)]

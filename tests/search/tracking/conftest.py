@@ -1,13 +1,11 @@
 """A fresh MLflow store for each test, made once: making one takes MLflow seconds."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from fathom.search.tracking.stores import store
-from fathom.search.tracking.stores.made_here import note_store
-from tests.support.tracked import Place
+from tests.support.tracked import Place, new_place
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +18,4 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(template: Path, tmp_path: Path) -> Place:
-    file = Path(shutil.copy(template, tmp_path / "mlflow.db"))
-    note_store(file, file)
-    folder = tmp_path / "runs" / "demo"
-    folder.mkdir(parents=True)
-    return Place(f"sqlite:///{tmp_path}/mlflow.db", folder)
+    return new_place(template, tmp_path)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -162,9 +163,14 @@ def test_another_seed_of_a_shape_is_not_compiled_again_until_a_fifth_shape_comes
     assert compilings(shapes[0], seed=2) > 0, "it was forgotten for the fifth"
 
 
-@compiles[0]
 @compiles[1]
-def test_compiled_the_losses_are_the_same_to_noise_and_no_step_is_timed_with_compiling() -> None:
+@pytest.mark.parametrize(
+    "compiler", [traced, pytest.param(torch.compile, marks=[compiles[0], pytest.mark.drill])]
+)
+def test_compiled_the_losses_are_the_same_to_noise_and_no_step_is_timed_with_compiling(
+    compiler: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "compile", compiler)
     plan = replace(PLAN, compiled=True, evaluation_steps=(1, 2, 40))
     eager = run_to_end(new_training(), replace(plan, compiled=False))
     torch.compiler.reset()

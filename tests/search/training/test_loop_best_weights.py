@@ -1,6 +1,7 @@
 """Early stopping: training ends when its held-out loss falls no further, with its best weights."""
 
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -45,9 +46,15 @@ def train_for(patience: int | None, plan: TrainPlan = LONG) -> tuple[Training, l
     return training, run_to_end(training, plan, objective=Overfitted())
 
 
+@cache
+def without_patience() -> list[Measurement]:
+    """The measurements of a training that goes on to its horizon."""
+    return train_for(None)[1]
+
+
 @pytest.mark.parametrize("patience", [1, 3, 6])
 def test_training_ends_so_many_evaluations_after_the_lowest_loss(patience: int) -> None:
-    _, whole = train_for(None)
+    whole = without_patience()
     training, cut = train_for(patience)
 
     lowest = min(whole, key=lambda point: point.loss)
@@ -66,7 +73,7 @@ def test_training_ends_so_many_evaluations_after_the_lowest_loss(patience: int) 
 
 
 def test_at_the_horizon_the_lowest_loss_counts_as_well() -> None:
-    _, whole = train_for(None)
+    whole = without_patience()
     best = min(whole, key=lambda point: point.loss)
     steps = best.step + 10
     plan = replace(LONG, steps=steps, evaluation_steps=tuple(range(5, steps + 1, 5)))
@@ -87,7 +94,7 @@ def test_a_loss_that_falls_to_the_end_is_trained_as_without_patience() -> None:
 
 
 def test_pre_training_never_stops_early() -> None:
-    _, whole = train_for(None)
+    whole = without_patience()
     lowest = min(whole, key=lambda point: point.loss)
     training, cut = train_for(2, replace(LONG, pretraining_steps=lowest.step + 10))
 

@@ -65,6 +65,12 @@ def trial(
     return RunningTrial(assignment(folder, config, spec), objective or Successor(), CPU)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Report]:
+    """The reports of a trial that nothing disturbs."""
+    return list(trial(tmp_path_factory.mktemp("undisturbed")).reports())
+
+
 def attempts(folder: Path, objective: Successor) -> Attempt:
     return lambda micro_batches: RunningTrial(
         assignment(folder), objective, CPU, micro_batches=micro_batches
@@ -142,15 +148,15 @@ def rung_values(reports: list[Report]) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("rung", RUNGS)
-def test_one_spike_at_a_rung_does_not_count(tmp_path: Path, rung: int) -> None:
-    calm = list(trial(tmp_path).reports())
-    checkpoint(tmp_path).unlink()
+def test_one_spike_at_a_rung_does_not_count(
+    undisturbed: list[Report], tmp_path: Path, rung: int
+) -> None:
     spiking = Spiking(spikes=frozenset({EVALUATIONS.index(rung)}))
     wild = list(trial(tmp_path, objective=spiking).reports())
     assert wild[-1].points[EVALUATIONS.index(rung)].loss > 2
     # The value stays one of those just before the rung, the largest of the two that are left.
     at = EVALUATIONS.index(rung)
-    before = [point.loss for point in calm[-1].points[at - 2 : at]]
+    before = [point.loss for point in undisturbed[-1].points[at - 2 : at]]
     tokens = rung * BUDGET.tokens_per_step
     assert rung_values(wild)[tokens] == max(before)
 
@@ -180,9 +186,9 @@ def test_a_checkpoint_is_whole_at_every_rung_and_leaves_no_other_file(tmp_path: 
 
 
 @pytest.mark.parametrize("rung", range(len(RUNGS)))
-def test_a_trial_killed_after_a_rung_resumes_as_if_never_killed(tmp_path: Path, rung: int) -> None:
-    (tmp_path / "whole").mkdir()
-    whole = list(trial(tmp_path / "whole").reports())
+def test_a_trial_killed_after_a_rung_resumes_as_if_never_killed(
+    undisturbed: list[Report], tmp_path: Path, rung: int
+) -> None:
     killed = trial(tmp_path).reports()
     at_rung = [next(report for report in killed if report.rung) for _ in range(rung + 1)][-1]
     next(killed, None)  # it had gone on for a while
@@ -193,24 +199,23 @@ def test_a_trial_killed_after_a_rung_resumes_as_if_never_killed(tmp_path: Path, 
     newest = again[0]
     assert newest.rung is not None
     assert newest.rung[0] >= at_rung.points[-1].tokens
-    assert rung_values(whole)[newest.rung[0]] == newest.rung[1]
+    assert rung_values(undisturbed)[newest.rung[0]] == newest.rung[1]
     assert newest.points[-1].tokens == newest.rung[0]
-    assert losses_reported(newest) == losses_reported(whole[-1])[: len(newest.points)]
-    assert losses_reported(again[-1]) == losses_reported(whole[-1])
+    assert losses_reported(newest) == losses_reported(undisturbed[-1])[: len(newest.points)]
+    assert losses_reported(again[-1]) == losses_reported(undisturbed[-1])
 
 
 @pytest.mark.parametrize("asked_at", [3, 60])
 def test_a_trial_saves_its_state_at_an_interrupt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_at: int
+    undisturbed: list[Report], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_at: int
 ) -> None:
-    expected = list(trial(tmp_path / "calm").reports())
     monkeypatch.setattr("fathom.search.training.saving.trial_log.INTERRUPT_POLL_SECONDS", 0.0)
     running = trial(tmp_path / "left")
     monkeypatch.setattr(
         running._schedule, "interrupted", lambda: running._training.step == asked_at
     )
     reports = list(itertools.takewhile(lambda report: True, running.reports()))
-    assert losses_reported(reports[-1]) == losses_reported(expected[-1]), (
+    assert losses_reported(reports[-1]) == losses_reported(undisturbed[-1]), (
         "nobody ended it, so it went on"
     )
     left = trial(tmp_path / "ended")
@@ -219,7 +224,7 @@ def test_a_trial_saves_its_state_at_an_interrupt(
     assert last.outcome is None
     assert all(point.step <= asked_at for point in last.points)
     rest = list(trial(tmp_path / "ended").reports())
-    assert losses_reported(rest[-1]) == losses_reported(expected[-1])
+    assert losses_reported(rest[-1]) == losses_reported(undisturbed[-1])
 
 
 def test_replicates_differ_and_shapes_see_the_same_data(tmp_path: Path) -> None:
@@ -355,9 +360,8 @@ STATES = ("a list", "a tensor", "points", "training", "model")
     "how", ["cut short", "one byte changed", "another file", "a pipe", *STATES]
 )
 def test_a_damaged_checkpoint_is_reported_and_the_trial_starts_anew_to_the_same_end(
-    tmp_path: Path, how: str
+    undisturbed: list[Report], tmp_path: Path, how: str
 ) -> None:
-    undisturbed = list(trial(tmp_path).reports())
     running = trial(tmp_path)
     next(report for report in running.reports() if report.rung)
     damage(checkpoint(tmp_path), how)
@@ -369,8 +373,9 @@ def test_a_damaged_checkpoint_is_reported_and_the_trial_starts_anew_to_the_same_
 @pytest.mark.parametrize(
     "other", [replace(SPEC, trial="another"), replace(SPEC, shape=replace(SHAPE, d_ff=48))]
 )
-def test_a_checkpoint_of_another_trial_is_not_used(tmp_path: Path, other: TrialSpec) -> None:
-    undisturbed = list(trial(tmp_path / "alone").reports())
+def test_a_checkpoint_of_another_trial_is_not_used(
+    undisturbed: list[Report], tmp_path: Path, other: TrialSpec
+) -> None:
     next(report for report in trial(tmp_path, spec=other).reports() if report.rung)
     reports = list(trial(tmp_path).reports())
     assert reports[0].points[0].step == EVALUATIONS[0]
@@ -381,9 +386,8 @@ def test_a_checkpoint_of_another_trial_is_not_used(tmp_path: Path, other: TrialS
     ("objective", "killed"), [(Greedy(most=1), False), (Successor(), True)], ids=["error", "killed"]
 )
 def test_a_trial_that_lacked_memory_trains_in_micro_batches_to_the_same_losses(
-    tmp_path: Path, objective: Successor, killed: bool
+    undisturbed: list[Report], tmp_path: Path, objective: Successor, killed: bool
 ) -> None:
-    undisturbed = list(trial(tmp_path / "roomy").reports())
     reports = list(run_trial(attempts(tmp_path, objective), out_of_memory=killed))
     assert reports[-1].outcome is Outcome.FINISHED
     assert reports[-1].reason.endswith("in 4 micro-batches a step, as it had run out of memory")
@@ -395,16 +399,6 @@ def test_a_trial_without_memory_for_a_sequence_is_out_of_memory(tmp_path: Path) 
     (report,) = catch_failures(run_trial(attempts(tmp_path, Greedy(most=0))))
     assert report.outcome is Outcome.OUT_OF_MEMORY
     assert report.reason == "CUDA out of memory. Tried..."
-
-
-def test_weights_saved_are_the_weights_trained(tmp_path: Path) -> None:
-    running = trial(tmp_path)
-    last = list(running.reports())[-1]
-    running.save_weights(tmp_path / "weights.pt")
-    other = trial(tmp_path, spec=replace(SPEC, trial="other"))
-    weights: dict[str, Tensor] = torch.load(tmp_path / "weights.pt", weights_only=True)
-    other._training.model.load_state_dict(weights)
-    assert Successor().evaluate(other._training.model)["loss"] == last.points[-1].loss
 
 
 # How shares of the horizon become steps.

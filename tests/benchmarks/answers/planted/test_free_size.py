@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from benchmarks.answers.planted.free_size import SearchedSurface, cells
 from benchmarks.worlds.surfaces import MIDDLE, SURFACES
-from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.space.shapes import feasible_shapes
 from tests.support.free_size import FREE_SIZE, SURFACE
@@ -26,16 +24,3 @@ def test_kinds_of_surfaces_differ_as_they_say() -> None:
     assert max(apart) - min(apart) < 0.05
     ridge = drawn["a ridge of one aspect ratio"]
     assert 4 * ridge.by_size * ridge.by_depth > ridge.crossed**2  # it has a lowest point
-
-
-def test_only_identified_answers_can_be_wrong() -> None:
-    kinds = (Kind.IDENTIFIED, Kind.PLATEAU)
-    right = SearchedSurface(
-        depth=True, size=True, together=True, kinds=kinds, cost=0.001, spent=20.0
-    )
-    wrong = SearchedSurface(
-        depth=False, size=False, together=True, kinds=kinds, cost=0.003, spent=30.0
-    )
-    assert cells([right, wrong]) == [
-        *("2", "50.0%", "50.0%", "100.0%", "2 of 4", "50.0%", "0.0020", "25.0"),
-    ]

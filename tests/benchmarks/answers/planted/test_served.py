@@ -5,7 +5,6 @@ from scipy.stats import binom
 
 from benchmarks.answers.planted import served
 from benchmarks.answers.planted.served import (
-    EVERY_DEPTH,
     KINDS,
     ServedKind,
     asked,
@@ -13,9 +12,7 @@ from benchmarks.answers.planted.served import (
     figures_of,
 )
 from benchmarks.pages import measured
-from fathom.search.analysis.spending.serving_choice import Limits
-from fathom.search.report.words.latency import BudgetLatency, BudgetLosses, joined
-from fathom.search.serving.values import Duration, Latency
+from fathom.search.serving.values import Duration
 
 
 @pytest.mark.drill
@@ -40,22 +37,6 @@ def test_a_choice_that_trusts_wrong_times_is_counted_as_wrong(
 
 def _half(seconds: float) -> Duration:
     return Duration(seconds / 2, 0.0)
-
-
-def test_of_many_depths_the_times_of_some_come_from_the_model(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    known: list[Latency] = []
-
-    def kept(losses: BudgetLosses, latency: Latency, limits: Limits) -> BudgetLatency:
-        known.append(latency)
-        return joined(losses, latency, limits)
-
-    monkeypatch.setattr(served, "joined", kept)
-    kind = next(kind for kind in KINDS if kind.study is EVERY_DEPTH)
-    assert kind.name == "symmetric, every depth trained"
-    assert len(list(asked(kind, 0))) == served.LIMITS
-    assert {times.measured for times in known[0].times} == {True, False}
 
 
 def test_the_figures_of_the_pages_can_be_written_anew() -> None:

@@ -3,21 +3,19 @@
 import math
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.answers.spent import replay
-from benchmarks.answers.spent.replay import play
 from benchmarks.answers.spent.replay_report import SHOWN, Entry, Repetition, markdown, points
 from benchmarks.pages import measured
-from benchmarks.simulate.clock import Start
 from benchmarks.simulate.clock import run as cluster_run
 from benchmarks.simulate.ours import DRAWS, FathomSearch
-from benchmarks.worlds.kinds import KINDS, RATIOS, SEEDS, planted
+from benchmarks.worlds.kinds import KINDS, planted
 from benchmarks.worlds.known import Known, planted_budget
 from benchmarks.worlds.planted import World, symmetric
 from fathom.search.analysis.answer.finding import find_optimum
@@ -41,14 +39,6 @@ def rows(*entries: Entry) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_rows_are_in_order_of_the_median_and_those_never_right_come_last() -> None:
-    never, slow, fast = entry("never", math.inf), entry("slow", 0.5), entry("ours", 0.1)
-    heads, *body = rows(never, slow, fast)
-    assert [row[0] for row in body] == ["**ours**", "slow", "never"]
-    assert {len(row) for row in body} == {len(heads)}
-    assert body[-1][1] == "never"
-
-
 def test_a_median_is_infinite_when_half_of_the_searches_end_wrong() -> None:
     assert entry("half", 0.1, math.inf, math.inf).until(0.5) == math.inf
     most = entry("most", 0.1, 0.2, math.inf)
@@ -61,47 +51,6 @@ def test_a_median_is_infinite_when_half_of_the_searches_end_wrong() -> None:
 def known() -> Known:
     world = World(curve=symmetric(4.0, 0.1), noise=0.0)
     return planted_budget(world, np.random.default_rng(0), depths=(1, 4), ratios=(4,), seeds=1)
-
-
-@dataclass(slots=True)
-class Fickle:
-    """A search of one trial with a given answer after each evaluation."""
-
-    starts: Iterator[Start]
-    answers: Sequence[int | None]
-    shares: Sequence[float] = (0.25, 0.5, 0.75, 1.0)
-    seen: int = 0
-
-    def start(self) -> Start | None:
-        return next(self.starts, None)
-
-    def report(self, trial: str, index: int, loss: float) -> bool:
-        self.seen += 1
-        return True
-
-    def answer(self) -> int | None:
-        return self.answers[self.seen - 1]
-
-
-def test_a_search_that_has_ended_keeps_its_answer_and_none_yet_is_as_bad_as_the_worst() -> None:
-    some = known()
-    start = Start("only", some.shapes[0], 0)
-    found = play(some, Fickle(iter([start]), (None, 4, 1, 4)), workers=1)
-    at = dict(zip(points(), zip(found.right, found.regret, strict=True), strict=True))
-    worst = some.regret(1)
-    assert at[1 / 8] == (False, worst), "one evaluation, no answer"
-    assert at[1 / 4] == (True, 0.0)
-    assert at[1.0] == (True, 0.0)
-    assert (found.until, found.spent) == (0.5, 0.5)
-
-
-def test_planted_worlds_differ_and_are_the_same_every_time() -> None:
-    first, again, other = planted(1), planted(1), planted(2)
-    assert first.truth == again.truth != other.truth
-    assert first.depths == KINDS["usual"].depths
-    assert len(first.shapes) == len(first.depths) * len(RATIOS)
-    assert first.seeds == SEEDS
-    assert all(1 < min(known.truth, key=known.regret) < 32 for known in map(planted, range(12)))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,7 +4,7 @@ import itertools
 import random
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,9 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler, TrialScheduler
 
 from benchmarks.answers.spent.stopping import (
-    at_no_more_tokens,
-    compare_class,
-    frontier,
     main,
-    markdown,
 )
 from benchmarks.simulate.arrivals import (
-    LAST_RUNG,
     MakeRule,
     Races,
     StockAsha,
@@ -55,23 +50,6 @@ def crossing(depths: Sequence[int] = DEPTHS) -> Races:
         noise = dice.normal(0, 0.002, len(fall))
         curves.append(2.5 - steepness + worse + fall + noise)
     return Races(replace(some, losses=np.array(curves)))
-
-
-@dataclass(slots=True)
-class Never:
-    """A rule that stops no trial and records the arrivals."""
-
-    rungs: Sequence[int]
-    asked: list[tuple[int, int]] = field(default_factory=list)
-    waited: bool = False
-
-    def goes_on(self, trial: int, rung: int) -> bool:
-        """True: every trial trains beyond the rung."""
-        self.asked.append((trial, rung))
-        return True
-
-    def resume(self) -> None:
-        """No trial pauses."""
 
 
 def test_stock_asha_decides_as_rays_own_scheduler_does() -> None:
@@ -114,46 +92,6 @@ def test_our_rule_keeps_a_late_winner_that_stock_asha_loses(slots: int) -> None:
     assert ours.tokens < 0.5
     assert stock.kept < 0.5
     assert stock.regret > ours.regret >= 0
-
-
-def test_without_stopping_all_tokens_are_spent() -> None:
-    stage = crossing()
-    rungs = rungs_of(stage.some, 0.25, 2)
-    result = survival(stage, lambda: Never(rungs), slots=2, orders=5, seed=0)
-    assert (result.kept, result.regret) == (1.0, 0.0)
-    assert result.tokens == pytest.approx(1.0)
-
-
-def test_trials_reach_rungs_at_their_own_speed_and_at_most_as_many_run_as_slots() -> None:
-    stage = crossing((4, 8, 64))
-    rule = Never(rungs_of(stage.some, 0.25, 2))
-    assert replay(stage, rule, [2, 0, 1], slots=1)[0] == (2, 0, 1)
-    assert [trial for trial, _ in rule.asked] == [2, 2, 0, 0, 1, 1]
-    assert replay(stage, rule, [2, 0, 1], slots=3)[0] == (0, 1, 2), "the shallow ones are faster"
-
-
-def test_rungs_are_evaluations_and_ours_stay_before_the_cool_down() -> None:
-    some = size_class([run(4), run(8)])
-    assert [float(some.tokens[r]) / some.horizon for r in rungs_of(some, 0.125, 2)] == [
-        *(0.125, 0.25, 0.5)
-    ]
-    for first in (0.006, 0.1, 0.21, 0.45):
-        shares = [float(some.tokens[r]) / some.horizon for r in rungs_of(some, first, 2, LAST_RUNG)]
-        assert shares
-        assert max(shares) <= LAST_RUNG
-
-
-def test_the_comparison_lists_every_stock_setting_beside_ours_at_no_more_tokens() -> None:
-    stage = crossing((4, 16, 64))
-    comparison = compare_class("title", stage.some, slots=1, orders=10, seed=0)
-    lines = list(markdown(comparison))
-    assert len([line for line in lines if line.startswith("| ")]) == 1 + 18 + len(comparison.fixed)
-    for stock in comparison.stock:
-        ours = at_no_more_tokens(comparison.ours, stock.result.tokens)
-        assert ours is None or ours.result.tokens <= stock.result.tokens
-    edge = frontier(comparison.ours)
-    assert edge == sorted(edge)
-    assert [kept for _, kept in edge] == sorted(kept for _, kept in edge)
 
 
 def test_the_command_prints_tables_and_draws(

@@ -12,7 +12,6 @@ from benchmarks.answers.spent.stopping_tables import (
     cases_of,
     chosen_rule,
     left_out,
-    markdown,
     standard_error,
 )
 from benchmarks.simulate.arrivals import Survival
@@ -78,9 +77,3 @@ def test_a_rule_is_tried_on_the_table_that_had_no_part_in_choosing_it() -> None:
     lines = "\n".join(left_out(tried))
     assert "| one | late | 1.00 | 1 of 1 |" in lines
     assert "| other | early | 1.00 | 0 of 1 |" in lines
-
-
-def test_the_table_has_a_row_for_each_comparison_and_each_table() -> None:
-    lines = list(markdown([outcome(), outcome(waited=1.0, tokens=0.6, table="other")]))
-    assert lines[-1] == "| all | 2 | 2 | 1 | 1 | 0.45 |"
-    assert sum("| title |" in line for line in lines) == 2

@@ -2,13 +2,13 @@
 
 import random
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.answers.spent.stopping_workers import Stopping, explored, main, rules
+from benchmarks.answers.spent.stopping_workers import explored, main, rules
 from benchmarks.rival_searchers.halving import OptunaStopper, RayStopper
 from benchmarks.simulate.arrivals import Races
 from benchmarks.worlds.curve_tables import size_class
@@ -40,44 +40,6 @@ def test_the_best_trial_is_trained_to_the_end_by_every_rule_where_ranks_never_ch
         result = explored(stage, make(), 4, seed=0)
         assert result.regret == 0, name
         assert 0.125 < result.tokens < 0.6, name
-
-
-def test_a_worker_that_is_lost_costs_time_and_no_result() -> None:
-    stage = races()
-    results = [
-        explored(stage, rules(stage, range(12), 1)["synchronous"](), 1, seed) for seed in range(9)
-    ]
-    assert len({result.tokens for result in results}) == 1
-    assert len({result.time for result in results}) > 1
-
-
-@dataclass
-class StopsTrialOne:
-    """Stops trial 1 at its second rung, and others nowhere."""
-
-    horizon: int
-    asked: list[tuple[int, int]] = field(default_factory=list)
-
-    def goes_on(self, trial: int, tokens: int, loss: float) -> bool:
-        """Stores what it is asked."""
-        self.asked.append((trial, tokens))
-        return tokens < self.horizon and (trial, len(self.asked)) != (1, 2)
-
-
-def test_a_trial_keeps_its_worker_until_it_is_stopped_and_is_then_gone() -> None:
-    stage = races(3)
-    tokens = stage.tokens
-    stopper = StopsTrialOne(tokens[-1])
-    rule = Stopping(stopper, stage, order=(1, 2, 0), eta=2.5, first=0)
-    result = explored(stage, rule, 1, seed=0)
-    rungs = [next(t for t in tokens if t >= tokens[0] * 2.5**k) for k in (0, 1)]
-    stations = [at for trial, at in stopper.asked if trial == 2]
-    assert stopper.asked[:3] == [(1, rungs[0]), (1, rungs[1]), (2, rungs[0])]
-    assert stopper.asked[2:] == [(trial, at) for trial in (2, 0) for at in stations]
-    assert stations[:2] == rungs
-    assert stations[-1] == tokens[-1]
-    assert rule.finished() == [2, 0]
-    assert result.tokens == pytest.approx((2 + rungs[1] / tokens[-1]) / 3)
 
 
 @pytest.mark.parametrize("make", [RayStopper, OptunaStopper])

@@ -9,10 +9,8 @@ import pytest
 from benchmarks.answers.trained.ladder import append, curve
 from benchmarks.answers.trained.size_grid import (
     Cell,
-    columns,
     figures,
     grid_of,
-    rows,
     sizes_of,
     trained,
 )
@@ -57,23 +55,6 @@ def test_every_size_of_the_lattice_has_its_depths_within_the_ratios() -> None:
         assert shape.depth == depth
         assert abs(shape.params_total / size - 1) < 0.01
         assert low <= shape.ff_ratio <= high
-
-
-def test_fewer_sizes_and_depths_are_spread_over_all() -> None:
-    few = grid_of(FREE_SIZE, BUDGET, 256, sizes=3, depths=2)
-    assert {depth for _, depth in few} == {1, 6}
-    sizes = sorted({size for size, _ in few})
-    assert (len(sizes), sizes[0], sizes[-1]) == (3, 20_000, 200_000)
-
-
-def test_the_table_has_a_row_a_size_with_the_lowest_loss_in_bold() -> None:
-    size = lattice(20_000, 200_000)[3]
-    table = rows(cells((size, 3)))
-    assert columns(cells((size, 3)))[:2] == ["parameters", "depth 1"]
-    assert len(table) == 8
-    bold = [cell for row in table for cell in row if cell.startswith("**")]
-    assert bold == ["**2.0000**"]
-    assert bold[0] in table[3]
 
 
 def test_an_answer_agrees_where_its_intervals_hold_the_best_of_the_grid() -> None:

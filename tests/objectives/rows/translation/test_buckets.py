@@ -31,18 +31,6 @@ def test_an_epoch_holds_each_pair_once_in_batches_of_a_size(batch_size: int, epo
     assert sum(len(rows) < batch_size * parts for rows, parts in batches) <= 1, "one has room left"
 
 
-def test_epochs_and_seeds_have_orders_of_their_own() -> None:
-    steps = BUCKETS.steps(8)
-    first, epoch, other = (
-        [BUCKETS.batch(seed=seed, step=start + at, batch_size=8)[0].tolist() for at in range(steps)]
-        for seed, start in ((0, 0), (0, steps), (1, 0))
-    )
-
-    assert first != epoch
-    assert first != other
-    assert BUCKETS.batch(seed=0, step=0, batch_size=8)[0].tolist() == first[0]
-
-
 def test_a_pair_is_in_the_narrowest_bucket_that_holds_it() -> None:
     lengths = np.array([2, 3, 4, 6, 7, 16, 17, 24, 25, 48])
 

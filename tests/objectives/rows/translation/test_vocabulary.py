@@ -1,7 +1,5 @@
 """Tokenizers of both sides: learned on the training pairs, exact there and back."""
 
-import pickle
-
 import pytest
 
 from fathom.objectives.errors import ObjectiveError
@@ -46,10 +44,3 @@ def test_more_subwords_than_the_pairs_support_are_refused_with_how_many_they_do(
         ObjectiveError, match=r"the sources.*got 900 where they support \d+; use bpe:"
     ):
         PairTokens.learned([SentencePair("a" * 4000, "b")], "bpe:900", joint=False)
-
-
-def test_they_survive_a_pickle() -> None:
-    tokens = PairTokens.learned(TRAIN, "bpe:270", joint=True)
-
-    again: PairTokens = pickle.loads(pickle.dumps(tokens))
-    assert again.source.ids([STRANGE]) == tokens.source.ids([STRANGE])

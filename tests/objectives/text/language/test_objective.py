@@ -167,17 +167,6 @@ def test_each_split_must_hold_a_window_and_its_corpus_and_tokenizer_must_exist()
             language(b"x" * length, **settings)
 
 
-def test_a_model_that_counts_learns_tiny_shakespeare_better_than_chance(mirror: Path) -> None:
-    task = language(Path("tiny_shakespeare"), tokenizer="chars", context=64, eval_tokens=100_000)
-    assert task.vocab_size == 66
-    counts = np.ones((66, 66), dtype=np.float32)
-    ids = np.asarray(task.train)
-    np.add.at(counts, (ids[:-1], ids[1:]), 1)
-    bigram = torch.from_numpy(np.log(counts / counts.sum(axis=1, keepdims=True)))
-    loss = task.to(CPU).evaluate(lambda inputs: bigram[inputs])["loss"]
-    assert 2.3 < loss < 2.6 < task.chance_loss
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_draws_the_same_batch_twice_and_evaluates_as_the_cpu_does(counting: Language) -> None:

@@ -66,17 +66,6 @@ def test_intervals_of_crossings_and_of_the_law_cover_the_planted_values() -> Non
     assert np.mean(b) >= 0.85
 
 
-def test_two_budgets_are_enough_for_a_crossing_but_not_for_a_law() -> None:
-    found = found_in(crossing_records(budgets=(650_000, 25_000_000), noise=1e-3))
-
-    assert pair(found, 3, 4).kind is CrossingKind.CROSSED
-    assert pair(found, 3, 4).budgets == (650_000, 25_000_000)
-    crossing = found_in(crossing_records(budgets=BUDGETS[:2], depths=(2, 3), noise=1e-4))
-    assert not crossing.law.supported
-    assert crossing.law.a is None
-    assert "needs 3 crossings" in crossing.law.reason
-
-
 @pytest.mark.parametrize(
     ("slope", "kind"),
     [(0.05, CrossingKind.SHALLOWER), (-0.05, CrossingKind.DEEPER), (0.0, CrossingKind.UNCLEAR)],
@@ -125,11 +114,6 @@ def test_one_budget_or_budgets_of_other_things_have_no_crossings() -> None:
     assert find([], seed=0) is None
     assert find(crossing_records(budgets=BUDGETS[:1]), seed=0) is None
     assert find(crossing_records(count=Count.FLOPS), seed=0) is None
-
-
-def test_the_same_records_and_seed_give_the_same_intervals() -> None:
-    records = crossing_records(budgets=BUDGETS[:3])
-    assert find(records, seed=1) == find(records, seed=1)
 
 
 def law_of(widths: Sequence[float], *, error: float = 0.05) -> CrossingLaw:

@@ -1,10 +1,7 @@
-"""One answer in six places: terminal, report, MLflow, CSV, `status` and JSON."""
+"""The depth of a budget is one, and it was trained to the end."""
 
 import re
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,115 +21,22 @@ from fathom.search.analysis.answer.definitions import not_ruled_out
 from fathom.search.analysis.answer.finding import find_with_posterior
 from fathom.search.analysis.answer.optimum import Located, Optimum
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH, Kind
-from fathom.search.commands.run_status import print_status, status_of, status_reply
 from fathom.search.conclusion.conclude import Conclusion, conclude
 from fathom.search.contract.studies import study_reply
 from fathom.search.export.best import best_yaml, read_best, select
-from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
-from fathom.search.report.pages.writer import write_report
 from fathom.search.report.terminal.answer_tables import optimum_cells
-from fathom.search.report.words.text import answer, depth_text, interval
+from fathom.search.report.words.text import answer
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.runs import one_run
 from fathom.search.tracking.writing.metrics import budget_metrics
 from fathom.search.tracking.writing.pages import budget_tags
 from fathom.search.tracking.writing.publishing import RunResult
 from tests.support.contract import printed_values
-from tests.support.dry_run import KINDS, Simulation, scheduler, search_of_kind, study
-from tests.support.reporting import printed, rows, visible
+from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.simulated import confirm
 
 BUDGET = 20_000
-
-
-@pytest.fixture(params=KINDS)
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Scheduler:
-    return search_of_kind(request.param, tmp_path)
-
-
-def concluded(run: Scheduler) -> Conclusion:
-    """The conclusion of a run as it is."""
-    unfinished = [budget for budget, search in run.budgets.items() if not search.done]
-    return conclude(run.records, run.config, unfinished=unfinished)
-
-
-def places(run: Scheduler, conclusion: Conclusion) -> Iterator[dict[str, dict[str, str]]]:
-    """Yields for each budget: place -> name of a fact -> its text there."""
-    status = printed(partial(print_status, status_of(one_run(run.folder.path))))
-    now = printed_values(status_reply([status_of(one_run(run.folder.path))]))
-    states = {answer["question"]["budget"]: answer for answer in now["answers"]}
-    unfinished = [budget for budget, search in run.budgets.items() if not search.done]
-    csv = {row["budget"]: row for row in rows(run.folder.path, "optima")}
-    plain = printed_values(study_reply("report", [RunResult(run.folder, conclusion)]))["answers"]
-    for optimum, values in zip(conclusion.optima, _with_trials(plain), strict=True):
-        size, row = format_count(optimum.budget), csv[str(optimum.budget)]
-        cells = {name: str(text) for name, text in optimum_cells(optimum).items()}
-        tags = budget_tags(optimum, ())
-        state = states[optimum.budget]
-        [line] = re.findall(rf"^ *{size} .*$", status, re.MULTILINE)
-        yield {
-            "terminal": {
-                "depth": cells["depth"],
-                "verdict": cells["verdict"],
-                "not ruled out": cells["not ruled out"],
-                "stopped": _stopped(cells["trials"]),
-            },
-            "MLflow": {
-                "depth": tags["best_depth"],
-                "verdict": tags["verdict"],
-                "not ruled out": tags["plateau"],
-                "interval": tags["interval"],
-            },
-            "CSV": {
-                "depth": row["optimal_depth"],
-                "verdict": row["verdict"],
-                "not ruled out": ranges([int(depth) for depth in row["plateau"].split()]),
-                "stopped": row["trials_stopped"],
-            },
-            "JSON": {
-                "depth": str(values["answer"]["depth"] if values["answer"] else ""),
-                "verdict": values["verdict"]["kind"],
-                "not ruled out": ranges(
-                    (values["answer"] or {"not_ruled_out": []})["not_ruled_out"]
-                ),
-                "stopped": str(values["evidence"]["trials"]["stopped"]),
-            },
-            "status": {
-                "depth": line.split()[-2].replace("-", ""),
-                **({} if optimum.budget in unfinished else {"verdict": line.split()[-1]}),
-            },
-            "status --json": {
-                "depth": str(state["answer"]["depth"] if state["answer"] else ""),
-                "verdict": state["verdict"]["kind"],
-            },
-        }
-
-
-def _with_trials(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [answer for answer in answers if answer["evidence"]]
-
-
-def _stopped(trials: str) -> str:
-    found = re.search(r"(\d+) stopped", trials)
-    return found[1] if found else "0"
-
-
-def test_six_places_tell_one_answer(run: Scheduler) -> None:
-    conclusion = concluded(run)
-    page = visible(write_report(conclusion, run.folder.path).read_text(encoding="utf-8"))
-    for optimum, said in zip(conclusion.optima, places(run, conclusion), strict=True):
-        for fact in ("depth", "verdict", "not ruled out", "stopped", "interval"):
-            told = {place: facts[fact] for place, facts in said.items() if fact in facts}
-            assert len(set(told.values())) == 1, (fact, told)
-        depth = said["JSON"]["depth"]
-        shown = f"depth {depth}{interval(optimum, ' [', ']')}" if depth else depth_text(optimum)
-        assert shown in page
-        assert optimum.kind.value in page
-    kinds = {optimum.kind for optimum in conclusion.optima}
-    assert run.config.study != "insufficient" or kinds == {Kind.INSUFFICIENT}
 
 
 CURVES: dict[str, Curve] = {
@@ -148,10 +52,13 @@ CURVES: dict[str, Curve] = {
 
 @pytest.mark.parametrize("events", [None, 30, 60, 90], ids=["whole", "early", "later", "late"])
 @pytest.mark.parametrize("world", CURVES)
+@pytest.mark.parametrize(
+    "seeds", [range(1), pytest.param(range(1, 3), marks=pytest.mark.drill)], ids=len
+)
 def test_a_budget_has_one_depth_everywhere_and_it_was_trained_to_the_end(
-    world: str, events: int | None, tmp_path: Path
+    world: str, events: int | None, seeds: range, tmp_path: Path
 ) -> None:
-    for seed in range(3):
+    for seed in seeds:
         config = study(seed=seed, budgets=(BUDGET,))
         search = scheduler(config, tmp_path / str(seed))
         [budget] = expand_budgets(config)

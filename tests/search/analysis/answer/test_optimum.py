@@ -18,7 +18,7 @@ from benchmarks.worlds.planted import (
     two_humps,
 )
 from fathom.models.spend import Coin, Spend
-from fathom.search.analysis.answer.finding import find_optima, find_optimum
+from fathom.search.analysis.answer.finding import find_optimum
 from fathom.search.analysis.answer.judging import Location, judge
 from fathom.search.analysis.answer.optimum import Located, NotLocated, Optimum
 from fathom.search.analysis.answer.verdict import (
@@ -43,7 +43,7 @@ from fathom.search.records import Outcome, Stage
 from fathom.search.report.words.text import interval
 from fathom.search.words import cause_text, study_reason
 from tests.support.optima import located
-from tests.support.simulated import confirm, cut, planted_depth, simulated_study
+from tests.support.simulated import confirm, cut, simulated_study
 
 DEPTHS = (1, 2, 3, 4, 6, 8)
 
@@ -66,17 +66,6 @@ def test_a_planted_optimum_is_identified(curve: Curve) -> None:
     assert found.loss == pytest.approx(1.6 + curve(3), abs=0.005)
     assert found.shape is not None
     assert found.shape.depth == 3
-
-
-def test_every_budget_of_a_study_gets_its_planted_depth() -> None:
-    optima = find_optima(simulated_study(), seed=0)
-    assert [optimum.budget for optimum in optima] == [300_000, 1_000_000, 3_000_000]
-    for optimum in optima:
-        assert optimum.kind is Kind.IDENTIFIED
-        assert optimum.optimal_depth == pytest.approx(planted_depth(optimum.budget), abs=1)
-        assert set(optimum.trials) == {outcome.value for outcome in Outcome}
-        assert optimum.trials["diverged"] == optimum.trials["out_of_memory"] == 1
-        assert optimum.tokens == 20 * optimum.budget
 
 
 @pytest.mark.drill

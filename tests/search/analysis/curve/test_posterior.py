@@ -49,11 +49,6 @@ def test_every_draw_passes_through_the_measurements_within_their_noise() -> None
     assert np.abs(off).mean() < 2 * NOISE
 
 
-def test_the_same_generator_gives_the_same_draws() -> None:
-    losses = planted(symmetric(3.3), 1, 2, 4, 6, 9)
-    assert np.array_equal(posterior_of(losses).losses, posterior_of(losses).losses)
-
-
 @pytest.mark.parametrize("draws", [1, 37, 400])
 def test_draws_that_are_computed_together_are_those_computed_one_by_one(
     draws: int, monkeypatch: pytest.MonkeyPatch

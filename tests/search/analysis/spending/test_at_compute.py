@@ -172,7 +172,3 @@ def test_intervals_hold_the_best_size_of_a_planted_law() -> None:
         held += low <= true <= high
 
     assert held >= 18
-
-
-def test_draws_of_the_law_are_the_same_each_time() -> None:
-    assert np.array_equal(fitted(ladder()).draws, fitted(ladder()).draws)

@@ -5,14 +5,12 @@ from dataclasses import replace
 import pytest
 
 from fathom.models.shape import Count, Shape
-from fathom.models.spend import Coin, Spend
 from fathom.search.records import CurvePoint, TrialRecord
 from fathom.search.study.file.errors import PlanError
 from fathom.search.study.file.study_file import parse
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import (
     Budget,
-    constant_until,
     evaluation_steps,
     expand_budgets,
     rung_steps,
@@ -20,7 +18,7 @@ from fathom.search.study.planning.budget import (
 )
 from fathom.search.study.planning.plan import expected_confirming, plan_study
 from fathom.search.study.planning.space.shapes import feasible_shapes
-from fathom.search.training.assignment import best_assignment, standalone_spec
+from fathom.search.training.assignment import standalone_spec
 from tests.support.dry_run import MACHINE
 
 VOCABULARY = 256
@@ -52,20 +50,6 @@ def test_a_shape_that_costs_less_sees_more_tokens(count: Count) -> None:
     budget, shapes = shapes_of(study(rest=f"count: {count.value}\n"))
     dearest, cheapest = (f(shapes, key=lambda s: s.train_flops_per_token) for f in (max, min))
     assert budget.of_shape(dearest).tokens <= budget.of_shape(cheapest).tokens
-
-
-def test_a_rung_comes_after_the_same_share_of_every_training_and_has_one_name() -> None:
-    config = study()
-    budget, shapes = shapes_of(config)
-    names = set(rungs_by_step(config, budget).values())
-    for shape in shapes:
-        own = budget.of_shape(shape)
-        rungs = rungs_by_step(config, own)
-        assert set(rungs.values()) == names
-        assert set(rungs) <= set(evaluation_steps(config, own))
-        assert max(rungs) <= constant_until(config.train, own)
-        for step, name in rungs.items():
-            assert 0 <= name / budget.tokens - step / own.steps < 1 / own.steps
 
 
 def test_a_study_of_tokens_names_its_rungs_by_them() -> None:
@@ -100,15 +84,6 @@ def test_an_evaluation_at_a_rung_counts_as_the_rung_and_the_last_as_the_whole() 
         at = {point.step: record.shared(point) for point in points}
         assert {step: at[step] for step in rungs} == rungs
         assert replace(record, rungs={}).shared(points[-1]) == budget.tokens
-
-
-def test_a_best_shape_is_trained_for_its_own_steps() -> None:
-    config = study()
-    budget, shapes = shapes_of(config)
-    given = best_assignment(config, budget, shapes[-1], checkpoint="x.pt")
-    assert given.budget.steps == budget.of_shape(shapes[-1]).steps != budget.steps
-    assert given.spec.horizon_tokens == given.budget.tokens
-    assert given.spec.spend == Spend(1e12, Coin.FLOPS)
 
 
 def test_a_plan_has_the_range_of_tokens_and_the_flops_of_a_training() -> None:

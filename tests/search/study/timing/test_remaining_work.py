@@ -157,13 +157,14 @@ def test_the_range_does_not_jump_and_is_no_wider_later(runs: list[Run]) -> None:
         assert last.high - last.low < 1.05 * (first.high - first.low)
 
 
-@pytest.fixture
-def budget(tmp_path: Path) -> tuple[BudgetPlan, list[TrialRecord]]:
-    """The plan of the smallest budget, and its trials at the end of a search."""
-    search = scheduler(study(), tmp_path)
-    plan = plan_study(study(), 256, MACHINE)[0]
+@pytest.fixture(scope="module")
+def budget(tmp_path_factory: pytest.TempPathFactory) -> tuple[BudgetPlan, list[TrialRecord]]:
+    """The plan of a budget, and its trials at the end of a search."""
+    config = study(budgets=(20_000,))
+    search = scheduler(config, tmp_path_factory.mktemp("ended"))
+    [plan] = plan_study(config, 256, MACHINE)
     Simulation(search).run()
-    return plan, [r for r in search.records if r.spec.budget == plan.budget.params]
+    return plan, search.records
 
 
 Budget = tuple[BudgetPlan, list[TrialRecord]]

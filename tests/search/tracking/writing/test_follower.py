@@ -129,13 +129,13 @@ def test_a_file_that_is_slow_to_open_is_waited_for(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(study: Any) -> Any:
-        time.sleep(9)
+        time.sleep(5)
         return runs_of(study)
 
     runs_of = StudyRuns
     monkeypatch.setattr("fathom.search.tracking.writing.follower.StudyRuns", slow)
     write_down(place.folder, trial())
-    assert place.follower().close(timeout_seconds=8.0) == 0
+    assert place.follower().close(timeout_seconds=4.0) == 0
 
 
 def test_the_run_of_a_study_has_its_settings_and_its_data(place: Place) -> None:

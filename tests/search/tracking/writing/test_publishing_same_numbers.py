@@ -1,5 +1,5 @@
-"""Every number of an answer is the same in the report, card, terminal, MLflow, best.yaml, CSV and
-JSON."""
+"""Every number of an answer is the same in the report, card, terminal, status, MLflow, best.yaml,
+CSV and JSON."""
 
 import gzip
 import json
@@ -18,17 +18,19 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from fathom.search.commands.run_status import print_status, status_of, status_reply
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.contract.studies import study_reply
 from fathom.search.formatting import format_count, ranges
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.scheduling.journal import read_run
+from fathom.search.study.runs import one_run
 from fathom.search.tracking.writing.publishing import RunResult, publish
 from fathom.search.tracking.writing.views import NODE_TAG
 from tests.support.contract import printed_values
 from tests.support.dry_run import KINDS, search_of_kind
 from tests.support.reporting import printed, rows, visible
-from tests.support.tracked import Place
+from tests.support.tracked import Place, new_place
 
 PRICE = re.compile(r"(?<!= )[+-]\d+\.\d{4}(?!\d)")
 """A price in nats, or an end of its interval, as people read it."""
@@ -72,17 +74,19 @@ PICTURES = ("writer.save_static", "writer.save_picture", "card.save_picture")
 """What draws the pictures of a report: these take long, and have no numbers of their own."""
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def told(
-    request: pytest.FixtureRequest, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Told:
     """A run of each kind; its store is made from its files, as after the first was lost."""
-    for name in PICTURES:
-        monkeypatch.setattr(f"fathom.search.report.pages.{name}", lambda *_, **__: None)
-    search = search_of_kind(request.param, tmp_path / "runs")
+    place = new_place(template, tmp_path_factory.mktemp("told"))
+    search = search_of_kind(request.param, place.folder)
     folder, config = search.folder, search.config
     conclusion = conclude_run(folder, config, read_run(folder, config))
-    publish(folder, conclusion, None)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in PICTURES:
+            patch.setattr(f"fathom.search.report.pages.{name}", lambda *_, **__: None)
+        publish(folder, conclusion, None)
     store = Place(place.uri, folder.path)
     assert store.mirror(conclusion, study=config.study) == 0
     reply = printed_values(study_reply("report", [RunResult(folder, conclusion)]))
@@ -181,6 +185,13 @@ def facts_elsewhere(told: Told, budget: int) -> Iterator[tuple[str, Facts]]:
     )
     yield "card", text_facts(markdown_row(told.card, size))
     yield "terminal", terminal_facts(told.terminal, size)
+    state = status_of(one_run(told.place.folder))
+    replies = printed_values(status_reply([state]))["answers"]
+    [now] = [reply for reply in replies if reply["question"]["budget"] == budget]
+    depth = (now["answer"] or {}).get("depth")
+    yield "status --json", {"depth": depth, "verdict": now["verdict"]["kind"]}
+    [line] = re.findall(rf"^ *{size} .*$", printed(partial(print_status, state)), re.M)
+    yield "status", {"depth": int(line.split()[-2].replace("-", "") or 0) or None}
 
 
 def csv_facts(folder: Path, budget: int) -> Iterator[tuple[str, Facts]]:

@@ -43,7 +43,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 SLOW_TO_START = """
 import sys, time
 from multiprocessing.connection import Connection
-time.sleep(3)
+time.sleep(1.5)
 with Connection(int(sys.argv[1])) as link:
     link.send(None)  # MLflow can be used
     link.send(0)  # nothing is missing
@@ -110,7 +110,7 @@ def test_the_end_waits_for_a_process_that_is_slow_to_start(
             return subprocess.Popen(command, pass_fds=(link.fileno(),))
 
     monkeypatch.setattr(tracker_module, "_start", slow)
-    monkeypatch.setattr(tracker_module, "GRACE_SECONDS", 2.0)
+    monkeypatch.setattr(tracker_module, "GRACE_SECONDS", 1.0)
     with tracking(place) as tracker:
         assert tracker.close(timeout_seconds=0.0) == 0
 
