@@ -21,6 +21,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"residual": Residual.ADMIN_CLOSED, "d_ff": 0},
     {"residual": Residual.DEEPNORM, "smeared_keys": True, "looped": True, "depth": 3},
     {"residual": Residual.NONE},
+    {"groups": 4, "biases": True, "smeared_keys": True},
 )
 
 
