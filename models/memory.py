@@ -232,9 +232,10 @@ def _layer(shape: Shape, tokens: int, how: Execution) -> int:
 
 
 def _casts_of_blocks(shape: Shape, how: Execution) -> int:
-    """Matrices of the blocks in bfloat16, which autocast keeps until the backward pass."""
-    groups = shape.parameter_groups
-    return how.number * (groups["attention"] + groups["feed_forward"]) * how.bfloat16
+    """Matrices of the blocks in bfloat16, which autocast keeps until the backward pass; those in
+    groups are cast again each time they are applied."""
+    times = shape.depth // shape.blocks if shape.groups > 1 else 1
+    return times * how.number * _matrices(shape) * how.bfloat16
 
 
 def _cast_of_head(shape: Shape, how: Execution) -> int:
@@ -276,7 +277,9 @@ def _orthogonalised(shape: Shape, how: Execution) -> int:
         attention += [*((part, D) for part in parts), (D, parts[0])] * shape.state_layers
     feed_forward = [(F, D)] * (2 if shape.gated else 1) + [(D, F)] if F else []
     matrices = attention + feed_forward * shape.feed_forwards
+    groups = shape.groups
     for (rows, columns), count in Counter(matrices).items():
+        rows, columns, count = rows // groups, columns // groups, count * groups
         weights = rows * columns
         at_once = min(count, max(1, MUON_AT_ONCE // weights))
         products = 2 * number * weights + 2 * number * min(rows, columns) ** 2

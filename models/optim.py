@@ -276,7 +276,8 @@ def _with_muon(
     """AdamW with Muon for the matrices, whose decay is divided by the rate that multiplies it."""
     parts, members = {}, defaultdict(list)
     for weight, role in matrices.items():
-        rows = _rows(model.shape, role, weight)
+        blocks = model.shape.groups
+        rows = [part // blocks for part in _rows(model.shape, role, weight)] * blocks
         parts[weight] = list(weight.detach().split_with_sizes(rows))
         for part in parts[weight]:
             members[muon_norm(model.parametrization, role, *part.shape)].append(part)
@@ -288,7 +289,8 @@ def _with_muon(
 
 
 def _rows(shape: Shape, role: Role, weight: Tensor) -> list[int]:
-    """Rows of each matrix that a weight is made of; a user's own weights are one each."""
+    """Rows of each matrix that a weight is made of, in all groups together; a user's own weights
+    are one each."""
     if shape.own_counts:
         return [len(weight)]
     if role is Role.ATTENTION_IN:

@@ -84,15 +84,16 @@ def check_loop(*, looped: bool, residual: Residual) -> None:
         )
 
 
-WITHOUT_ENCODER: Mapping[str, bool] = {
+WITHOUT_ENCODER: Mapping[str, object] = {
     "looped": False,
     "smeared_keys": False,
     "bidirectional": False,
+    "groups": 1,
 }
 """Options of a shape, as they must be with an encoder."""
 
 
-WITHOUT_EXPERTS: Mapping[str, bool] = {"looped": False, "biases": False}
+WITHOUT_EXPERTS: Mapping[str, object] = {"looped": False, "biases": False, "groups": 1}
 """Options of a shape, as they must be with experts."""
 
 
@@ -101,6 +102,7 @@ WITHOUT_STATE_SPACE: Mapping[str, object] = {
     "biases": False,
     "bidirectional": False,
     "residual": Residual.PRE,
+    "groups": 1,
 }
 """Options of a shape, as they must be with state-space layers."""
 
@@ -143,3 +145,13 @@ def check_groups(n_heads: int, queries_per_key: int) -> None:
             f"must be a multiple of `queries_per_key`, got {n_heads} and "
             f"{queries_per_key}; use {nearest} heads",
         )
+
+
+def check_divided(groups: int, **widths: int) -> None:
+    """Raises `ValueError` if one of `widths`, by name, is not a multiple of `groups`."""
+    for name, width in widths.items():
+        if width % groups:
+            nearest = max(1, width // groups) * groups
+            raise OptionError(
+                name, f"must be a multiple of `groups`, got {width} and {groups}; use {nearest}"
+            )

@@ -6,7 +6,8 @@ table scales hidden weights by d_model / base_width. Here each matrix has its ow
 a fixed budget the feed-forward ratio varies too: the output of a feed-forward block has fan-in
 `d_ff`, which a width alone does not describe. The output of an expert has fan-in `d_ff` too, and a
 router has that of the stream: the rates of both fall as one over their fan-in (Malasnicki et al.
-2025, arXiv 2508.09752; Jiang et al. 2026, arXiv 2601.20205).
+2025, arXiv 2508.09752; Jiang et al. 2026, arXiv 2601.20205). The fan-in of a matrix in groups is
+that of a group.
 
 The rules for depth in that table are for pre-norm models. The other kinds of residual start as in
 their papers, by Glorot's rule, and take rates from the standard scheme or, over width only, from
@@ -235,7 +236,7 @@ def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Rol
     eps = eps_depth * width / shape.d_model
 
     def hidden(fan_in: int, base_fan_in: int) -> Rule:
-        m = fan_in / base_fan_in
+        m = fan_in / shape.groups / base_fan_in  # the base shape is dense
         return Rule(std / math.sqrt(m), learning_rate=1 / m, weight_decay=m, eps=eps)
 
     return plain | {
@@ -257,8 +258,8 @@ def _glorot(shape: Shape, read_by: int) -> dict[Role, float]:
     with queries and keys, get their gain when they are drawn.
     """
     gain = deepnorm_gain(shape, read_by) if shape.residual is Residual.DEEPNORM else 1.0
-    attention = math.sqrt(2 / (shape.d_model + shape.d_attention))
-    feed_forward = math.sqrt(2 / (shape.d_model + shape.d_ff))
+    attention = math.sqrt(2 * shape.groups / (shape.d_model + shape.d_attention))
+    feed_forward = math.sqrt(2 * shape.groups / (shape.d_model + shape.d_ff))
     return {
         **dict.fromkeys(ATTENTION_INPUTS, attention),
         Role.ATTENTION_OUT: gain * attention,

@@ -17,6 +17,7 @@ from fathom.models.options import (
     Positions,
     Residual,
     check_activation,
+    check_divided,
     check_groups,
     check_loop,
     check_without,
@@ -124,6 +125,9 @@ class Shape:
     context: int
     queries_per_key: int = 1
     """Heads that share one head of keys and values (grouped queries, Ainslie et al. 2023)."""
+    groups: int = 1
+    """Blocks on the diagonal of every matrix of a layer, whose outputs are shuffled, so that
+    features of all mix (ShuffleNet, Zhang et al. 2018); 1 if matrices are whole."""
     qk_norm: bool = False
     """True if RMS norms with gains scale each head's queries and keys (Henry et al. 2020)."""
     gated: bool = False
@@ -156,13 +160,14 @@ class Shape:
 
     def __post_init__(self) -> None:
         sizes = ("depth", "d_model", "n_heads", "head_dim", "vocab_size", "context")
-        for name in (*sizes, "queries_per_key", "embedding_rank"):
+        for name in (*sizes, "queries_per_key", "groups", "embedding_rank"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {value}")
         if self.d_ff < 0:
             raise ValueError(f"`d_ff` must be at least 0, got {self.d_ff}")
         check_groups(self.n_heads, self.queries_per_key)
+        check_divided(self.groups, d_model=self.d_model, d_ff=self.d_ff, d_kv=self.d_kv)
         if self.positions is Positions.ROTARY and self.head_dim % 2:
             raise ValueError(
                 "rotary positions rotate features in pairs, so `head_dim` must be even, got "
@@ -233,6 +238,15 @@ class Shape:
     def d_kv(self) -> int:
         """Width of all keys together, and of all values."""
         return self.kv_heads * self.head_dim
+
+    @property
+    def heads_step(self) -> int:
+        """The number of which `n_heads` is a multiple: heads that share keys, in whole groups."""
+        return self.queries_per_key * self.groups // math.gcd(self.groups, self.head_dim)
+
+    def multiple(self, width: float) -> int:
+        """The multiple of `groups` nearest to a width."""
+        return self.groups * round(width / self.groups)
 
     @property
     def blocks(self) -> int:
@@ -375,7 +389,8 @@ class Shape:
         """Weights of the matrix products of attention and of feed-forward."""
         matrices = 3 if self.gated else 2
         attention = 2 * self.d_model * (self.d_attention + self.d_kv)
-        return attention, matrices * self.d_model * self.d_ff
+        feed_forward = matrices * self.d_model * self.d_ff
+        return attention // self.groups, feed_forward // self.groups
 
     @property
     def _of_state_spaces(self) -> tuple[int, int]:
@@ -439,8 +454,7 @@ class Shape:
 
     @property
     def params_non_embedding(self) -> int:
-        """Name -> number of parameters, as answers list them; active ones only of a shape with
-        experts."""
+        """All parameters but those of token embedding, learned positions and unembedding."""
         if self.own_counts:
             return self.own_counts.non_embedding
         groups = self.parameter_groups

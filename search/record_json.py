@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pydantic_core
 from pydantic import TypeAdapter, ValidationError
 
-from fathom.models.shape import Shape
+from fathom.models.shape import DEFAULTS, Shape
 from fathom.models.spend import OTHER_COINS, Coin
 from fathom.search.formatting import printable
 from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord, TrialSpec
@@ -33,6 +33,8 @@ SPENT = {coin.name_in_records: coin for coin in OTHER_COINS}
 """Key of a line -> the coin of `TrialSpec.shared_spend`; the line holds only its amount."""
 OF_SPENDING = ("shared_spend", "shared_tokens")
 """Fields of a trial's description that are written only if they are known, after all others."""
+RARE = ("experts", "state_space", "groups")
+"""Options of a shape that are written only if they differ from their defaults."""
 OF_AN_ENCODER = ("encoder_depth", "source_vocab_size")
 """Fields of a shape that are written only if it has an encoder."""
 EVENT = "event"
@@ -139,9 +141,9 @@ def to_values(value: Any) -> dict[str, Any]:
     if tokens is not None:
         spec["shared_tokens"] = tokens
     shape = spec.get("shape", values)
-    for kind in ("experts", "state_space"):
-        if not shape.get(kind, True):
-            del shape[kind]
+    for option in RARE:
+        if option in shape and shape[option] == DEFAULTS[option]:
+            del shape[option]
     if not shape.get("encoder_depth", True):
         for name in OF_AN_ENCODER:
             del shape[name]

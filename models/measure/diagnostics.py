@@ -13,6 +13,7 @@ from torch.utils.hooks import RemovableHandle
 
 from fathom.models.network.attention import apart, full_precision, of_each_query, pattern
 from fathom.models.network.blocks import Attention
+from fathom.models.network.grouped_linear import whole_matrix
 from fathom.models.network.transformer import Transformer
 from fathom.models.optim import Optimizer
 
@@ -99,7 +100,8 @@ def layers_on_repeats(model: Transformer, seed: int) -> dict[str, Tensor]:
     def look(attention: Attention, inputs: tuple[Any, ...]) -> None:
         _, _, v_BTSK = apart(attention.heads(inputs[0], T)[:, :period], attention.kv_heads)
         values_BTHK = of_each_query(v_BTSK.float(), attention.n_heads)
-        out_DHK = attention.out.weight.float().view(-1, attention.n_heads, attention.head_dim)
+        heads = attention.n_heads, attention.head_dim
+        out_DHK = whole_matrix(attention.out).float().view(-1, *heads)
         with full_precision(values_BTHK):
             written_BTHD = torch.einsum("bthk,dhk->bthd", values_BTHK, out_DHK)
             raised_BHTT = torch.einsum("bthd,bsd->bhts", written_BTHD, directions_BTD - mean_D)

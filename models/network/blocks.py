@@ -29,6 +29,7 @@ from fathom.models.network.decoding_cache import LayerCache
 from fathom.models.network.experts import MixtureOfExperts
 from fathom.models.network.feed_forward import FeedForward
 from fathom.models.network.fused_block import fused_block
+from fathom.models.network.grouped_linear import linear
 from fathom.models.network.state_space import STATE_VECTORS, StateSpaceMixer, first_values
 from fathom.models.options import Normalization, Residual
 from fathom.models.parametrization import ForwardScales, Role
@@ -116,8 +117,8 @@ class Attention(nn.Module):
         self.n_heads, self.kv_heads = shape.n_heads, shape.kv_heads
         self.head_dim, self.scale = shape.head_dim, scale
         width = shape.d_attention + 2 * shape.d_kv
-        self.into = nn.Linear(shape.d_model, width, bias=shape.biases)
-        self.out = nn.Linear(shape.d_attention, shape.d_model, bias=shape.biases)
+        self.into = linear(shape, shape.d_model, width)
+        self.out = linear(shape, shape.d_attention, shape.d_model)
         self.q_norm, self.k_norm = head_norms(shape)
         self.smear = nn.Parameter(torch.zeros(shape.kv_heads)) if shape.smeared_keys else None
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fathom.models.network.grouped_linear import linear
 from fathom.models.options import Activation
 from fathom.models.shape import Shape
 
@@ -42,8 +43,8 @@ class FeedForward(nn.Module):
         self.gated, self.activation = shape.gated, activation_of(shape)
         self.squares = shape.activation is Activation.RELU2
         width = shape.d_ff * (2 if shape.gated else 1)
-        self.into = nn.Linear(shape.d_model, width, bias=shape.biases)
-        self.out = nn.Linear(shape.d_ff, shape.d_model, bias=shape.biases)
+        self.into = linear(shape, shape.d_model, width)
+        self.out = linear(shape, shape.d_ff, shape.d_model)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         out: Tensor = self.out(self.activation(self.into(x_ND)))

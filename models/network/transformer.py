@@ -262,7 +262,9 @@ class Transformer(nn.Module):
                 drawn = torch.empty(parameter.shape, device=generator.device)
                 parameter.copy_(drawn.normal_(0.0, by_role[role].init_std, generator=generator))
             if role in HAVE_VALUES and self.shape.residual is Residual.DEEPNORM:
-                values = parameter[-self.shape.d_kv :]
+                groups = self.shape.groups
+                blocks = parameter.view(groups, -1, parameter.shape[1])
+                values = blocks[:, -self.shape.d_kv // groups :]
                 values.mul_(deepnorm_gain(self.shape, self.read_by))
 
     def _own_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:

@@ -13,7 +13,9 @@ from tests.support.dry_run import MACHINE
 from tests.support.places import ROOT
 
 FILES = sorted((ROOT / "configs" / "studies").glob("*/*.yaml"))
-OF_BLOCKS = sorted((ROOT / "configs").glob("*_depth*.yaml"))
+OF_BLOCKS = sorted(
+    path for kind in ("depth", "width") for path in (ROOT / "configs").glob(f"*_{kind}*.yaml")
+)
 """Studies of other blocks, and the dense ones to compare them with."""
 KNOWN = {*PAPERS, *OF_LOSSES}
 PUBLISHED = ("language", "transduction", "translation", "classification")

@@ -42,6 +42,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"experts": Experts(number=3, top_k=1, shared=1, every=2), "gated": True, "d_ff": 41},
     {"state_space": StateSpace(pattern="M", state=24), "d_ff": 0},
     {"state_space": StateSpace(pattern="MA", state=16, expand=1), "context": 150},
+    {"groups": 4, "gated": True},
+    {"groups": 2, "biases": True, "looped": True, "queries_per_key": 2},
     {"encoder_depth": 1},
     {"encoder_depth": 2, "norm": Normalization.LAYER, "gated": True, "source_vocab_size": 30},
     {"encoder_depth": 2, "residual": Residual.ADMIN_CLOSED, "positions": Positions.LEARNED},
@@ -114,7 +116,7 @@ def sized(depth: int, d_model: int, vocab_size: int) -> Shape:
     )  # fmt: skip
 
 
-GROUPED: tuple[dict[str, Any], ...] = ({}, {"gated": True, "queries_per_key": 4})
+OF_MUON: tuple[dict[str, Any], ...] = ({}, {"gated": True, "queries_per_key": 4}, {"groups": 8})
 SPLITS = [(6, 6), (11, 1), (1, 5)]
 HOWS = (
     (1, Execution(bfloat16=True)),
@@ -132,7 +134,7 @@ STEPS = (
     *((sized(6, 256, v), 4, pieces, how) for v in (256, 32_768) for pieces, how in HOWS),
     *(
         (replace(sized(4, 512, 256), context=128, **options), n, 1, Execution(muon=True))
-        for options in GROUPED
+        for options in OF_MUON
         for n in (1, 8)
     ),
     *(

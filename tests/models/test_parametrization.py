@@ -208,6 +208,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"biases": True, "smeared_keys": True},
     {"queries_per_key": 2, "qk_norm": True},
     {"activation": Activation.RELU2},
+    {"groups": 4, "gated": True},
 )
 
 

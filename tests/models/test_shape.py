@@ -168,6 +168,37 @@ def test_numbers_and_patterns_of_state_spaces_that_can_not_be_are_refused(
         StateSpace(**options)
 
 
+@pytest.mark.parametrize("groups", [2, 4])
+def test_closed_form_is_exact_with_groups(groups: int) -> None:
+    for gated, biases, looped in itertools.product((False, True), repeat=3):
+        shape = replace(
+            TINY, d_ff=0 if gated and looped else 20, gated=gated, biases=biases, looped=looped,
+            qk_norm=gated, queries_per_key=3 if biases else 1, groups=groups,
+        )  # fmt: skip
+        check_counts(shape)
+        whole = replace(shape, groups=1).size(Count.MATRICES)
+        assert shape.size(Count.MATRICES) * groups == whole
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"groups": 0}, "`groups` must be at least 1, got 0"),
+        ({"groups": 5}, "`d_model` must be a multiple of `groups`, got 12 and 5; use 10"),
+        ({"groups": 3}, "`d_ff` must be a multiple of `groups`, got 20 and 3; use 18"),
+        ({"groups": 6, "d_ff": 24, "queries_per_key": 3}, "`d_kv` must be a multiple of `groups`"),
+        ({"groups": 4, "experts": Experts(number=2, top_k=1)}, "`model.groups` does not go with"),
+        ({"groups": 4, "state_space": StateSpace()}, "`model.groups` does not go with"),
+        ({"groups": 4, "encoder_depth": 1}, "`model.groups` does not go with an encoder, got 4"),
+    ],
+    ids=str,
+)
+def test_groups_refuse_what_does_not_go_with_them(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match="groups") as refusal:
+        replace(TINY, **options)
+    assert str(refusal.value).startswith(text)
+
+
 def test_mixtral_has_its_published_sizes() -> None:
     shape = Shape(
         depth=32, d_model=4096, d_ff=14336, n_heads=32, head_dim=128, queries_per_key=4,
@@ -255,6 +286,8 @@ def test_options_have_the_parameters_and_operations_of_what_they_are() -> None:
         {"gated": True, "tied": False},
         {"biases": False, "d_ff": 19, "experts": Experts(number=4, top_k=2, shared=1, every=2)},
         {"biases": False, "depth": 3, "state_space": StateSpace(pattern="AM", state=5)},
+        {"groups": 4, "gated": True},
+        {"groups": 2, "biases": False, "looped": True},
     ],
 )
 def test_the_matrix_products_are_those_that_torch_counts(options: dict[str, Any]) -> None:
@@ -263,7 +296,10 @@ def test_the_matrix_products_are_those_that_torch_counts(options: dict[str, Any]
         Transformer(shape, STANDARD)(torch.ones((1, 7), dtype=torch.int64))
     # Attention, which torch counts only on some devices, is left out on both sides.
     products = counter.get_flop_counts()["Global"]
-    counted = sum(products.get(op, 0) for op in (torch.ops.aten.mm, torch.ops.aten.addmm))
+    ops = [torch.ops.aten.mm, torch.ops.aten.addmm]
+    if shape.groups > 1:
+        ops += [torch.ops.aten.bmm, torch.ops.aten.baddbmm]
+    counted = sum(products.get(op, 0) for op in ops)
     beside = (shape.depth - shape.state_layers) * 4 * shape.d_attention * (7 + 1) / 2
     if shape.state_space:
         beside += shape.state_layers * shape.state_space.flops(shape.d_attention)

@@ -111,10 +111,13 @@ def tokens_of(shape: Shape) -> torch.Tensor:
     return torch.randint(shape.vocab_size, (BATCH, shape.context + 1))
 
 
-def our_step(shape: Shape) -> Callable[[], None]:
-    """A training step of our model."""
+def our_step(
+    shape: Shape, change: Callable[[Transformer], object] = lambda _model: None
+) -> Callable[[], None]:
+    """A training step of our model, which `change` may change first."""
     model = Transformer(shape, BASE)
     model.initialise(torch.Generator().manual_seed(0))
+    change(model)
     optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-8)
     set_learning_rate(optimizer, RATE)
     tokens = tokens_of(shape)

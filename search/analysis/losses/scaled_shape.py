@@ -27,15 +27,15 @@ def with_scaled(shapes: Collection[Shape]) -> tuple[Shape, ...]:
     for depth in range(1, 2 * max(depths) + 1):
         nearest = min(depths, key=lambda other: abs(log(other / depth)))
         for near in (shape for shape in shapes if shape.depth == nearest != depth):
-            width = max(1, round(near.d_model * sqrt(nearest / depth)))
-            d_ff = round(near.ff_ratio * width)
+            width = near.multiple(near.d_model * sqrt(nearest / depth)) or near.groups
+            d_ff = near.multiple(near.ff_ratio * width)
             scaled.append(replace(near, depth=depth, d_model=width, d_ff=d_ff))
     return (*shapes, *scaled)
 
 
 def scaled_shape(template: Shape, params: float, depth: int, count: Count) -> Shape:
     """The shape of so many layers nearest to a size, with the template's options and ratios."""
-    step = template.head_dim * template.queries_per_key
+    step = template.head_dim * template.heads_step
     low, high = 1, max(2, WIDEST // step)
     while high - low > 1:
         middle = (low + high) // 2
@@ -54,15 +54,15 @@ def scaled_shape(template: Shape, params: float, depth: int, count: Count) -> Sh
 
 
 def _of_width(template: Shape, depth: int, d_model: int) -> Shape:
-    groups = template.queries_per_key
+    step = template.heads_step
     heads = template.n_heads * d_model / template.d_model
     return replace(
         template,
         depth=depth,
         encoder_depth=round(depth * template.encoder_depth / template.depth),
         d_model=d_model,
-        d_ff=round(template.ff_ratio * d_model),
-        n_heads=groups * max(1, round(heads / groups)),
+        d_ff=template.multiple(template.ff_ratio * d_model),
+        n_heads=step * max(1, round(heads / step)),
     )
 
 
@@ -70,9 +70,10 @@ def _of_size(shape: Shape, params: float, count: Count) -> Shape:
     """The shape with the feed-forward width that brings it nearest to a size."""
     if not shape.d_ff:
         return shape
-    each = replace(shape, d_ff=shape.d_ff + 1).size(count) - shape.size(count)
-    missing = round((params - shape.size(count)) / each)
-    return replace(shape, d_ff=max(1, shape.d_ff + missing))
+    step = shape.groups
+    each = replace(shape, d_ff=shape.d_ff + step).size(count) - shape.size(count)
+    missing = step * round((params - shape.size(count)) / each)
+    return replace(shape, d_ff=max(step, shape.d_ff + missing))
 
 
 def flops_per_token(template: Shape | None, count: Count) -> Callable[[float, float], float]:

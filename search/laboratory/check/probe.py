@@ -75,12 +75,12 @@ def probe_shape(
 ) -> Shape:
     """A small shape with the study's model options; its heads follow the width as in the study."""
     space = config.space
-    group = config.model.attention.queries_per_key
+    group = config.model.attention.queries_per_key * config.model.groups
     fewest = group * max(1, MOST_HEADS // group)
     heads = {"space.n_heads": space.n_heads and min(space.n_heads, fewest)}
     if space.head_dim or not space.n_heads:
         head_dim = space.head_dim or default_head_dim(min(config.budgets))
-        heads["space.head_dim"] = min(head_dim, LARGEST_HEAD_DIM)
+        heads["space.head_dim"] = min(head_dim, math.lcm(LARGEST_HEAD_DIM, config.model.groups))
     small = ShapeLimits.of(changed(config, heads), vocab_size)
     step = small.heads_step
     d_model = size.widening * step * math.ceil(probe.width / step)

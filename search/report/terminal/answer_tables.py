@@ -30,6 +30,7 @@ from fathom.search.report.words.text import (
     active_text,
     answer_row,
     depth_text,
+    groups_text,
     interval,
     law_formula,
     layers_text,
@@ -166,7 +167,7 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
 
 
 def _short(shape: Shape) -> str:
-    sizes = f"{layers_text(shape)} x {shape.d_model}, {shape.ff_ratio:.2f}"
+    sizes = f"{layers_text(shape)} x {shape.d_model}{groups_text(shape)}, {shape.ff_ratio:.2f}"
     return sizes + active_text(shape, unit="")
 
 

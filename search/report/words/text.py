@@ -369,11 +369,16 @@ def layers_text(shape: Shape) -> str:
     return f"{shape.depth}{parts}"
 
 
+def groups_text(shape: Shape) -> str:
+    """Returns the number of groups, to be put behind the width; empty if matrices are whole."""
+    return f" in {shape.groups} groups" if shape.groups > 1 else ""
+
+
 def shape_text(shape: Shape) -> str:
     """Returns the sizes of a shape, its own depth among them: a curve may be lowest at another."""
     return (
-        f"depth {layers_text(shape)}, d_model {shape.d_model:,}, ff_ratio {shape.ff_ratio:.2f},"
-        f" {counted(shape.n_heads, 'head')}{active_text(shape)}"
+        f"depth {layers_text(shape)}, d_model {shape.d_model:,}{groups_text(shape)}, "
+        f"ff_ratio {shape.ff_ratio:.2f}, {counted(shape.n_heads, 'head')}{active_text(shape)}"
     )
 
 

@@ -3,6 +3,7 @@
 All keys except `study`, `objective` and `budgets` have defaults.
 """
 
+import math
 from collections.abc import Mapping
 from operator import not_
 from typing import Any, Self
@@ -319,6 +320,13 @@ class StudyConfig(Group):
             )
         if self.space.n_heads:
             check_groups(self.space.n_heads, self.model.attention.queries_per_key)
+            d_kv = self.space.n_heads // self.model.attention.queries_per_key * (head_dim or 0)
+            if d_kv % self.model.groups:
+                raise RuleError(
+                    "model.groups",
+                    f"must divide the width of all keys, which the heads of `space` make {d_kv}, "
+                    f"got {self.model.groups}; use {math.gcd(d_kv, self.model.groups)}",
+                )
         if self.model.bidirectional and not self.objective.bidirectional:
             raise RuleError(
                 "model.bidirectional",
@@ -416,6 +424,7 @@ class StudyConfig(Group):
              f"`model.build: {model.build}`"),
             (optimizer is OptimizerName.ADAMW,
              "`train.optimizer: adamw`, which moves each weight by its rate", optimizer),
+            (model.groups == 1, "whole matrices", f"`model.groups: {model.groups}`"),
             (model.residual is not Residual.NONE,
              "skip connections, without which no branch can be deleted", "`model.residual: none`"),
         )  # fmt: skip

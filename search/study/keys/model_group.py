@@ -150,6 +150,9 @@ class ModelConfig(Group):
     """One block is applied `depth` times, so that depth costs no parameters."""
     bidirectional: bool = False
     """Attention to both sides, for objectives that classify. Token 0 is padding and is masked."""
+    groups: Few = Field(1, exclude_if=(1).__eq__, examples=[4])
+    """Blocks on the diagonal of every matrix of a layer, of which all widths are multiples. Outputs
+    are shuffled, so that features of all blocks mix. By default matrices are whole."""
     experts: ExpertsConfig | None = Field(None, exclude_if=not_)
     """Experts in place of feed-forward networks; by default the model is dense."""
     state_space: StateSpaceConfig | None = Field(None, exclude_if=not_)

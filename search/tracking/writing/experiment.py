@@ -23,6 +23,8 @@ from fathom.search.tracking.stores.artifacts import strange_store
 
 PAGE = 1000
 """Runs that one answer of a server lists."""
+VIEWS = "SELECT name FROM sqlite_master WHERE type = 'view'"
+"""Query for the views of an SQLite store, which run whatever their maker wrote."""
 MOST_NAMES = 10
 """Experiments that a message names."""
 STEP, RUN = "step", "run_id"
@@ -84,6 +86,11 @@ def _unwritten(uri: str) -> Iterator[str]:
         source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         with closing(source), closing(sqlite3.connect(copy)) as target:
             source.backup(target)
+            if view := target.execute(VIEWS).fetchone():
+                raise store_uri.TrackingError(
+                    f"an SQLite store of MLflow has no views, but {printable(path)} has "
+                    f"{printable(view[0])}, which may never end; drop it"
+                )
         yield f"sqlite:///{copy}"
 
 

@@ -26,6 +26,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"state_space": StateSpace(pattern="MMA", state=5, conv=3), "depth": 4},
     {"experts": Experts(number=3, top_k=2, shared=1)},
     {"state_space": StateSpace(pattern="M", expand=1, conv=1), "d_ff": 0},
+    {"groups": 4, "biases": True, "smeared_keys": True},
 )
 
 

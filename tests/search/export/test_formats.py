@@ -45,6 +45,10 @@ def written(best: BestShape, name: str, out: Path, weights: Path | None = None) 
         ("hf", {"embedding_rank": 4}, ("`model.embedding_rank: 4` (it has null)",)),
         ("hf", {"smeared_keys": True, "norm": RMS}, ("`model.smeared_keys: true`", "Arcee")),
         ("hf", {"bidirectional": True}, ("`model.bidirectional: true`",)),
+        ("hf", {"groups": 2}, ("`model.groups: 2` (it has 1)", "`fathom train`")),
+        ("litgpt", {"groups": 2}, ("`model.groups: 2` (it has 1)",)),
+        ("nanogpt", {"groups": 2}, ("`model.groups: 2` (it has 1)",)),
+        ("torchtitan", {"groups": 2}, ("`model.groups: 2` (it has 1)",)),
         (
             "litgpt",
             {"activation": RELU2},

@@ -88,6 +88,7 @@ class ShapeLimits:
         if not self.limits.feed_forward:
             return range(1)
         multiple = self.limits.d_ff_multiple or default_multiple(self.budget)
+        multiple = math.lcm(multiple, self.model.groups)
         low, high = (ratio * d_model / multiple for ratio in self.limits.ff_ratio)
         return range(
             multiple * max(1, math.ceil(low - ROUNDING)),
@@ -121,21 +122,28 @@ class ShapeLimits:
     def check_width(self, d_model: int, step: int, *, key: str) -> None:
         """Raises `PlanError` if heads of the study do not fit a width that it gives."""
         if d_model % step:
+            need = "the heads of `space` need"
+            if self.model.groups > 1:
+                need = "the heads of `space` and `model.groups` need"
             raise PlanError(
-                f"`{key}` must be a multiple of {step}, which the heads of `space` need, got "
+                f"`{key}` must be a multiple of {step}, which {need}, got "
                 f"{d_model}; use {d_model // step * step or step}, or other heads",
                 key=key,
             )
 
     @property
     def heads_step(self) -> int:
-        """The number of which all widths are multiples because of the heads."""
-        if self.limits.n_heads and self.limits.head_dim:
-            return 1
-        if self.limits.n_heads:
+        """The number of which all widths are multiples because of the heads, and of the groups of
+        the model and of its keys."""
+        limits, groups = self.limits, self.model.groups
+        if limits.n_heads and limits.head_dim:
+            return groups
+        of_keys = self.model.attention.queries_per_key
+        heads = self._head_dim * of_keys
+        if limits.n_heads:
             rotary = self.model.options["positions"] is Positions.ROTARY
-            return self.limits.n_heads * (2 if rotary else 1)
-        return self._head_dim * self.model.attention.queries_per_key
+            heads = limits.n_heads * (2 if rotary else 1)
+        return math.lcm(heads, groups * of_keys)
 
     @property
     def width_step(self) -> int:

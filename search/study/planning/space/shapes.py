@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fathom.models.options import OptionError
 from fathom.models.shape import Count, Shape
 from fathom.search.formatting import format_count
 from fathom.search.study.file.errors import PlanError
@@ -165,17 +166,19 @@ def _stacked(space: ShapeLimits, d_model: int) -> list[Shape]:
     limits = space.limits
     key = "budgets" if limits.d_model is None else "space.d_model"
     space.check_width(d_model, space.width_step, key=key)
-    d_ff = round(limits.ff_ratio[0] * d_model) if limits.feed_forward else 0
+    groups = space.model.groups
+    d_ff = groups * round(limits.ff_ratio[0] * d_model / groups) if limits.feed_forward else 0
     return [space.shape(depth, d_model, d_ff) for depth in limits.depths]
 
 
 def _sharing_heads(space: ShapeLimits, heads: int) -> list[Shape]:
     """Shapes with the same total number of heads, a shape for each depth."""
     assert space.limits.d_model is not None, "checked with the study"
-    group = space.model.attention.queries_per_key
+    stacked = _stacked(space, space.limits.d_model)
+    step = stacked[0].heads_step
     return [
-        replace(shape, n_heads=group * max(1, round(heads / shape.depth / group)))
-        for shape in _stacked(space, space.limits.d_model)
+        replace(shape, n_heads=step * max(1, round(heads / shape.depth / step)))
+        for shape in stacked
     ]
 
 
@@ -212,7 +215,8 @@ def _depths(budget: Budget, width: _Width) -> Sequence[int]:
 def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
     # A few sizes fix what is affine in the depth of each stack and in the feed-forward width.
     limits = space.limits
-    first = 1 if limits.feed_forward else 0  # without the branch its norm is not there either
+    # Without the branch its norm is not there either.
+    first = space.model.groups if limits.feed_forward else 0
     encoder = 1 if limits.split else 0
 
     def size(encoder_depth: int, decoder_depth: int, d_ff: int, **kind: Any) -> int:
@@ -232,7 +236,7 @@ def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
     thin, wider = size(encoder, 1, first), size(encoder, 1, 2 * first)
     of_decoder = size(encoder, 2, first) - thin
     of_encoder = size(2, 1, first) - thin if encoder else of_decoder
-    per_d_ff = (wider - thin) // (1 + encoder)
+    per_d_ff = (wider - thin) // (1 + encoder) // max(first, 1)
     kinds = []
     if experts := space.model.options["experts"]:
         kinds.append(of_kind(lambda depth: depth // experts.every, experts.every, experts=experts))
@@ -240,7 +244,7 @@ def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
         kinds.append(of_kind(states.layers, 1, state_space=replace(states, pattern="M")))
     return _Width(
         outside=thin - of_decoder - encoder * of_encoder,
-        block=of_encoder - per_d_ff,
+        block=of_encoder - per_d_ff * first,
         per_d_ff=per_d_ff,
         d_ffs=space.d_ffs(d_model),
         looped=space.model.looped and count is not Count.FLOPS,
@@ -257,12 +261,14 @@ def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> s
     found += f" ({len(shapes)} in all)" * bool(budget.sizes and depths)
     smallest = space.smallest()
     outside = smallest.params_total - smallest.params_non_embedding
-    cause, group = "", space.model.attention.queries_per_key
+    cause, model = "", space.model
     if budget.count is Count.TOTAL and outside > budget.params / 4:
-        step = f", as `queries_per_key: {group}` makes widths multiples of {space.heads_step}"
+        keys = {"queries_per_key": model.attention.queries_per_key, "groups": model.groups}
+        makes = " and ".join(f"`{key}: {number}`" for key, number in keys.items() if number > 1)
+        step = f", as {makes} makes widths multiples of {space.heads_step}" if makes else ""
         cause = (
             f" (the embedding of {space.vocab_size} tokens alone takes {format_count(outside)} "
-            f"at d_model {smallest.d_model}{step * (group > 1)})"
+            f"at d_model {smallest.d_model}{step})"
         )
     elif not space.limits.feed_forward and space.limits.d_model is None:
         cause = (
@@ -320,7 +326,7 @@ def _changes(space: ShapeLimits, budget: Budget) -> Iterator[tuple[str, SpaceCon
 
 def _has_depths(space: ShapeLimits, budget: Budget) -> bool:
     """True if a budget has enough depths."""
-    with suppress(PlanError):
+    with suppress(PlanError, OptionError):
         return _enough(shapes_of(space, budget), budget)
     return False
 

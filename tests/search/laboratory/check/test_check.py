@@ -35,7 +35,7 @@ from fathom.search.laboratory.check.output import (
 )
 from fathom.search.laboratory.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.laboratory.check.rate_sweep import RatePoint, Sweep
-from fathom.search.study.file.study_file import parse
+from fathom.search.study.file.study_file import changed, parse
 from fathom.search.study.keys.config import StudyConfig
 from tests.support.command_line import fathom
 from tests.support.contract import printed_values, valid
@@ -155,6 +155,16 @@ def test_heads_are_of_the_studys_layout_and_small(space: str, heads: tuple[int, 
     fixed = "n_heads" if "n_heads" in space else "head_dim"
     assert getattr(wide, fixed) == getattr(base, fixed)
     assert wide.d_attention == wide.d_model
+
+
+@pytest.mark.parametrize(
+    "space", ["n_heads: 2", "head_dim: 24", "n_heads: 1, head_dim: 48", "n_heads: 16, head_dim: 6"]
+)
+def test_widths_are_of_whole_groups(space: str) -> None:
+    config = changed(study(space=space), {"model.groups": 3})
+    for shape in probes(config):
+        assert shape.groups == 3
+        assert shape.d_model >= 32
 
 
 @pytest.mark.parametrize("head_dim", [6, 10, 14, 48])

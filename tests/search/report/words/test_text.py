@@ -271,6 +271,9 @@ def test_a_shape_of_two_stacks_says_how_many_layers_each_has(optima: Optima) -> 
     assert shape_text(two).startswith(f"depth {shape.depth} ({shape.depth - 1}-1), ")
     hybrid = replace(shape, depth=7, state_space=StateSpace(pattern="MMA"))
     assert shape_text(hybrid).startswith("depth 7 (5 M + 2 A), ")
+    assert f"d_model {shape.d_model:,}, " in shape_text(shape)
+    grouped = replace(shape, d_model=1024, d_ff=1024, groups=4)
+    assert ", d_model 1,024 in 4 groups, " in shape_text(grouped)
 
 
 def test_a_shape_with_experts_says_how_much_of_it_a_token_uses(optima: Optima) -> None:

@@ -83,6 +83,8 @@ CASES = {
     "parts, looped": case(shape={"looped": True}, shards=True),
     "hybrid": case(shape=HYBRID),
     "hybrid, parts, layers again": case(shape=HYBRID, shards=True, recomputes=True),
+    "grouped, compiled": case(shape={"groups": 2}, compiled=True),
+    "grouped, parts, layers again": case(shape={"groups": 2}, shards=True, recomputes=True),
     "two stacks": case(Reversal(), shape=STACKS),
     "two stacks, two pieces": case(Reversal(), shape=STACKS, micro_batches=2),
     "two stacks, compiled": case(Reversal(), shape=STACKS, compiled=True),

@@ -117,6 +117,13 @@ VARIANTS = (
     "model: {state_space: {pattern: AM, state: 3, expand: 1}}\ncount: non_embedding",
     "model: {state_space: {pattern: MMA, state: 4}, experts: {number: 3, top_k: 1, every: 2}}\n"
     "space: {ff_ratio: [0.25, 4], head_dim: 4, depth: [1, 12]}\ncount: active",
+    "model: {groups: 4}",
+    "model: {groups: 3, gated: true, biases: true, attention: {queries_per_key: 2}}\n"
+    "space: {head_dim: 4}",
+    "model: {groups: 2}\nspace: {n_heads: 3, d_ff_multiple: 3}\ncount: matrices",
+    "model: {groups: 5, looped: true}\n"
+    "space: {n_heads: 5, head_dim: 2, depth: [1, 6], ff_ratio: [2, 8]}",
+    "model: {groups: 4}\nspace: {feed_forward: false, n_heads: 2}\ntolerance: 0.03",
     "model: {state_space: {pattern: M, state: 8}}\ntolerance: 0.03\n"
     "space: {feed_forward: false, head_dim: 4}",
 )
@@ -140,7 +147,8 @@ def d_ffs_of(config: StudyConfig, d_model: int) -> list[int]:
         return [0]
     (low, high), step = space.ff_ratio, space.d_ff_multiple or 1
     d_ffs = range(step, math.floor(high * d_model) + 1, step)
-    return [d_ff for d_ff in d_ffs if low <= d_ff / d_model <= high]
+    d_ffs_in_range = [d_ff for d_ff in d_ffs if low <= d_ff / d_model <= high]
+    return [d_ff for d_ff in d_ffs_in_range if d_ff % config.model.groups == 0]
 
 
 @pytest.mark.parametrize("rest", VARIANTS)
@@ -152,6 +160,10 @@ def test_no_feasible_shape_is_missed_and_each_is_the_best_of_its_depth_and_width
         for d_model in range(1, 700):
             heads = heads_of(config, d_model)
             if heads is None or d_model % (space.d_model_multiple or 1):
+                continue
+            groups = config.model.groups
+            d_kv = heads[0] * heads[1] // config.model.attention.queries_per_key
+            if d_model % groups or d_kv % groups:
                 continue
             for d_ff in d_ffs_of(config, d_model):
                 shape = Shape(
@@ -173,7 +185,7 @@ def test_every_option_of_a_model_reaches_every_shape() -> None:
     given = {
         "gated": False, "tied": False, "positions": "none", "residual": "deepnorm",
         "norm": "rms", "biases": True, "embedding_rank": 20, "smeared_keys": True, "looped": True,
-        "bidirectional": False,
+        "bidirectional": False, "groups": 2,
     }  # fmt: skip
     groups: dict[str, dict[str, object]] = {
         "attention": {"queries_per_key": 2, "qk_norm": True},
@@ -263,6 +275,7 @@ EMPTY = (
     ("9M", "", 600_000),
     ("999k", "space: {depth: [30, 64], ff_ratio: [4, 4.1]}", VOCAB),
     ("950k", "space: {head_dim: 128}", 30_000),
+    ("20k", "model: {groups: 1000}", VOCAB),
 )
 
 
@@ -314,6 +327,25 @@ NO_BRANCH = "space: {feed_forward: false}"
             "model: {attention: {queries_per_key: 8}}",
             VOCAB,
             ("at d_model 128, as `queries_per_key: 8` makes widths multiples of 128)",),
+        ),
+        (
+            "20k",
+            "model: {groups: 64, attention: {queries_per_key: 2}}",
+            VOCAB,
+            (
+                "at d_model 128, as `queries_per_key: 2` and `groups: 64` makes widths multiples "
+                "of 128)",
+                "the nearest budget that works is ",
+            ),
+        ),
+        (
+            "3e5",
+            "model: {groups: 3}\nspace: {d_model: 50, n_heads: 2}",
+            VOCAB,
+            (
+                "`space.d_model` must be a multiple of 12, which the heads of `space` and "
+                "`model.groups` need, got 50; use 48,",
+            ),
         ),
         (
             "1M",
