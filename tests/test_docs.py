@@ -26,6 +26,14 @@ def test_every_link_of_a_page_works_on_github_too(page: Path) -> None:
     assert not broken
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_row_of_a_table_is_one_line(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+
+    assert not [row for row in rows if row == "|" or not row.endswith("|")]
+
+
 def test_the_studies_that_pages_show_are_studies() -> None:
     shown = [block.text for page in PAGES for block in blocks_of(page) if block.language == "yaml"]
     studies = [text for text in shown if text.startswith("study:")]

@@ -36,9 +36,9 @@ WHOLE = "np.fromfile({file!r}, {kind!r}).astype('u4').tofile({out!r})"
 TYPES = ("uint16", "uint32", "int64", ">u2", ">u4")
 """Types that are tried where ids do not suit the vocabulary."""
 WORDS = {
-    "int64": "of each four numbers of 2 bytes, only one takes more than a few values",
-    "uint32": "of each two numbers of 2 bytes, the second is 0 or takes few values",
-    ">u4": "of each two numbers of 2 bytes, the first is 0 or takes few values",
+    "int64": "of every four 2-byte numbers, only one takes more than a few values",
+    "uint32": "of every two 2-byte numbers, the second is 0 or takes few values",
+    ">u4": "of every two 2-byte numbers, the first is 0 or takes few values",
     ">u2": ("the lower byte of a number takes fewer values than its upper byte, as if swapped"),
     "uint8": "both bytes of a number take the same few values",
 }

@@ -45,8 +45,8 @@ def raw_segment(file: Path, dtype: str | None) -> Segment:
     refuse_form(file, dtype)
     if _has_header(head) and int.from_bytes(head[:4], "little") in OTHER_HEADERS:
         raise ObjectiveError(
-            f"{file} must hold token ids, got the header of another file of llm.c, such as "
-            f"weights ({int.from_bytes(head[:4], 'little')}); name a file of tokens"
+            f"{file} must hold token ids, got another file of llm.c, such as weights (it begins "
+            f"with {int.from_bytes(head[:4], 'little')}); name a file of tokens"
         )
     kind = stored_type(dtype or "uint16")
     refuse_type(file, size, dtype)

@@ -132,8 +132,8 @@ def read_index(folder: Path) -> Index:
     for name, split in found.splits.items():
         if split.open_tokens:
             raise ObjectiveError(
-                f"{path} must count the tokens of its shards, got {split.tokens} for split {name}, "
-                "which is not their sum; restore it, or tokenize again"
+                f"{path} must have for split {name} the sum of its shards' tokens, got "
+                f"{split.tokens}; restore it, or tokenize again"
             )
     return found
 

@@ -167,7 +167,7 @@ def _check_vocabulary(objective: Objective, config: StudyConfig, chosen: BestSha
     if isinstance(config.objective, LanguageConfig):
         where = f"{config.objective.corpus!r} by `{config.objective.tokenizer}`"
     raise ConfigError(
-        f"the text must have as many token ids as the shape, {chosen.shape.vocab_size}, but "
+        f"the vocabulary must have the shape's {chosen.shape.vocab_size} token ids, but that of "
         f"{where} has {objective.vocab_size}; use the study's text, or search again on this one"
     )
 

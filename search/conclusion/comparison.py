@@ -190,8 +190,8 @@ def _check_sizes(studies: Sequence[ComparedStudy]) -> None:
     for other in others:
         if other.count != first.count:
             raise ConfigError(
-                f"studies that are compared must have the same `count`, which {first.study} and "
-                f"{other.study} do not; run one of them again"
+                f"compared studies must have the same `count`, got {first.count} for {first.study} "
+                f"and {other.count} for {other.study}; run one of them again"
             )
 
 

@@ -138,8 +138,8 @@ class _Chooser:
 
 
 def _worth(losses: Array, doubt: Array, noise: float, known: NDArray[np.int64]) -> Array:
-    """Share of the variance of `doubt`, (draws,), that a training of each cell is expected to
-    remove, (cells,), judged by the covariance of its losses, (draws, cells), with the doubt."""
+    """Expected share of the variance of `doubt` (draws,) that training each cell removes (cells,),
+    by the covariance of its `losses` (draws, cells) with the doubt."""
     off, doubt = losses - losses.mean(axis=0), doubt - doubt.mean()
     shared = (off * doubt[:, None]).mean(axis=0)
     variance = (off**2).mean(axis=0) + noise**2 * (1 + known)

@@ -35,7 +35,7 @@ class OpenTable:
     maximised: str = ""
     """Column in which higher is known to be better."""
     lacking: Mapping[str, str] = field(default_factory=dict)
-    """Our name of a column, or `size` -> the end of a message that the table lacks it."""
+    """Our name of a column, or `size` -> how the message that it is missing ends."""
 
     def __post_init__(self) -> None:
         if len(self.names) > MOST_COLUMNS:

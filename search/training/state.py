@@ -59,8 +59,8 @@ class TrainPlan:
     """True to compile the blocks in training steps, or the loss of a user's own model; evaluations,
     of another batch size, are not."""
     may_be_eager: bool = False
-    """True if the study leaves the choice to compile or to record to Fathom: where the compiler
-    fails, steps are then computed eagerly; else that is an error."""
+    """True if the study lets Fathom choose whether to compile or record: steps are then eager where
+    the compiler fails, which otherwise is an error."""
     recorded: bool = False
     """True to replay the launches of the whole step as one CUDA graph, compiled or not."""
     diagnostics: bool = False
@@ -72,8 +72,8 @@ class TrainPlan:
     shards: bool = False
     """True if each of several processes keeps only its part of weights, gradients and moments."""
     patience: int | None = None
-    """Number of evaluations without a lower held-out loss after which training stops early. With
-    it, the result of a training is its best weights, also at the horizon."""
+    """Number of evaluations without a lower held-out loss after which training stops early. If
+    set, a training's result is its best weights, even if it reaches the horizon."""
 
     @property
     def detailed_steps(self) -> tuple[int, ...]:
@@ -171,8 +171,8 @@ class Training:
         self.train_seconds = 0.0
         self.compile_seconds = 0.0
         self.loss_sum = torch.zeros((), device=device, dtype=torch.float64)
-        """Sum of the training losses since the last evaluation. Double precision has no rounding
-        here, so that a sum of all ranks, kept at a save, does not change the last digit."""
+        """Sum of the training losses since the last evaluation. In double precision it is not
+        rounded, so a save, which sums over ranks, does not change the last digit."""
         self.loss_steps = 0
         """Steps since the last evaluation."""
         self.step_statistics: list[Tensor] = []

@@ -16,7 +16,7 @@ WITHOUT_BLANKS = re.compile(
 )
 """Letters of Thai, Lao, Tibetan, Burmese, Khmer and Japanese, which write none either."""
 CHINESE = 0.1
-"""Largest number of other letters to each Chinese one in text that is Chinese."""
+"""`WITHOUT_BLANKS` letters per Chinese letter below which a text counts as Chinese."""
 METRICS = {"bleu": "BLEU", "chrf": "CHRF"}
 """Name of a metric -> its class in sacrebleu."""
 

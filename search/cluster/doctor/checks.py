@@ -167,7 +167,7 @@ def _gpus_of(node: Node, needs: Needs) -> Iterable[Finding]:
         yield warning("GPUs", text, "start Ray there without `--num-gpus`")
     if node.gpus and needs.shares_gpus and not facts.mps:
         text = f"{node.name}: trials that share a GPU take turns on it, since CUDA's MPS is not on"
-        yield warning("GPUs", text, "`nvidia-cuda-mps-control -d` there, before Ray starts")
+        yield warning("GPUs", text, "run `nvidia-cuda-mps-control -d` there before Ray starts")
 
 
 def _gpu_text(node: Node) -> str:

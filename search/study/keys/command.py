@@ -59,7 +59,7 @@ def check_command(command: Sequence[str]) -> None:
     for name in NEEDED:
         if name not in used:
             raise ValueError(
-                f"must have the placeholder {{{name}}}, {PLACEHOLDERS[name]}; add it to an "
+                f"must have the placeholder {{{name}}} ({PLACEHOLDERS[name]}); add it to an "
                 f"argument, such as --{name}={{{name}}}"
             )
 

@@ -10,7 +10,7 @@ from fathom.objectives.registry import OBJECTIVES
 from fathom.objectives.user_objective import UserObjectiveConfig, UserObjectiveName
 
 USER = "own"
-"""Tag of a user's own objective, whose `name` is its place."""
+"""Tag of a user's own objective, whose `name` is an import path."""
 
 
 def _as_group(value: object) -> object:

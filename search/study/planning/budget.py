@@ -247,7 +247,7 @@ def rungs_by_step(config: StudyConfig, budget: Budget) -> dict[int, int]:
 
 
 def _shared_rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
-    """Steps of the rungs of the budget that all shapes share."""
+    """The rungs, in steps that all shapes of the budget share."""
     stopping = config.stopping
     if not config.prunes:
         return ()

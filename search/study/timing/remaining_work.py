@@ -188,8 +188,8 @@ class SearchPace:
     def _seconds_of_a_token(
         self, records: Mapping[int, Sequence[TrialRecord]], run: TrialWork, began: float
     ) -> dict[int, float]:
-        """Returns a worker's seconds for a training token of each budget, with the evaluations and
-        the start of its trial."""
+        """Returns a worker's seconds per training token of each budget, including shares of
+        evaluations and of the trial's start."""
         half = began + (self._last - began) / 2
         others = run.others if any(self._evaluations.values()) else max(1, run.starts)
         beside = max(0.0, self._busy - run.train_seconds) / others

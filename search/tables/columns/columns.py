@@ -151,8 +151,8 @@ def choose_columns(
     needed: Sequence[str] = ("depth", "loss"),
 ) -> Columns:
     """The columns of a table by their meaning; `told` maps names of the table to ours, by `--map`.
-    A table must have the `needed` columns and a size; `lacking` maps one of our names, or `size`,
-    to the end of the message that it is missing.
+    A table must have the `needed` columns and a size; `lacking` says for one of our names, or
+    `size`, how the message that it is missing ends.
 
     Raises:
         TableError: when a column that is needed is not there, or several may be it.

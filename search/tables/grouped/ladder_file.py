@@ -27,8 +27,8 @@ MOST_LAYERS, MOST = 10_000, 10**18
 def read_ladder(
     files: Sequence[Path], told: Mapping[str, str], count: Count, build: Build | None = None
 ) -> list[LadderRung]:
-    """The rungs of a ladder by ascending size, which is counted by `count`; `told` has the table's
-    names of columns -> ours, `build` counts models that have no form here.
+    """The rungs of a ladder by ascending size under `count`. `told` maps the table's names of
+    columns to ours; `build` counts models of types unknown here.
 
     Raises:
         TableError: when a file is neither a table nor a model's configuration, or a rung has no

@@ -135,7 +135,7 @@ OTHER_LAYERS = (
 Build = Callable[[Mapping[str, Any]], Mapping[Count, int]]
 """Counts the parameters of the causal model of a configuration; raises ValueError for another."""
 MOST = 10**9
-REMEDY = "leave it out, or give a table with name, depth, params_non_embedding and params_total"
+REMEDY = "leave the model out, or give a table with name, depth, params_non_embedding, params_total"
 
 
 def config_rung(file: Path, count: Count, build: Build | None = None) -> LadderRung:

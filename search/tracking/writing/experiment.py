@@ -88,7 +88,7 @@ def _unwritten(uri: str) -> Iterator[str]:
             source.backup(target)
             if view := target.execute(VIEWS).fetchone():
                 raise store_uri.TrackingError(
-                    f"an SQLite store of MLflow has no views, but {printable(path)} has "
+                    f"an SQLite store of MLflow has no views, but {printable(str(path))} has "
                     f"{printable(view[0])}, which may never end; drop it"
                 )
         yield f"sqlite:///{copy}"

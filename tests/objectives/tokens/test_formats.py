@@ -243,7 +243,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "an index that does not add up": (
         lambda f: replaced(shards(f) / "index.json", '"tokens": 600', '"tokens": 601'),
-        "not their sum",
+        "sum of its shards' tokens, got 1000",
     ),
     "a shard that is gone": (missing_shard, "file of 1200 bytes, as its index says, got none"),
     "a cut shard": (lambda f: cut(shards(f) / "train-1.bin", 2).parent, "1200 bytes.*got 1198"),

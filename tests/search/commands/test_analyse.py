@@ -1,6 +1,8 @@
 """The command `analyse`, as a person types it."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import optuna
@@ -140,6 +142,19 @@ def test_an_experiment_of_mlflow_is_a_table(tmp_path: Path) -> None:
     assert said(uri)[2].rstrip().endswith("which has mine")
     assert "got 'mime'; did you mean 'mine'?" in said(uri, "--experiment", "mime")[2]
     assert "got 'other'; it has mine" in said(uri, "--experiment", "other")[2]
+
+
+def test_a_store_with_a_view_that_never_ends_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    with closing(sqlite3.connect(path)) as database:
+        endless = "WITH RECURSIVE n(v) AS (VALUES(1) UNION ALL SELECT v + 1 FROM n) SELECT v FROM n"
+        database.execute(f"CREATE VIEW alembic_version(version_num) AS {endless}")
+
+    status, out, error = said(f"sqlite:///{path}", "--experiment", "mine")
+
+    assert (status, out) == (2, "")
+    assert "has no views, but" in error
+    assert "has alembic_version" in error
 
 
 def optuna_grid(storage: BaseStorage | str) -> optuna.Study:

@@ -29,7 +29,7 @@ MOST_SHAPES = 200_000
 more, planning would take minutes."""
 MOST_LAYERS = 64
 LOWEST_RATIO, HIGHEST_RATIO = 0.5, 16.0
-"""Ratios of d_ff to d_model that a remedy names, twice as wide as the default."""
+"""Range of d_ff / d_model that a remedy names: the default with its ends halved and doubled."""
 SIZE_STEP = 1.4
 """Factor between neighbouring sizes where the size is free: losses of sizes between two of these
 differ from the nearer one's by less than seeds do."""

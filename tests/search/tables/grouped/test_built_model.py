@@ -116,13 +116,13 @@ def test_a_published_mixture_of_experts_has_its_sizes_in_all_and_in_use(name: st
 
     built = built_size(values)
     assert (built[Count.TOTAL], built[Count.ACTIVE]) == (total, active)
-    with pytest.raises(ValueError, match=f"of {total:,} parameters, {active:,} active; leave it"):
+    with pytest.raises(ValueError, match=f"of {total:,} parameters, {active:,} active; leave the"):
         decoder_size(values, built_size)
 
 
 def test_a_model_without_attention_is_refused_with_its_size() -> None:
     assert built_size(MAMBA)[Count.NON_EMBEDDING] == 90_520_320
-    with pytest.raises(ValueError, match=r"`state_size`. of 129,135,360 parameters; leave it out"):
+    with pytest.raises(ValueError, match=r"`state_size`. of 129,135,360 parameters; leave the"):
         decoder_size(MAMBA, built_size)
 
 
