@@ -1,12 +1,15 @@
 """The top of the page: the answer in a sentence, a small chart of each budget, and what is next."""
 
+import json
 from typing import Any
 
+from fathom.models.shape import Shape
 from fathom.search.analysis.answer.definitions import depth_standings
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings, shape_row
 from fathom.search.formatting import format_count
+from fathom.search.record_json import RARE, to_values
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import FigureData, page_figure
 from fathom.search.report.charts.strip import strip_chart
@@ -53,13 +56,20 @@ def next_commands(conclusion: Conclusion) -> dict[str, Any] | None:
         "shape": text.shape_text(chosen.shape) if chosen.shape else "",
         "train": train,
         "export": f"{export} --format hf",
-        "yaml": "\n".join(
-            f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}"
-            for name, value in shape_row(chosen.shape).items()
-        ),
+        "yaml": shape_yaml(chosen.shape),
         "latency": "fathom latency .\nfathom report ." if _has_latency(conclusion) else "",
         "extend": "fathom run config.yaml --runs .. --extend",
     }
+
+
+def shape_yaml(shape: Shape | None) -> str:
+    """Returns the sizes of a shape, with the options that few have, as lines of YAML."""
+    rare = to_values(shape) if shape else {}
+    options = {name: json.dumps(rare[name]) for name in RARE if name in rare}
+    return "\n".join(
+        f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}"
+        for name, value in (shape_row(shape) | options).items()
+    )
 
 
 def _has_latency(conclusion: Conclusion) -> bool:
