@@ -35,12 +35,12 @@ LOWEST_AXES = 2.7
 DOTS_PER_INCH = 300
 LETTERS_PER_INCH = 18
 SVG_METADATA = {"Date": None, "Creator": None}
-"""Neither, so that the same records give the same bytes."""
+"""No date and no creator, so that the same records give the same bytes."""
 CHARTS_A_PROCESS = 20
-"""Charts that are drawn in the time in which another process starts."""
+"""Number of charts that take as long to draw as another process takes to start."""
 BAND_OPACITY = 0.16
 MOST_VECTORS = 1000
-"""Lines and points of a chart that an SVG has one by one; more are a picture in it."""
+"""Most lines and points of a chart that an SVG draws as vectors; more become a bitmap in it."""
 SYMBOLS = {
     Marker.DOT: ("o", 5.0),
     Marker.STAR: ("*", 12.0),
@@ -172,7 +172,7 @@ def _set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
 
 
 def _look(mark: Mark) -> object:
-    """Key shared by lines that are drawn together, since there may be thousands."""
+    """Key of a mark; lines with the same key are drawn together, as there may be thousands."""
     return (mark.name, mark.hue, mark.dash, mark.width) if isinstance(mark, Line) else id(mark)
 
 
@@ -259,7 +259,7 @@ def draw_small(axes: Axes, chart: Chart, letters: int) -> None:
 
 
 def _write_above(axes: Axes, points: float, text: str, **style: Any) -> None:
-    """Writes text above a chart, from the left end of its labels on."""
+    """Writes text above a chart, beginning at the left end of the chart's labels."""
     left = -72 * (SMALL_LEFT - SMALL_EDGE)
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     axes.annotate(text, (0, 1), (left, points), va="bottom", **place, **style)

@@ -128,8 +128,8 @@ def make_charts(
 
 
 def _publish(draft: Path, folder: Path) -> None:
-    """Moves new files over old ones, the page last, then removes files that only an earlier report
-    had."""
+    """Moves new files over old ones, the page last, then removes old files that have no new
+    version."""
     moves = []
     for part in PARTS:
         (folder / part).mkdir(exist_ok=True)

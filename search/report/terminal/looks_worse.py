@@ -9,8 +9,8 @@ from fathom.search.formatting import ranges
 TWICE = 2
 """Number of answers in a row in which a depth must be worse before this is reported."""
 ERRORS = 4.0
-"""Standard errors by which such a depth must be worse than the best, beside lying outside of the
-interval: intervals of an early search are often too narrow, and are looked at many times."""
+"""Standard errors by which a depth must be worse than the best to look worse, besides being outside
+the interval: intervals of an early search are often too narrow, and are checked many times."""
 
 
 class LooksWorse:
@@ -28,7 +28,8 @@ class LooksWorse:
         self._seen: dict[int, InterimAnswer] = {}
 
     def news(self, answer: InterimAnswer, losses: Sequence[DepthLoss]) -> list[str]:
-        """Returns a sentence for the depths that look worse for the first time."""
+        """Returns a sentence on the depths that now look worse for the first time; empty without
+        any."""
         worse = self.depths(answer, losses)
         if not worse:
             return []

@@ -1,4 +1,4 @@
-"""The standing of each depth of a budget in words: its cost, and why it is in or out."""
+"""The standing of each depth of a budget in words: its cost, and why it is ruled out or not."""
 
 from collections.abc import Mapping
 from math import inf
