@@ -146,7 +146,8 @@ def notes_of(comparison: ComparedStudies) -> list[str]:
 def write_comparison(comparison: ComparedStudies, folder: Path) -> Path:
     """Writes the page into a folder, which is made if it is not there; returns its path.
 
-    Raises: ConfigError: when the path exists and is no folder.
+    Raises:
+        ConfigError: when the path exists and is no folder.
     """
     if os.path.lexists(folder) and not folder.is_dir():
         raise ConfigError(

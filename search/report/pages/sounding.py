@@ -71,7 +71,7 @@ class SoundingValues:
     first: int
     """The stop at which the handle begins: the largest budget."""
     note: str
-    """Why there is no law, or where it was measured."""
+    """Note on the law: why there is none, or what the depths between the budgets rest on."""
 
     @property
     def as_json(self) -> list[list[Any]]:
@@ -229,7 +229,7 @@ class _Sounded:
 
     @cached_property
     def _curvature(self) -> "_OverSizes | None":
-        """Nats per squared unit of ln depth, by size."""
+        """Nats that a depth costs if it is one unit of ln depth away from the best, by size."""
         known = usable(self._found.optima)
         return _over_sizes(
             [(o.budget, o.curvature) for o in known if o.curvature is not None], grows=False

@@ -447,7 +447,13 @@ def law_text(law: Law) -> str:
 
 
 def weighed_laws_text(weights: Mapping[str, float]) -> str:
-    """Returns the laws that give a depth, with their probabilities."""
+    """Returns the laws that give a depth, with their probabilities.
+
+    >>> weighed_laws_text({"power": 1.0})
+    'the power law'
+    >>> weighed_laws_text({"logarithmic": 0.38, "power": 0.62})
+    'the laws of depth weighed by how well they fit, power 0.62 and logarithmic 0.38'
+    """
     names = sorted(weights, key=lambda name: -weights[name])
     if len(names) == 1:
         return f"the {names[0]} law"
