@@ -1,1 +1,1 @@
-"""Ray as a search uses it: joined or started, kept from other users, watched for its death."""
+"""Ray as a search uses it: joined or started, kept from other users, its end noticed."""
