@@ -20,8 +20,8 @@ FEWEST_PAIRS = 15
 WEAK_CORRELATION = 0.4
 """Rank correlation below which at least 3 pairs in 10 are in the wrong order at the rung."""
 SLOW = {"depth": ("deep", "shallow"), "size": ("large", "small")}
-"""Size or depth -> the trials that a rung ranks too low if the bias is positive, and those if it is
-negative."""
+"""Depth or size -> words for the trials that a rung ranks too low if the bias is positive, and if
+it is negative."""
 CHANCE = 1.96
 """Standard errors up to which a depth bias, or a regret, is attributed to chance."""
 
@@ -45,7 +45,7 @@ class RungAudit:
     Bohdal et al. 2023).
     """
     pairs: int
-    """Number of pairs of trials that `rank_correlation` is over."""
+    """Number of pairs from which `rank_correlation` is computed."""
     depth_bias: float | None
     """Rank correlation of depth with the number of places that a trial gains from this rung to the
     end. Above 0, deep trials catch up later: the rung ranks them too low.

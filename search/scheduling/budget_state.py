@@ -73,7 +73,7 @@ class BudgetState:
 
     @property
     def left(self) -> int:
-        """Number of trials planned so far whose end virtual time has not taken."""
+        """Number of planned trials whose end has not been taken into virtual time."""
         return self.undrawn + len(self.schedule.jobs) + len(self.confirmations)
 
     @property

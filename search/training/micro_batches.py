@@ -51,8 +51,9 @@ def halved(training: Training) -> bool:
 def weighted_micro_batches(
     batch: Batch, ranks: Ranks, count: int
 ) -> list[tuple[Batch, Tensor | None]]:
-    """This rank's share of a batch in `count` parts. Each comes with its fraction of the batch's
-    targets, its weight in the mean loss; a part that is the whole batch comes with None."""
+    """This rank's share of a batch, split into `count` parts. Each part comes with its share of the
+    batch's targets, which is its weight in the mean loss; the weight is None if a part is the whole
+    batch."""
     if ranks.size == count == 1:
         return [(batch, None)]
     total = (batch.targets != IGNORED).sum()

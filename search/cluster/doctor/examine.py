@@ -48,8 +48,8 @@ from fathom.search.study.preflight import check_same_study, check_trainer
 WORKER = "fathom.search.cluster.worker"
 """The module that runs trials; it imports all that a worker needs."""
 SPEED_SECONDS = 240.0
-"""Most seconds for the measurement of speed; on a busy machine most of them pass in the import of
-PyTorch."""
+"""Most seconds that the measurement of speed may take; on a busy machine, the import of PyTorch
+takes most of them."""
 TRACKING_SECONDS = 240.0
 """Most seconds to wait for MLflow: for its import, and its own limit of 10 s for an answer."""
 

@@ -17,7 +17,7 @@ HEIGHTS = (
 """Kinds of finished trials: name, most nats above the lowest loss, colour."""
 
 MAY_BE = "may be the best (95 %)"
-"""Name of the pairs of size and depth that hold the best pair with a probability of 95 %."""
+"""Name of the pairs of size and depth that contain the best pair with a probability of 95 %."""
 
 
 def loss_over_sizes(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:

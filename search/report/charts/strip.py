@@ -116,7 +116,7 @@ def _prices(
 ) -> chart.Labels:
     """Returns the costs of the ruled-out depths as labels.
 
-    Where labels would touch, the depth nearest to those not ruled out keeps its label.
+    If labels would touch, only that of the depth nearest to those not ruled out is kept.
     """
 
     def middle(depth: int) -> float:

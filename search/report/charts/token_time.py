@@ -12,7 +12,7 @@ from fathom.search.serving.values import ShapeTimes
 Timed = tuple[ShapeTimes, DepthEstimate]
 """The times of a depth's shape, and the estimate of the depth's loss."""
 NAMES = {"measured": True, "estimated": False}
-"""Name of a series -> whether its times were measured."""
+"""Name of a series -> True if the times of its depths were measured."""
 
 
 def loss_against_token_time(each: BudgetLatency) -> chart.Chart | None:

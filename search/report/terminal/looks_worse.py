@@ -21,7 +21,8 @@ class LooksWorse:
     """
 
     def __init__(self, errors: float = ERRORS) -> None:
-        """A depth looks worse if it is worse than the best by so many standard `errors`."""
+        """`errors` is the number of standard errors by which a depth must be worse than the best to
+        look worse."""
         self._errors = errors
         self._times: dict[tuple[int, int], int] = {}
         self._told: set[tuple[int, int]] = set()

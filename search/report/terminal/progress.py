@@ -144,7 +144,7 @@ class Progress:
             self.print_line(f"{_now()}  {ended}; {self._time_left()}")
 
     def _is_due(self, state: LiveRow, now: float) -> bool:
-        """True if a budget has news: a new stage, or in a file another answer."""
+        """True if a budget has news: a new stage or, when lines go to a file, another answer."""
         budget, never = state.plan.budget.params, (self._began, "explore", UNKNOWN)
         at, stage, best = self._printed.get(budget, never)
         if state.done or self._screen.shows_table:

@@ -32,7 +32,7 @@ from fathom.search.scheduling.optuna.optuna_trials import (
 log = logging.getLogger(__name__)
 
 METRIC_NAMES = "study:metric_names"
-"""Optuna's attribute of a study for the names of a trial's values, which dashboards show."""
+"""Optuna's attribute of a study that names the values of its trials, for dashboards."""
 
 
 class Studies:
@@ -112,7 +112,7 @@ class Copy:
 
 
 class _Lock(JournalFileSymlinkLock):
-    """Optuna's lock, which other programs respect, which is released without a second name for its
+    """Optuna's lock, which other programs respect; it is released without a second name for its
     file.
 
     A second name takes disk space, which a full quota lacks: Optuna would then wait for ever for

@@ -26,8 +26,8 @@ from fathom.search.training.saving import checkpoint
 from fathom.search.training.saving.state_copy import mapped
 
 FOLDER, PART = "folder of parts", "in parts"
-"""Key in a state under which the name of the folder of parts stands; and value that stands in a
-state for a tensor kept in parts."""
+"""Key in a state for the name of the folder of parts; and placeholder in a state for each tensor
+that is kept in parts."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 """File with a random id that the machine gets at each start."""
 State = dict[str, Any]
