@@ -57,8 +57,8 @@ def _of_auto(
     sharing: GpuSharing | None,
     say: Callable[[str], None],
 ) -> float:
-    """Returns the GPUs of a trial that `auto` chooses, and keeps the choice; without `sharing` each
-    trial has a whole GPU."""
+    """Returns the number of GPUs per trial that `auto` chooses, and keeps the choice; without
+    `sharing` each trial has a whole GPU."""
     has_gpus, kept = ray.cluster_resources().get("GPU", 0) >= 1, _kept(folder)
     if kept is None:
         kept = _chosen(config, sizes, sharing, say) if has_gpus else 0
@@ -74,8 +74,8 @@ def _of_auto(
 
 
 def _kept(folder: RunFolder) -> float | None:
-    """Returns the GPUs of a trial that `auto` chose in an earlier run; None if it has not chosen
-    yet."""
+    """Returns the number of GPUs per trial that `auto` chose in an earlier run; None if it has not
+    chosen yet."""
     with suppress(FileNotFoundError, ValueError):
         share = float(folder.auto_gpus.read_text(encoding="utf-8", errors="replace"))
         return share if share in SHARES else None

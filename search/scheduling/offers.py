@@ -126,8 +126,8 @@ def offers(
     records: Sequence[TrialRecord], limits: TrainingLimits, *,
     decided: Sequence[Choice] = (), noise: float | None = None,
 ) -> tuple[Offer, ...]:  # fmt: skip
-    """The next trainings of a budget that are worth their cost and within the limits; empty once
-    there are none. `records` are the trials of the budget so far.
+    """The next trials of a budget, as long as they are worth their cost and within the limits;
+    empty once none are. `records` are the trials of the budget so far.
 
     Trials `decided` earlier come first, and no others are offered before all of these have ended.
     `noise` between seeds, nats, is measured unless it is stated.
@@ -138,7 +138,7 @@ def offers(
 
 
 def _next(trained: TrainedDepths) -> tuple[Choice, ...]:
-    """The next batch of trainings, by the rule of the budget."""
+    """The next batch of trials, by the rule for the kind of budget."""
     if trained.frees_size:
         return size_confirmations(trained.records, trained.limits, trained.noise)
     return (ladder_confirmations if trained.limits.ladder else next_confirmations)(trained)

@@ -139,7 +139,7 @@ def advance(
     interrupted: Callable[[], bool] = never,
 ) -> float:
     """Trains up to the step `goal` or an interrupt; returns the mean training loss since the last
-    evaluation, in nats per token, by a single read from the device."""
+    evaluation, in nats per token, which takes a single read from the device."""
     plan, ranks, optimizer = training.plan, training.ranks, training.optimizer
     began = time.perf_counter()
     for step in range(training.step, goal):

@@ -135,7 +135,7 @@ def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
 
 
 def judge_cpus(cluster: ClusterFacts, needs: Needs) -> Finding:
-    """A failure if a trial fits on no node and would wait for ever."""
+    """A failure if a trial fits on no node and so would wait for ever."""
     most = max((node.cpus for node in cluster.nodes), default=0.0)
     if most >= needs.cpus_per_trial:
         total = sum(node.cpus for node in cluster.nodes)

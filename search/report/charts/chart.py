@@ -59,7 +59,7 @@ class Axis:
     quantity: str
     """Short name of the values in hover texts."""
     form: Form = Form.PLAIN
-    """How its values are written in hover texts and tables."""
+    """Form in which the axis's values are written in hover texts and tables."""
 
     def place(self, value: float) -> float:
         """Returns a value's position between the ends, as a share of the axis."""

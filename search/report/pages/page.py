@@ -257,15 +257,15 @@ def trial_row(record: TrialRecord) -> dict[str, str | float | None]:
 
 
 def table_row(optimum: Optimum) -> dict[str, str]:
-    """Returns a budget's answer, heading -> text, with the counting rule beside its size."""
+    """Returns a budget's answer as texts by heading, with the counting rule beside its size."""
     row, best = text.answer_row(optimum), optimum.best_size
     size = {"best size": size_text(best)} if best else {}
     return {"budget": f"{row.pop('budget')} {row.pop('count')}", **size, **row}
 
 
 def _predictions(laws: WeighedLaws | None, optima: Sequence[Optimum]) -> list[dict[str, str]]:
-    """Returns one row a size, heading -> text: the measured depth beside what the laws predict,
-    together, weighed by fit, and each alone."""
+    """Returns one row for each size, as texts by heading: the measured depth, and the predictions
+    of the laws, together, weighed by fit, and each alone."""
     if laws is None:
         return []
     measured = {optimum.budget: optimum for optimum in optima}

@@ -86,7 +86,7 @@ class SoundingValues:
 
     @property
     def rows(self) -> list[dict[str, str]]:
-        """A row for each size, heading -> text, for readers without a script."""
+        """A row for each size, as texts by heading, for readers without a script."""
         return [
             {
                 "size": stop.size,

@@ -30,7 +30,7 @@ from fathom.search.tables.analysis import Analysis
 from fathom.search.version import program
 
 PARTS = {"figures": (".png", ".svg"), "tables": (".csv",)}
-"""Folders of a report -> endings of the files in it."""
+"""Folder of a report -> endings in the names of its files."""
 
 
 def write_report(conclusion: Conclusion, run_folder: Path) -> Path:

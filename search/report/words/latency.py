@@ -114,7 +114,7 @@ def request_text(latency: Latency) -> str:
 
 
 def latency_rows(each: BudgetLatency) -> list[dict[str, str]]:
-    """Returns a row for each depth, heading -> text; `~` marks a time that is not measured."""
+    """Returns a row for each depth, as texts by heading; `~` marks a time that is not measured."""
     latency = each.latency
     return [
         {

@@ -1,4 +1,4 @@
-"""Rows of a table from a user's own Optuna study: each trial is one training."""
+"""Rows of a table, read from a user's own Optuna study in which each trial is one training."""
 
 import json
 import re

@@ -64,7 +64,7 @@ def check_artifacts(study: TrackedStudy, address: str = "") -> None:
     is not checked.
 
     Raises:
-        TrackingError: says why not.
+        TrackingError: if it may not; the message says why.
     """
     if not study.trusted and (problem := strange_artifacts(study.uri, study.study, address)):
         raise TrackingError(problem)
@@ -75,7 +75,7 @@ def check_store(uri: str, study: str, *, trust: bool) -> None:
     environment names the store, nothing is checked.
 
     Raises:
-        TrackingError: says why not.
+        TrackingError: if it may not; the message says why.
     """
     trusted = trust or is_named_store(None)
     if not trusted and (problem := strange_artifacts(uri, study)):

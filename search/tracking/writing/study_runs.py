@@ -92,7 +92,7 @@ class StudyRuns:
         self._client.log_inputs(self.study_run.id, [DatasetInput(found, [context])])
 
     def write_trial(self, record: TrialRecord) -> None:
-        """Writes to a trial's MLflow run whatever the run lacks."""
+        """Writes to a trial's MLflow run what the run does not have yet."""
         spec, node = record.spec, f"trial/{record.spec.trial}"
         last = record.curve[-1].time if record.curve else 0.0
         self._last_end = max(self._last_end, record.ended or last)
