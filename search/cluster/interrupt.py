@@ -14,8 +14,8 @@ from fathom.search.signals import handled, leave_terminal
 from fathom.search.study.hardware.disk import checkpoint_bytes
 
 LEAST_SECONDS = 30.0
-"""Time for trials to save a small state; a trial that does not save is resumed from its last
-checkpoint."""
+"""Least seconds that trials get to save; a trial that does not save in time is resumed from its
+last checkpoint."""
 SLOW_DISK = 50e6
 """Bytes per second that even a slow disk can write for all trials together."""
 STEPS = 2

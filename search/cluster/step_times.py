@@ -139,7 +139,7 @@ def device_of_worker(config: StudyConfig, objective: Objective) -> str:
 
 
 def seconds_each(train_seconds: float, shapes: int) -> float:
-    """Seconds for which the steps of each shape are measured, if `shapes` of them are."""
+    """Seconds for which the steps of each of so many shapes are measured."""
     return min(MOST_SECONDS, max(LEAST_SECONDS, SHARE * train_seconds / shapes))
 
 

@@ -17,7 +17,7 @@ INSTEAD = "instead_of"
 """Key of an entry whose depth is not the answer: it holds the answer, and the cost of choosing
 another depth."""
 DIGITS = 6
-"""Number of decimals of nats, and of significant digits of a speed."""
+"""Number of decimals of a value in nats, and number of significant digits of a speed."""
 
 
 def other_depths(optimum: Optimum, records: Sequence[TrialRecord]) -> list[dict[str, Any]]:

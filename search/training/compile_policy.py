@@ -13,10 +13,10 @@ import torch
 from fathom.models.shape import Shape
 
 COMPILE_SECONDS = 10.0
-"""Seconds to compile a block, and by that all blocks, together with the first three steps of a
+"""Seconds to compile a block, which serves all blocks, and to take the first three steps of a
 process: on an H100 with a slow host (python -m benchmarks.gpu --stage speed), where each further
-shape took 4 to 5 s. On one CPU core with an empty cache they are 6.5 s of CPU time, at 4 layers and
-at 16."""
+shape took 4 to 5 s. On one CPU core with an empty cache this takes 6.5 s of CPU time, at 4 layers
+and at 16."""
 EAGER_SECONDS_PER_LAYER = 0.4e-3
 """Least seconds per layer in a step on a GPU, for some sixty launches by a fast host: an
 estimate."""

@@ -61,8 +61,8 @@ class TrainPlan:
     """True to compile the blocks, or the loss of a user's own model, for training steps;
     evaluations, which have another batch size, are not compiled."""
     may_be_eager: bool = False
-    """True if the study lets Fathom choose whether to compile or record: steps are then eager where
-    the compiler fails, which otherwise is an error."""
+    """True if the study lets Fathom choose whether to compile or record steps; if the compiler then
+    fails, steps are eager. If False, a failure of the compiler is an error."""
     recorded: bool = False
     """True to record the launches of a whole step, compiled or not, and replay them as one CUDA
     graph."""

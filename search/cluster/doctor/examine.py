@@ -101,7 +101,8 @@ def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[st
 
 
 def imports_of(places: Sequence[str]) -> tuple[str, ...]:
-    """Modules that a worker imports: Fathom's, and the user's that `places` name by import path."""
+    """Modules that a worker imports: Fathom's own, and those of the user, which `places` gives as
+    import paths."""
     return (WORKER, *(place.partition(":")[0] for place in places))
 
 

@@ -43,9 +43,9 @@ class PictureSize:
     """The size of a picture."""
 
     width: float
-    """Inches."""
+    """Width in inches."""
     height: float
-    """Inches."""
+    """Height in inches."""
     dots_per_inch: int
 
 

@@ -95,7 +95,7 @@ class Points:
     Empty where all points are drawn at their values."""
     in_legend: bool = True
     hues: tuple[Hue, ...] = ()
-    """Colour of each point, where they differ; the legend has `hue`."""
+    """Colour of each point, if they differ; the legend then shows `hue`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Charts for papers and the answer as one picture to share, as PNG and SVG, by matplotlib."""
+"""Draws charts for papers, and the answer as one picture to share, as PNG and SVG by matplotlib."""
 
 import io
 import math
@@ -23,7 +23,7 @@ from fathom.search.report.charts.chart import Axis, Band, Chart, Labels, Line, M
 from fathom.search.report.charts.colours import INK, MUTED
 
 WIDTH, HEIGHT = 6.4, 4.8
-"""Inches; a figure with many rows in its legend is higher."""
+"""Width and height of a figure in inches; one with many rows in its legend is higher."""
 LEFT, RIGHT, TOP, BOTTOM = 0.78, 0.28, 0.62, 0.52
 """Inches from the axes to the sides, and to the legend below them.
 
@@ -49,7 +49,7 @@ SYMBOLS = {
     Marker.ABOVE: ("^", 5.5),
     Marker.CROSS: ("x", 6.0),
 }
-"""Marker -> symbol and size in points."""
+"""Marker -> matplotlib's symbol for it, and the symbol's size in points."""
 PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,

@@ -20,7 +20,7 @@ MOST_LEGEND_DEPTHS = 10
 FIRST_SHOWN = 0.7
 """Share of the first rung's tokens at which learning curves begin."""
 FEWEST_POINTS = 2
-"""Fewest trials for which a chart is drawn."""
+"""Fewest trials with which a chart is drawn."""
 GAP = 0.045
 """Smallest distance between two names, as a share of the chart's height."""
 LATE = 0.8

@@ -19,7 +19,7 @@ from fathom.search.study.file.errors import ConfigError
 PAGE = "comparison.html"
 
 Row = dict[str, str]
-"""Heading -> text."""
+"""A row of a table: text by heading."""
 
 
 def answer_rows(comparison: ComparedStudies) -> list[Row]:

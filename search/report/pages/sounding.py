@@ -57,7 +57,8 @@ class SizeStop:
     basis: str
     """What the best depth rests on."""
     depths: tuple[SoundedDepth, ...]
-    """Ascending; the best one is among them, and costs nothing."""
+    """Depths at this size with their costs, ascending; the best depth is among them, and costs
+    nothing."""
     best_index: int
     """Place of the best depth among `depths`."""
 

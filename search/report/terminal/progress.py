@@ -26,7 +26,7 @@ from fathom.search.study.timing.remaining_work import SearchPace, WorkLeft, work
 from fathom.search.study.timing.time_left import NOT_KNOWN, TimeLeft, keep_time_left
 
 LINES_SECONDS = 10.0
-"""Least time between two lines of a budget in a file; a new stage is printed at once."""
+"""Least seconds between two lines about a budget in a file; a new stage is printed at once."""
 QUIET_SECONDS = 900.0
 """Time without a change after which a line says that the search goes on."""
 KEEP_SECONDS = 5.0

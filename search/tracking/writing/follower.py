@@ -169,8 +169,8 @@ class Follower:
         """Writes what is left, ends every run, and returns how many items could not be written.
 
         Gives up at the first attempt that fails, or once nothing was written for `timeout_seconds`,
-        or for `OPEN_SECONDS` while a file is being opened. Calls `goes_on` about every second until
-        it returns.
+        or for `OPEN_SECONDS` while a file is being opened. Calls `goes_on` about every second
+        meanwhile.
         """
         self._wrote = told = time.monotonic()
         self._closing.set()

@@ -39,7 +39,7 @@ class CommandProcess:
         *,
         grace_seconds: float,
     ) -> None:
-        """Starts the command in a folder; `stop` gives it `grace_seconds` to save.
+        """Starts the command in a folder; `stop` gives the command `grace_seconds` to save.
 
         Raises:
             OSError: if there is no such folder, or the log can't be written.
