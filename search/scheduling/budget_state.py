@@ -24,10 +24,9 @@ from fathom.search.study.planning.virtual_time import VirtualJob, VirtualTime
 
 @dataclass(slots=True)
 class BudgetState:
-    """The trials of one budget, their reports, and the results that virtual time has used.
+    """The trials of one budget, their reports, and the results that are taken into virtual time.
 
-    `VirtualTime` calls the methods about a rung; these see only results that it has taken, that is,
-    used.
+    `VirtualTime` calls the methods about a rung; these see only results that are taken.
     """
 
     budget: Budget

@@ -1,4 +1,4 @@
-"""`fathom run --extend`: moves the first rung of budgets whose audit failed to more tokens.
+"""`fathom run --extend`: in budgets whose audit failed, moves the first rung to more tokens.
 
 The study file does not change: the audit of the records so far decides whether to extend, and an
 extension is a line in the journal. Reading this line, the scheduler resumes the stopped trials.

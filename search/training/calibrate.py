@@ -38,8 +38,8 @@ from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
 
 MEASURED_SECONDS, BLOCK_SECONDS = 0.7, 0.1
-"""Seconds for which training steps are measured, after three steps that are not; and seconds of
-steps between two waits for the device, for which a real training waits only before evaluations."""
+"""Seconds for which steps are timed, after three untimed steps; and seconds of steps after each of
+which the measurement waits for the device, whereas a training waits only before evaluations."""
 ENDLESS = 10**9
 """Number of steps of a measured training, so large that it is never reached."""
 DEAREST_STEP_SECONDS = 0.5

@@ -41,7 +41,8 @@ SLOW_SECONDS = 25.0
 """Seconds after which a failed start counts as too slow: Ray gives each of its steps at least 30
 s."""
 STARTS = 6
-"""Number of slow starts after which a machine is called too busy: three minutes at least."""
+"""Number of slow starts after which a machine counts as too busy; together they take at least three
+minutes."""
 
 
 class _RayProcess(subprocess.Popen[bytes]):

@@ -21,7 +21,7 @@ MOST_ABOVE = 4.0
 """Greatest multiple of the deepest trial's depth up to which the scale follows the law and its
 interval."""
 LEAST = 0.8
-"""Depth at the bottom: no model has less than one layer."""
+"""Depth at the bottom of the chart, slightly below one layer, the least that a model has."""
 SHORT = 0.97
 """Factor by which an interval is extended at each end, so that one of a single depth is visible."""
 STEPS = 48

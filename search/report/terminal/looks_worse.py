@@ -38,7 +38,7 @@ class LooksWorse:
         return [f"{subject} {ranges(worse)} {verb} worse so far"]
 
     def depths(self, answer: InterimAnswer, losses: Sequence[DepthLoss]) -> list[int]:
-        """Returns the depths that look worse for the first time; none for an answer that was seen
+        """Returns the depths that look worse for the first time; none if the answer was seen
         before."""
         if answer.low is None or answer.high is None or self._seen.get(answer.budget) == answer:
             return []
